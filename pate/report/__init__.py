@@ -6,11 +6,12 @@ on the terminal `pate.report.console`, the curves `pate.report.tensorboard`: loa
 
 from pate.report.card import privacy_card
 from pate.report.intervals import metric_intervals
-from pate.report.metrics import Scores, multilabel_metrics, per_label_metrics
+from pate.report.metrics import Constant, Scores, multilabel_metrics, per_label_metrics
 from pate.report.report import Privacy, Report
 from pate.report.rounding import format_delta, format_epsilon, round_up
 
 __all__ = [
+    "Constant",
     "Privacy",
     "Report",
     "Scores",

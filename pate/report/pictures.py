@@ -1,172 +1,33 @@
-"""The pictures of a run, as inline SVG that takes its colors from the page: in light, in dark and in print."""
+"""The pictures of a run, collected: functions that return a `Picture`, or None without data."""
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from pate.files.atomic import replacing
+from pate.report.drawing import (
+    ACCENT,
+    FAINT,
+    INK,
+    MUTED,
+    RULE,
+    SECOND,
+    THIRD,
+    Picture,
+    draw,
+    legend_above,
+    shortened,
+)
 from pate.report.metrics import Floats, PrecisionRecall
 from pate.report.report import PrivacyCoverage, Report, RunFigures
 from pate.report.rounding import format_epsilon
 from pate.report.tables import METRIC_NAMES, MODEL_NAMES, Model, models
-
-INK, MUTED, RULE = "#010101", "#020202", "#030303"
-ACCENT, SECOND, THIRD, FAINT = "#040404", "#050505", "#060606", "#070707"
-_VARIABLES = {
-    INK: "var(--ink)",
-    MUTED: "var(--muted)",
-    RULE: "var(--rule)",
-    ACCENT: "var(--accent)",
-    SECOND: "var(--second)",
-    THIRD: "var(--third)",
-    FAINT: "var(--faint)",
-}
-"""Stand-in colors for matplotlib, and the CSS variables that replace them in the SVG."""
-
-_PAPER = {
-    INK: "#1c2126",
-    MUTED: "#5a6570",
-    RULE: "#d6dbe0",
-    ACCENT: "#235f9f",
-    SECOND: "#b9531a",
-    THIRD: "#2b7a5c",
-    FAINT: "#848f9a",
-}
-"""What the variables are on the light page."""
-
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "font.family": "DejaVu Sans",
-    "font.size": 12.0,
-    "text.color": INK,
-    "axes.edgecolor": RULE,
-    "axes.labelcolor": MUTED,
-    "axes.labelsize": 12.0,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "xtick.color": RULE,
-    "ytick.color": RULE,
-    "xtick.labelcolor": MUTED,
-    "ytick.labelcolor": MUTED,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "grid.alpha": 0.55,
-    "legend.frameon": False,
-    "legend.fontsize": 12.0,
-    "lines.linewidth": 1.6,
-    "hatch.linewidth": 0.6,
-}
-_POINTS_PER_INCH = 72
-_WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
-_DOTS_PER_INCH = 200
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture of the page.
-
-    Attributes:
-        name: identifier, unique on the page.
-        title: what it shows.
-        alt: what a reader who cannot see it needs to know, with the numbers.
-        caption: how to read it.
-        mark: what protects what it shows.
-        svg: an `<svg>` element without colors, scripts or references of its own.
-    """
-
-    name: str
-    title: str
-    alt: str
-    caption: str
-    mark: PrivacyCoverage
-    svg: str
-
-
-def draw(name: str, paint: Callable[[Axes], None], *, height: float) -> str:
-    """Draws on one pair of axes and returns an `<svg>` element for inlining.
-
-    Neither pyplot nor any other global state is left changed. The element scales with its container, its ids
-    start with `name`, and it is hidden from screen readers: the alternative text stands beside it.
-
-    Args:
-        name: prefix of the element's ids.
-        paint: draws on the axes it is given, with the colors of this module only.
-        height: in points; the width is 340.
-    """
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        size = (_WIDTH / _POINTS_PER_INCH, height / _POINTS_PER_INCH)
-        figure = Figure(figsize=size, layout="constrained")
-        paint(figure.add_subplot())
-        buffer = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    return _inline(buffer.getvalue(), name)
-
-
-def draw_png(path: Path, paint: Callable[[Axes], None], *, height: float) -> None:
-    """Draws the same picture as a PNG for paper: dark ink on white.
-
-    Args:
-        path: the file, written whole or not at all.
-        paint: as in `draw`, but it takes its colors from `on_paper`.
-        height: in points; the width is 340.
-    """
-    style = {name: on_paper(value) for name, value in _STYLE.items()}
-    with mpl.rc_context(style), warnings.catch_warnings(), replacing(path) as file:
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(_WIDTH / _POINTS_PER_INCH, height / _POINTS_PER_INCH), layout="constrained")
-        paint(figure.add_subplot())
-        figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
-
-
-def on_paper(value: Any) -> Any:
-    """The color of the light page for a stand-in color; anything else as it is."""
-    return _PAPER.get(value, value) if isinstance(value, str) else value
-
-
-def legend_above(axes: Axes, *, columns: int) -> None:
-    """Puts the legend above the axes, where it hides nothing, from the picture's left edge on."""
-    style: dict[str, Any] = {"borderaxespad": 0, "borderpad": 0.2, "handlelength": 1.2, "columnspacing": 1.2}
-    axes.figure.legend(loc="outside upper left", ncols=columns, **style)
-
-
-def shortened(name: str, longest: int) -> str:
-    """A name of at most so many characters, its middle left out: names often differ at their ends only."""
-    end = longest // 3
-    return name if len(name) <= longest else f"{name[: longest - end - 1]}…{name[-end:]}"
-
-
-def _inline(document: str, name: str) -> str:
-    """The `<svg>` element of matplotlib's document, in the page's colors, with ids of its own."""
-    element = document[document.index("<svg") :].strip()
-    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
-    element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", element)
-    element = re.sub(r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1)
-    element = re.sub(r'\bid="', f'id="{name}-', element)
-    element = re.sub(r'href="#', f'href="#{name}-', element)
-    element = re.sub(r"url\(#", f"url(#{name}-", element)
-    for color, variable in _VARIABLES.items():
-        element = element.replace(color, variable)
-    return element
-
 
 _MODEL_COLORS = {
     "prior": FAINT,
@@ -176,16 +37,12 @@ _MODEL_COLORS = {
     "true_label_student": THIRD,
     "all_records_model": MUTED,
 }
-_BAR_PITCH = 14.0  # points from bar to bar, each
-_LONGEST_NAME = 22
-
-Intervals = Mapping[str, Mapping[str, tuple[float, float]]]
 _MARKS = (("majority_vote_student", SECOND, "D"), ("all_records_model", THIRD, "s"), ("student", ACCENT, "o"))
+_PITCH = 14.0  # points from bar to bar, and from label to label, each with a line of text beside it
+_LONGEST_NAME, _LONGEST_AXIS = 22, 30  # characters
 _MOST_LABELS = 60
-_PITCH = 14.0  # points from label to label, each with a line of text beside it
 _MOST_POINTS = 1000
 _MOST_BINS = 48
-_LONGEST_AXIS = 30
 
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
@@ -210,7 +67,7 @@ def score_bars(report: Report) -> Picture | None:
         return None
     lines = [f"{model.name}: {_score_text(model)}" for model in shown]
     lines_over = ", with 95% intervals over test sets drawn again" if report.intervals else ""
-    height = 84 + _BAR_PITCH * (len(shown) + 1) * len(METRIC_NAMES)
+    height = 84 + _PITCH * (len(shown) + 1) * len(METRIC_NAMES)
     return Picture(
         name="scores",
         title="The private student beside its baselines",
@@ -238,7 +95,9 @@ def student_curve(figures: RunFigures) -> Picture | None:
     )
 
 
-def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Intervals) -> None:
+def _paint_scores(
+    axes: Axes, shown: Sequence[Model], intervals: Mapping[str, Mapping[str, tuple[float, float]]]
+) -> None:
     """Groups of horizontal bars: one group per metric, one bar per model, its interval as a line over its end."""
     pitch = len(shown) + 1
     for row, model in enumerate(shown):
@@ -250,11 +109,16 @@ def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Intervals) -> N
         )
         axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
         texts = ["undefined" if np.isnan(value) else f"{value:.3f}" for value in values]
-        _write_beside(axes, np.maximum(widths, ends[:, 1]), places, texts)
+        for end, place, text in zip(np.maximum(widths, ends[:, 1]), places, texts, strict=True):
+            axes.text(end + 0.012, place, text, va="center", color=MUTED)
     ticks = [row * pitch + (len(shown) - 1) / 2 for row in range(len(METRIC_NAMES))]
     axes.set_yticks(ticks, [*METRIC_NAMES.values()])
     axes.invert_yaxis()
-    _scale_from_0_to_1(axes)
+    axes.set_xlim(0, 1.24)  # with room for the number behind a full bar
+    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.grid(axis="x")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
     legend_above(axes, columns=2)
 
 
@@ -266,21 +130,6 @@ def _paint_curves(axes: Axes, curves: dict[str, NDArray[Any]]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
     axes.grid()
     legend_above(axes, columns=2)
-
-
-def _write_beside(axes: Axes, ends: NDArray[Any], places: NDArray[Any], texts: Sequence[str]) -> None:
-    """Writes each bar's number behind its end."""
-    for end, place, text in zip(ends, places, texts, strict=True):
-        axes.text(end + 0.012, place, text, va="center", color=MUTED)
-
-
-def _scale_from_0_to_1(axes: Axes) -> None:
-    """The horizontal scale of a score, with room for the number behind a full bar."""
-    axes.set_xlim(0, 1.24)
-    axes.set_xticks(np.linspace(0, 1, 6))
-    axes.grid(axis="x")
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0, labelcolor=INK)
 
 
 def _score_text(model: Model) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -114,9 +113,7 @@ class RunWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _scalar(self, tag: str, value: float, step: int) -> None:
@@ -151,38 +148,17 @@ class RunWriter:
 class NoEvents:
     """Takes what `RunWriter` takes, and writes nothing."""
 
-    def teacher(self, teacher: int, loss: float) -> None:
-        """Nothing."""
-
-    def teacher_accuracies(self, accuracies: Any) -> None:
-        """Nothing."""
-
-    def gaps(self, gaps: Any) -> None:
-        """Nothing."""
-
-    def queries(self, answered: Any, epsilon_after_query: Any) -> None:
-        """Nothing."""
-
-    def hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
-        """Nothing."""
-
-    def epoch(self, epoch: int, values: Any, *, model: str = "student") -> None:
-        """Nothing."""
-
-    def report(self, report: Any) -> None:
-        """Nothing."""
-
-    def flush(self) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """A method that does nothing."""
+        if not callable(getattr(RunWriter, name, None)):
+            raise AttributeError(name)
+        return lambda *_, **__: None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing."""
+        pass
 
 
 def _plain(value: Any) -> str | int | float | bool:

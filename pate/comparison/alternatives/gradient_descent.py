@@ -155,6 +155,9 @@ class NoisySum:
 
     def sensitivity(self, size: int) -> float:
         """How far one unit replaced moves the rounded sum, in steps; twice how far it does beside no unit at all."""
+        # Beside no unit at all the sum moves by a clip, and rounding either sum moves each entry by half a step: that
+        # is sqrt(size) steps in all. Another unit in its place moves it as far again. `floats` bounds what adding in
+        # double precision errs (docs/proofs/alternatives.md).
         of_few = _MOST_CANCELED * (_ROWS + _FEW * self.num_units / _ROWS)
         floats = 2 * _UNIT * (self.num_units + 8 + of_few) * self.num_units * max(self.clip, 1.0)
         return 2 * ((self.clip * (1 + _FLOAT) + floats) / self.step(size) + math.sqrt(size))
@@ -236,4 +239,5 @@ def _log_odds(directions: PublicDirections, ridge: float, weights: Array, bias: 
 
 def _multipliers(noise_multiplier: float) -> tuple[float, float]:
     """Of the prevalence and of all steps together."""
+    # Gaussians compose by 1 / m^2: a share s of 1 / m^2 is the prevalence's, the rest the steps'.
     return noise_multiplier / math.sqrt(PREVALENCE_SHARE), noise_multiplier / math.sqrt(1 - PREVALENCE_SHARE)

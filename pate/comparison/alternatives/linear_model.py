@@ -147,6 +147,8 @@ class Schedule:
         for ridge in _RIDGES:
             widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)  # [K]
             speed = clip_factor * (prevalence * (1 - prevalence))[:, None, None] * widths  # [L, 1, K]
+            # An error u of direction i follows du = -a_i u dt, so exp(-a_i t) of it is left. Noise of variance v t dt
+            # arrives all along and decays alike: v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, times c_i in log-odds.
             left = np.exp(-speed * _TIMES[:, None])  # [L, times, K]
             noise = widths * rate * _TIMES[:, None] * (1 - left * left) / (2 * speed)
             errors = (signal * left * left + noise).sum(axis=2)
@@ -177,6 +179,7 @@ class NoisyModel:
 
     def predict_proba(self, inputs: Any) -> Array:
         """The probability of each label, `[m, L]`."""
+        # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
         shrunk = 1 / np.sqrt(1 + _PROBIT * self.noise_variance)
         blocks = [self.log_odds(inputs[first : first + _BLOCK]) for first in range(0, len(inputs), _BLOCK)]
         return np.asarray(scipy.special.expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk))
@@ -188,6 +191,8 @@ class NoisyModel:
 
 def expected_f1_threshold(probabilities: Array) -> float:
     """The threshold of the best micro-F1 to be expected, if the probabilities `[m, L]` are right: no labels needed."""
+    # Of the m largest that are predicted their sum is expected to be right, and the sum of all to be there:
+    # F1 is about 2 hits / (m + sum).
     falling = np.sort(probabilities, axis=None)[::-1]
     hits = np.cumsum(falling)
     expected = 2 * hits / (np.arange(1, len(falling) + 1) + hits[-1])

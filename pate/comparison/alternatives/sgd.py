@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -116,29 +117,75 @@ class DpSgd(Alternative):
         shares = GroupGradients.of(np.zeros((len(private), 1)), private.labels, private.group_ids).label_shares()
         prevalence = prevalence_of(shares, self._of_prevalence(noise_multiplier, total), for_prevalence)
         schedule = self.schedule(training, noise_multiplier, prevalence)
-        place = (
-            partial(_images) if self.network == "cnn" else partial(training.directions.features, ridge=schedule.ridge)
-        )
-        descent = Descent(
-            network=self.network,
-            hidden=self.hidden,
-            bias=scipy.special.logit(prevalence),
-            clip=self.clip(prevalence),
-            noise_multiplier=noise_multiplier,
-            sampling_prob=self.sampling_prob(total),
-            num_steps=self.num_steps,
-            rates=schedule.times / self.num_steps,
-            learning_rate=self.learning_rate,
-            seed=Streams(seed).seeds("student", 1)[0],
-        )
-        made = descent.run(Group.of(place(private.inputs), private.labels, private.group_ids), for_steps)
+        bias = scipy.special.logit(prevalence)
+        place = _images if self.network == "cnn" else partial(training.directions.features, ridge=schedule.ridge)
+        groups = Group.of(place(private.inputs), private.labels, private.group_ids)
+        with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Opacus and torch on hooks and generators that are not used
+            torch.manual_seed(Streams(seed).seeds("student", 1)[0])
+            network = self._network(groups.inputs.shape[1:], bias).double()
+            noisy = NoisySum(self.clip(prevalence), noise_multiplier, len(groups.starts))
+            self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)
         if self.network == "linear":
-            return linear_model(training, schedule.ridge, made.weights, descent.bias, schedule.noise_variance)
-        model = NoisyModel(partial(_log_odds, made, place), descent.bias, np.zeros(len(prevalence)))
+            weights = next(network.parameters()).detach().numpy().T.copy()
+            return linear_model(training, schedule.ridge, weights, bias, schedule.noise_variance)
+        model = NoisyModel(partial(_log_odds, network.eval(), place), bias, np.zeros(len(prevalence)))
         return replace(model, threshold=expected_f1_threshold(model.predict_proba(training.public_inputs)))
+
+    def _descend(
+        self, network: nn.Module, groups: Group, noisy: NoisySum, rates: Array, rng: np.random.Generator
+    ) -> None:
+        """Trains a network; equal arguments give equal bytes.
+
+        Args:
+            network: with its first weights.
+            groups: the private records.
+            noisy: releases each step's sum.
+            rates: learning rates of the labels of a linear model, `[L]`.
+            rng: of samples and noise.
+
+        Raises:
+            InvalidValue: the weights grew beyond all bounds.
+        """
+        linear, total = self.network == "linear", len(groups.starts)
+        gradients, sampling_prob = ClippedGradients(network, noisy.clip), self.sampling_prob(total)
+        optimizer: torch.optim.Optimizer = (
+            torch.optim.SGD(gradients.parameters, lr=1.0)
+            if linear
+            else torch.optim.Adam(gradients.parameters, lr=self.learning_rate)
+        )
+        kept, mean = 0, torch.zeros(gradients.size, dtype=torch.float64)
+        for step in range(self.num_steps):
+            rows = groups.draw(sampling_prob, rng)
+            summed = gradients.summed(groups.inputs[rows], groups.labels[rows])
+            released = noisy.release(summed, rng) / (sampling_prob * total)
+            gradients.put(torch.from_numpy(released))
+            if linear:
+                gradients.scale(torch.from_numpy(rates))
+            optimizer.step()
+            weights = nn.utils.parameters_to_vector(gradients.parameters).detach()
+            if not float(weights.abs().max()) < _LARGEST_WEIGHT:
+                raise InvalidValue(
+                    f"method.learning_rate={self.learning_rate}: expected a smaller one, weights diverged"
+                )
+            if not linear and step >= (1 - _AVERAGED) * self.num_steps:
+                mean, kept = mean + weights, kept + 1
+        if kept:
+            nn.utils.vector_to_parameters(mean / kept, gradients.parameters)
+        gradients.close()
+
+    def _network(self, shape: tuple[int, ...], bias: Array) -> nn.Module:
+        if self.network == "linear":
+            return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
+        if self.network == "mlp":
+            scale = _Scaled(math.sqrt(shape[0]))
+            layers = [scale, nn.Linear(shape[0], self.hidden), nn.Tanh(), nn.Linear(self.hidden, len(bias))]
+            return _Biased(nn.Sequential(*layers), bias)
+        return _Biased(_convolutions(shape, len(bias)), bias)
 
     def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
         """A tenth of about what the steps' own price amounts to, as Gaussians."""
+        # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
         steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))
         return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
 
@@ -148,8 +195,9 @@ def _images(inputs: Any) -> Array:
     return np.asarray(inputs, dtype=np.float64) * 2 - 1
 
 
-def _log_odds(made: Any, place: Any, inputs: Any) -> Array:
-    return np.asarray(made.log_odds(place(inputs)))
+def _log_odds(network: nn.Module, place: Callable[[Any], Array], inputs: Any) -> Array:
+    with torch.no_grad(), one_thread():
+        return np.asarray(network(torch.from_numpy(np.ascontiguousarray(place(inputs)))).numpy())
 
 
 def require_opacus(name: str) -> None:
@@ -197,104 +245,6 @@ class Group:
         return np.asarray(rows[taken < sampling_prob])
 
 
-class Made:
-    """A network that was trained."""
-
-    def __init__(self, network: nn.Module) -> None:
-        self.network = network
-
-    @property
-    def weights(self) -> Array:
-        """Of a linear model, `[k, L]`."""
-        return next(self.network.parameters()).detach().numpy().T.copy()
-
-    def log_odds(self, inputs: Array) -> Array:
-        """`[m, L]`."""
-        with torch.no_grad(), one_thread():
-            return np.asarray(self.network(torch.from_numpy(np.ascontiguousarray(inputs))).numpy())
-
-
-@dataclass(frozen=True, eq=False)
-class Descent:
-    """All settings of a training, public or released.
-
-    Attributes:
-        network: see `DpSgd`, like `hidden`, `num_steps` and `learning_rate`.
-        hidden: see above.
-        bias: log-odds of the prevalence, `[L]`.
-        clip: the greatest length of one record's gradient.
-        noise_multiplier: noise std over two clips.
-        sampling_prob: of each group in a step.
-        num_steps: how many.
-        rates: learning rates of the labels of a linear model, `[L]`.
-        learning_rate: of Adam.
-        seed: of the first weights.
-    """
-
-    network: str
-    hidden: int
-    bias: Array
-    clip: float
-    noise_multiplier: float
-    sampling_prob: float
-    num_steps: int
-    rates: Array
-    learning_rate: float
-    seed: int
-
-    def run(self, groups: Group, rng: np.random.Generator) -> Made:
-        """Trains a network; equal arguments give equal bytes.
-
-        Raises:
-            InvalidValue: the weights grew beyond all bounds.
-        """
-        with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Opacus and torch on hooks and generators that are not used
-            torch.manual_seed(self.seed)
-            network = self._network(groups.inputs.shape[1:]).double()
-            self._descend(network, groups, rng)
-        return Made(network.eval())
-
-    def _descend(self, network: nn.Module, groups: Group, rng: np.random.Generator) -> None:
-        gradients = ClippedGradients(network, self.clip)
-        noisy, total = NoisySum(self.clip, self.noise_multiplier, len(groups.starts)), len(groups.starts)
-        optimizer = self._optimizer(gradients.parameters)
-        kept, mean = 0, torch.zeros(gradients.size, dtype=torch.float64)
-        for step in range(self.num_steps):
-            rows = groups.draw(self.sampling_prob, rng)
-            summed = gradients.summed(groups.inputs[rows], groups.labels[rows])
-            released = noisy.release(summed, rng) / (self.sampling_prob * total)
-            gradients.put(torch.from_numpy(released))
-            if self.network == "linear":
-                gradients.scale(torch.from_numpy(self.rates))
-            optimizer.step()
-            weights = nn.utils.parameters_to_vector(gradients.parameters).detach()
-            if not float(weights.abs().max()) < _LARGEST_WEIGHT:
-                raise InvalidValue(
-                    f"method.learning_rate={self.learning_rate}: expected a smaller one, weights diverged"
-                )
-            if self.network != "linear" and step >= (1 - _AVERAGED) * self.num_steps:
-                mean, kept = mean + weights, kept + 1
-        if kept:
-            nn.utils.vector_to_parameters(mean / kept, gradients.parameters)
-        gradients.close()
-
-    def _optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        if self.network == "linear":
-            return torch.optim.SGD(parameters, lr=1.0)
-        return torch.optim.Adam(parameters, lr=self.learning_rate)
-
-    def _network(self, shape: tuple[int, ...]) -> nn.Module:
-        num_labels = len(self.bias)
-        if self.network == "linear":
-            return _Biased(nn.Linear(shape[0], num_labels, bias=False), self.bias)
-        if self.network == "mlp":
-            scale = _Scaled(math.sqrt(shape[0]))
-            layers = [scale, nn.Linear(shape[0], self.hidden), nn.Tanh(), nn.Linear(self.hidden, num_labels)]
-            return _Biased(nn.Sequential(*layers), self.bias)
-        return _Biased(_convolutions(shape, num_labels), self.bias)
-
-
 class ClippedGradients:
     """Sums of clipped gradients of single records, by Opacus.
 
@@ -329,7 +279,9 @@ class ClippedGradients:
             loss = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
             torch.autograd.backward(loss)
             self._clipping.clip_and_accumulate()
-            self._clear()
+            for parameter in self.parameters:
+                setattr(parameter, _EACH, None)
+                parameter.grad = None
         found = [getattr(parameter, _SUM, None) for parameter in self.parameters]
         parts = [each.detach().numpy().ravel() for each in found if each is not None]
         whole = len(parts) == len(found)  # not where nobody takes part
@@ -352,11 +304,6 @@ class ClippedGradients:
         self._module.to_standard_module()
         for parameter in self.parameters:
             parameter.requires_grad_(False)
-
-    def _clear(self) -> None:
-        for parameter in self.parameters:
-            setattr(parameter, _EACH, None)
-            parameter.grad = None
 
 
 class _Scaled(nn.Module):

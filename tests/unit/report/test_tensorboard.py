@@ -138,3 +138,11 @@ def test_flushed_events_are_on_disk_before_the_end(tmp_path: Path) -> None:
     writer.flush()
     assert scalars(tmp_path, LOSS) == [(0, 1.0)]
     writer.close()
+
+
+def test_hits_are_written_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        with RunWriter(tmp_path) as writer:
+            writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
+    assert scalars(tmp_path, "session/hits") == [(20, 2.0)]
+    assert scalars(tmp_path, "session/remaining_hits") == [(20, 3.0)]
