@@ -130,14 +130,15 @@ class Alternative(Method):
         )
 
 
+@dataclass(frozen=True, eq=False)
 class Training:
-    """The data of a training, and what public inputs alone say of it: made once for all seeds."""
+    """The data of a training, and what public inputs alone say of it: made once for all seeds.
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+    Attributes:
+        bench: what all methods share.
+    """
 
-    def __reduce__(self) -> Any:
-        return Training, (self.bench,)
+    bench: Bench
 
     @property
     def num_groups(self) -> int:
