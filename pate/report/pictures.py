@@ -109,7 +109,7 @@ def _paint_scores(
         )
         axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
         texts = ["undefined" if np.isnan(value) else f"{value:.3f}" for value in values]
-        for end, place, text in zip(np.maximum(widths, ends[:, 1]), places, texts, strict=True):
+        for end, place, text in zip(np.maximum(widths, ends[:, 1]), places.tolist(), texts, strict=True):
             axes.text(end + 0.012, place, text, va="center", color=MUTED)
     ticks = [row * pitch + (len(shown) - 1) / 2 for row in range(len(METRIC_NAMES))]
     axes.set_yticks(ticks, [*METRIC_NAMES.values()])
