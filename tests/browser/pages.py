@@ -16,7 +16,7 @@ from pate.report import Report, Scores
 from pate.report.metrics import PrecisionRecall
 from pate.report.page import render_html
 from pate.report.report import DataSummary, Heading, ReleaseSummary, RunFigures
-from pate.report.verdict import Baselines
+from pate.report.verdict import Baselines, Verdict
 from tests.unit.report.conftest import REPORT
 
 HOSTILE = (
@@ -42,6 +42,7 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
         privacy=privacy,
         release=ReleaseSummary(num_queries, num_answered, rate, 0.946, 0.739),
         baselines=replace(REPORT.baselines, true_label_student=Scores(1.0, 1.0, 1.0, 1.0, None)),
+        verdict=Verdict(0.5, True, False, "Reached 50% of the reachable mean average precision."),
         intervals={name: dict.fromkeys(METRICS, (0.3, 0.4)) for name in ("student", "prior")},
         data=replace(REPORT.data, num_labels=num_labels),
         heading=Heading("stable_top_k_table", given={"target_epsilon": "8", "data": LONG}),
