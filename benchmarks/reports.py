@@ -11,7 +11,7 @@ from benchmarks.jobs import Job
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
 from pate.pricing import Budget
-from pate.report import render_html
+from pate.report.page import render_html
 from pate.run.results import Results
 from pate.run.student import Prediction
 

@@ -29,8 +29,7 @@ _LOADED = (
     "pate.aggregators",
     "pate.data",
     "pate.mechanisms",
-    "pate.report.html",
-    "pate.report.drawing.plots",
+    "pate.report.page",
     "pate.student",
     "pate.student.linear",
     "pate.teachers",
@@ -139,7 +138,7 @@ def command(module: str, arguments: Sequence[str], prepare: Callable[[], None] |
 
 def _leave_pictures_out() -> None:
     """The pictures of a report take longer than the rest of so small a run and decide nothing."""
-    page: Any = importlib.import_module("pate.report.html")
+    page: Any = importlib.import_module("pate.report.page")
     if hasattr(page, "pictures"):
         page.pictures = lambda *_, **__: {}
 

@@ -15,6 +15,7 @@ from pate.cli.featured import featured, has_none
 from pate.cli.heading import known_before
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
+from pate.comparison.console import print_frontier
 from pate.config import build, build_aggregator
 from pate.config.location import members
 from pate.config.noise import queries_are_named
@@ -66,8 +67,6 @@ def compare_from_config(config: DictConfig) -> None:
         allow_useless=config.allow_useless,
     )
     frontier = compare(plan, output_dir, monitor)
-    from pate.comparison.console import print_frontier  # loads matplotlib
-
     print_frontier(frontier, output_dir)
 
 

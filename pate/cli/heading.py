@@ -7,7 +7,7 @@ from typing import Any
 
 from pate.config import CONFIG_FOLDER
 from pate.files import fingerprint
-from pate.report import Heading
+from pate.report.report import Heading
 
 BESIDE = (
     "output_dir",

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.report.console import PlainConsole
-from pate.report.privacy_coverage import PAPER_LABEL
+from pate.report.report import PAPER_LABEL
 from pate.report.rounding import format_claim, format_delta, round_up
 
 if TYPE_CHECKING:

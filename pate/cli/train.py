@@ -19,7 +19,7 @@ from pate.config import build, build_aggregator
 from pate.config.noise import noise_is_given, queries_are_named, target_is_given
 from pate.config.published import public_settings, told_settings
 from pate.pipeline import train
-from pate.report import print_report
+from pate.report.console import print_report
 from pate.report.mlflow import log_release, require_mlflow
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor

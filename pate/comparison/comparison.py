@@ -5,30 +5,26 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from pate import __version__
 from pate.accounting import Accountant, AutoAccountant, PureDpEvent
-from pate.comparison.bench import Bench
-from pate.comparison.calibration import Calibration
+from pate.comparison.bench import Bench, kind
 from pate.comparison.frontier import Frontier
-from pate.comparison.kind import kind
 from pate.comparison.method import Method, Reference
 from pate.comparison.run import METRICS, Run, write_runs
-from pate.comparison.shared_data import SharedData
-from pate.comparison.students import all_records_model, true_label_student
-from pate.comparison.trial import Baseline, CachedRun, Trial
+from pate.comparison.trial import Baseline, CachedRun, Calibration, Trial
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
+from pate.files.atomic import write_text
 from pate.files.fingerprint import digest, full_text
 from pate.networks.device import one_thread
 from pate.pricing import Budget
 from pate.pricing.achievable_delta import require_achievable_delta
-from pate.report import Constant, metric_intervals
-from pate.report.constants import CONSTANT_NAMES
+from pate.report import metric_intervals
+from pate.report.metrics import CONSTANT_NAMES, Constant
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.student import Student
@@ -123,10 +119,17 @@ class _Comparison:
             dataset = require_dataset(plan.load_dataset())
         if plan.fewer_queries:
             self.plan = plan = replace(plan, num_queries=min(plan.num_queries, len(dataset.public)))
-        data = SharedData.of(plan.load_dataset, dataset)
-        bench = Bench(data, plan.num_queries, plan.engine, plan.student, plan.ensemble_seed, folder.path)
+        bench = Bench.of(
+            plan.load_dataset,
+            dataset,
+            num_queries=plan.num_queries,
+            engine=plan.engine,
+            student=plan.student,
+            ensemble_seed=plan.ensemble_seed,
+            folder=folder.path,
+        )
         self._check(bench)
-        folder.claim(plan.settings, data=data.digest)
+        folder.claim(plan.settings, data=bench.digest)
         for method in plan.methods:
             method.prepare(bench, self.monitor)
         private = [method for method in plan.methods if method.is_private]
@@ -141,12 +144,11 @@ class _Comparison:
             num_test=len(dataset.test),
         )
         with self.monitor.stage("writing the frontier"):
-            from pate.comparison.page import write_page  # loads matplotlib
-            from pate.comparison.picture import write_png
+            from pate.comparison.page import render_page, write_png  # loads matplotlib
 
             write_runs(folder.path / "comparison.csv", runs)
             write_png(folder.path / "frontier.png", frontier)
-            write_page(folder.path / "frontier.html", frontier, _parameters(trials))
+            write_text(folder.path / "frontier.html", render_page(frontier, _parameters(trials)))
         return frontier
 
     def _check(self, bench: Bench) -> None:
@@ -194,7 +196,7 @@ class _Comparison:
             Budget(target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant),
             bench,
             self.folder.path / "calibrations" / f"{name}-{digest(priced)}.json",
-            self._cached(name, plan.seeds, [priced, bench.data.digest]),
+            self._cached(name, plan.seeds, [priced, bench.digest]),
             Run(
                 aggregator=self._column(method, bench),
                 epsilon=epsilon,
@@ -222,16 +224,15 @@ class _Comparison:
         seen = [bench.num_queries, full_text(bench.student)]
         references = []
         if bench.dataset.public_labeled:
-            references.append(Reference("true_label_student", partial(true_label_student, bench), seen, student))
+            references.append(Reference("true_label_student", bench.true_label_student, seen, student))
         if self.plan.all_records:
             columns = {"student": kind(bench.student.ceiling)}
-            ceiling = partial(all_records_model, bench)
             seen_all = [full_text(bench.student.ceiling)]
-            references.append(Reference("all_records_model", ceiling, seen_all, columns))
+            references.append(Reference("all_records_model", bench.all_records_model, seen_all, columns))
         references += [found for method in self.plan.methods for found in method.references(bench)]
         made = {}
         for reference in references:
-            identity = [__version__, bench.data.digest, reference.identity]
+            identity = [__version__, bench.digest, reference.identity]
             (cached,) = self._cached(reference.name, (bench.ensemble_seed,), identity)
             blank = Run(aggregator=reference.name, num_queries=bench.num_queries, **reference.columns)
             made[cached.path] = Baseline(reference, bench, cached, blank)

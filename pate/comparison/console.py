@@ -10,10 +10,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.comparison.frontier import Frontier, Point
-from pate.comparison.page import NOT_COVERED, baseline_name, baseline_title, goal_cells, goal_names, score, verdict
+from pate.comparison.frontier import (
+    NOT_COVERED,
+    Frontier,
+    Point,
+    baseline_name,
+    baseline_title,
+    goal_cells,
+    goal_names,
+    score,
+    verdict,
+)
 from pate.report.console import PlainConsole
-from pate.report.privacy_coverage import SEEDED_WARNING
+from pate.report.report import SEEDED_WARNING
 from pate.report.tables import METRIC_NAMES
 
 _ANY_WIDTH = 10_000

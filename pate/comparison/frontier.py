@@ -10,8 +10,18 @@ from typing import Any
 import numpy as np
 
 from pate.comparison.run import METRICS, Run
-from pate.report.constants import CONSTANT_NAMES
+from pate.report.metrics import CONSTANT_NAMES
+from pate.report.tables import METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue
+
+DASH = "\N{EN DASH}"
+
+NOT_COVERED = (
+    "No epsilon covers this comparison. Each release has its own price, but all of them come from the same private "
+    "data, next to scores on true labels: keep the folder inside, or compare on public or synthetic data. To choose an "
+    "aggregator by looking here and then release with it on the same data is a choice that no epsilon pays for."
+)
+"""What a comparison is not; the console says it, too."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +176,50 @@ class Frontier:
         found = [(line, point.mean) for line in self.lines for point in line.points if point.epsilon == epsilon]
         scored = [(line, mean) for line, mean in found if mean is not None]
         return max(scored, key=lambda pair: pair[1], default=None)
+
+
+def verdict(frontier: Frontier) -> str:
+    """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
+    name, low, high = METRIC_NAMES[frontier.metric], frontier.floor(), frontier.ceiling()
+    found = [(epsilon, best) for epsilon in frontier.epsilons if (best := frontier.best_at(epsilon)) is not None]
+    if not found:
+        return "Every method is out of reach at every epsilon that was tried."
+    said = []
+    for epsilon, (line, mean) in dict(found[:1] + found[-1:]).items():
+        worth = f"{frontier.reached(mean):.0%} of the reachable" if high > low else "better than a constant"
+        worth = worth if mean > low else "no better than a constant"
+        said.append(f"at epsilon {epsilon:g} {line.title} with {mean:.3f}, {worth}")
+    scale = f"A constant has {low:.3f}, the {baseline_title(frontier.ceiling_name)} {high:.3f}."
+    return f"Best {name} {'; '.join(said)}. {scale}"
+
+
+def goal_names(frontier: Frontier) -> list[str]:
+    """The goals as headings: the share of the way, and the score that it is."""
+    return [f"{share:.0%} of the way ({frontier.goal(share):.3f})" for share in frontier.shares]
+
+
+def goal_cells(frontier: Frontier, line: Line) -> list[str]:
+    """The cheapest epsilon of a line for each goal."""
+    found = [frontier.cheapest(line, share) for share in frontier.shares]
+    return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in found]
+
+
+def score(point: Point) -> str:
+    """Mean, and standard deviation where there are several seeds; or that there is none."""
+    if point.mean is None:
+        return "out of reach" if point.note else DASH
+    return f"{point.mean:.3f}" if point.std is None else f"{point.mean:.3f} ± {point.std:.3f}"
+
+
+def baseline_title(name: str) -> str:
+    """A baseline in words."""
+    return MODEL_NAMES.get(name, name)
+
+
+def baseline_name(run: Run) -> str:
+    """A baseline with its teachers, where it has any."""
+    name = baseline_title(run.aggregator)
+    return f"{name}, {run.num_teachers:,} {run.teacher} teachers" if run.num_teachers else name
 
 
 def _line(by_epsilon: dict[float, list[Run]], metric: str) -> Line:

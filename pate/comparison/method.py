@@ -7,51 +7,27 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pate.comparison.bench import Bench
+from pate.comparison.bench import Bench, Trained
 from pate.pricing import Budget
 from pate.run.progress import Monitor
-from pate.student.student import Predictor
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The model that a method trained, with the figures of its release.
-
-    Attributes:
-        model: scored on the test split.
-        num_answered: public samples that were answered; None where none are asked.
-        label_accuracy: share of correct bits in the answers; None without answers. No epsilon covers it.
-    """
-
-    model: Predictor
-    num_answered: int | None = None
-    label_accuracy: float | None = None
-
-
-class Contender(ABC):
+@dataclass(frozen=True, eq=False)
+class Contender:
     """A method at a budget, ready to be trained with any seed.
 
     Attributes:
         epsilon: what it costs, at most what the budget allows.
         parameters: what was solved for, by name; kept where all values are plain.
+        train: trains once; noise and training are functions of the seed. It raises `InvalidValue` for data that the
+            method is not made for: the comparison says so in its table.
         refusal: why it is not worth training, from public numbers alone; empty where nothing speaks against it.
     """
 
     epsilon: float
     parameters: Mapping[str, Any]
-
-    @property
-    def refusal(self) -> str:
-        """See above."""
-        return ""
-
-    @abstractmethod
-    def train(self, seed: int) -> Trained:
-        """Trains once; noise and training are functions of the seed.
-
-        Raises:
-            InvalidValue: data that the method is not made for; the comparison says so in its table.
-        """
+    train: Callable[[int], Trained]
+    refusal: Callable[[], str] = str
 
 
 @dataclass(frozen=True)
@@ -86,7 +62,7 @@ class Method(ABC):
 
     @property
     def key(self) -> str:
-        """See above."""
+        """The name, unless a method says more."""
         return self.name
 
     @abstractmethod
@@ -95,7 +71,7 @@ class Method(ABC):
 
     @abstractmethod
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
-        """The method at a budget.
+        """The method at a budget. The comparison refuses a contender that costs more.
 
         Args:
             budget: with a `target_epsilon`.

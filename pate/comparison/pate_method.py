@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, partial
 from typing import Any
 
 from pate.aggregators import Aggregator, Release
-from pate.comparison.bench import Bench
-from pate.comparison.kind import kind
-from pate.comparison.method import Contender, Method, Reference, Trained
-from pate.comparison.students import trained, trained_on_labels
+from pate.comparison.bench import Bench, Trained, kind
+from pate.comparison.method import Contender, Method, Reference
 from pate.files.atomic import make_folder
 from pate.files.fingerprint import digest, full_text
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
@@ -25,8 +23,6 @@ from pate.student import Student
 from pate.teachers import Voter
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.source import VoteSource
-
-_SLACK = 1 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +57,7 @@ class PATEMethod(Method):
         return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        """See `Method.columns`."""
+        """The adjacency, the ensemble and the student."""
         return {
             "adjacency": str(self.aggregator.adjacency),
             **self._ensemble_columns(bench),
@@ -69,38 +65,47 @@ class PATEMethod(Method):
         }
 
     def identity(self, bench: Bench) -> list[Any]:
-        """See `Method.identity`."""
+        """The aggregator but its noise, the shape of the release, teachers and student."""
         shape = self._shape(bench)
         asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return [asked, *shape.as_arguments.values(), self._ensemble_name(bench), full_text(self.student)]
 
     def check(self, bench: Bench) -> None:
-        """See `Method.check`."""
+        """As `pate-train` checks its parts."""
         shape = self._shape(bench)
         counts = {"num_teachers": shape.num_teachers, "num_queries": shape.num_queries}
         require_parts(bench.dataset, self.aggregator, self.teacher, self.student, **counts)
 
     def warnings(self, bench: Bench) -> Iterator[str]:
-        """See `Method.warnings`."""
+        """Those of `pate-train`."""
         total = self._shape(bench).num_teachers
         return plan_warnings(bench.dataset, self.aggregator, self.teacher, self.student, num_teachers=total)
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
         """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
-        votes = self.ensemble(bench, monitor).votes()
-        votes.prepare()
+        self.ensemble(bench, monitor).votes().prepare()
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
-        """See `Method.at`."""
+        """The aggregator with its noise. The votes that it reads are counted once for all seeds."""
+        priced = self.priced(budget, bench, parameters)
+        votes = cache(lambda: self.ensemble(bench).votes())
+        return Contender(
+            priced.epsilon,
+            parameters or priced.solved_for,
+            lambda seed: bench.trained(self.student, self.release(priced, bench, votes(), seed), seed),
+            partial(self._refusal, priced, budget, bench),
+        )
+
+    def priced(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> PricedRelease:
+        """The release at a budget, or with parameters that were solved for before."""
         shape = self._shape(bench)
         if parameters is None:
-            priced = plan_release(self.aggregator, shape, budget)
-        else:
-            priced = plan_release(replace(self.aggregator, **parameters), shape, replace(budget, target_epsilon=None))
-        most, found = budget.target_epsilon or 0.0, priced.epsilon
-        if found > most * _SLACK:
-            raise InvalidValue(f"epsilon={found:.6g}: expected at most {most:g} once calibrated")
-        return PATEContender(priced.epsilon, parameters or priced.solved_for, self, priced, budget, bench)
+            return plan_release(self.aggregator, shape, budget)
+        return plan_release(replace(self.aggregator, **parameters), shape, replace(budget, target_epsilon=None))
+
+    def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
+        """The release for a seed; no ledger is charged, as nobody is shown it."""
+        return draw(priced, votes, streams=Streams(seed), student=self.student, inputs=bench.queries.inputs)
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """The student of each ensemble's majority."""
@@ -124,10 +129,17 @@ class PATEMethod(Method):
             monitor=monitor or NullMonitor(),
         )
 
-    def doubted(self, priced: PricedRelease, bench: Bench) -> PricedRelease:
-        """What `require_useful` judges: with as many teachers as parts of the records are bounded one by one."""
-        total = self.teacher.num_protected(priced.shape.num_teachers, bench.dataset.private.num_groups)
-        return replace(priced, shape=replace(priced.shape, num_teachers=total))
+    def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
+        """What `require_useful` says of it, with as many teachers as parts of the records are bounded one by one."""
+        groups = bench.dataset.private.num_groups
+        total = self.teacher.num_protected(priced.shape.num_teachers, groups)
+        doubted = replace(priced, shape=replace(priced.shape, num_teachers=total))
+        names = SettingNames(num_teachers=f"aggregators=[{self.name}@{{}}]", target_epsilon="epsilons=[{}]")
+        try:
+            require_useful(self.aggregator, doubted, budget, names=names, num_groups=groups)
+        except InvalidValue as error:
+            return str(error)
+        return ""
 
     def _shape(self, bench: Bench) -> ReleaseShape:
         total = self.num_teachers or bench.dataset.private.num_groups
@@ -143,61 +155,7 @@ class PATEMethod(Method):
         return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}
 
 
-@dataclass(frozen=True, eq=False)
-class PATEContender(Contender):
-    """An aggregator with its noise, and the votes that it reads: counted once for all seeds.
-
-    Attributes:
-        epsilon: see `Contender`, like `parameters`.
-        parameters: see above.
-        method: whose it is.
-        priced: the release.
-        budget: that it was solved for.
-        bench: what all methods share.
-    """
-
-    epsilon: float
-    parameters: Mapping[str, Any]
-    method: PATEMethod
-    priced: PricedRelease
-    budget: Budget
-    bench: Bench
-
-    @property
-    def refusal(self) -> str:
-        """See `Contender.refusal`: what `require_useful` says."""
-        try:
-            require_useful(
-                self.method.aggregator,
-                self.method.doubted(self.priced, self.bench),
-                self.budget,
-                names=_names(self.method.name),
-                num_groups=self.bench.dataset.private.num_groups,
-            )
-        except InvalidValue as error:
-            return str(error)
-        return ""
-
-    def train(self, seed: int) -> Trained:
-        """See `Contender.train`."""
-        return trained(self.method.student, self.release(seed), self.bench, seed=seed)
-
-    def release(self, seed: int) -> Release:
-        """The release for that seed; no ledger is charged, as nobody is shown it."""
-        inputs = self.bench.queries.inputs
-        return draw(self.priced, self._votes, streams=Streams(seed), student=self.method.student, inputs=inputs)
-
-    @cached_property
-    def _votes(self) -> VoteSource:
-        return self.method.ensemble(self.bench).votes()
-
-
-def _names(name: str) -> SettingNames:
-    """The settings of `pate-compare`."""
-    return SettingNames(num_teachers=f"aggregators=[{name}@{{}}]", target_epsilon="epsilons=[{}]")
-
-
 def _majority_student(method: PATEMethod, bench: Bench, seed: int) -> Trained:
     """The student of what the votes of an ensemble say without noise."""
     votes = method.ensemble(bench).votes()
-    return trained_on_labels(2 * votes.counts() > votes.num_teachers, bench, seed=seed)
+    return bench.trained_on_labels(2 * votes.counts() > votes.num_teachers, seed)

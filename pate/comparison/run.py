@@ -12,12 +12,13 @@ from typing import Any, get_args, get_type_hints
 
 from pate.files.atomic import write_text
 from pate.files.spreadsheet import SpreadsheetRows
+from pate.report.tables import METRIC_NAMES
 from pate.validation import InvalidValue, require
 
-METRICS = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy", "balanced_accuracy")
+METRICS = tuple(METRIC_NAMES)
 """The student's scores, by the names of report.json; the headline first."""
 
-ENDS = ("low", "high")
+_ENDS = ("low", "high")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,8 @@ class Run:
 
 
 _PLAIN_NAMES = tuple(item.name for item in fields(Run) if item.name != "intervals")
-_NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in ENDS))
+_NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in _ENDS))
+_HINTS: dict[str, Any] = get_type_hints(Run)
 
 
 def write_runs(path: Path, runs: Iterable[Run]) -> None:
@@ -106,19 +108,15 @@ def read_runs(path: Path) -> list[Run]:
 
 def _row(run: Run) -> dict[str, Any]:
     ends = {
-        f"{name}_{end}": value for name, given in run.intervals.items() for end, value in zip(ENDS, given, strict=True)
+        f"{name}_{end}": value for name, given in run.intervals.items() for end, value in zip(_ENDS, given, strict=True)
     }
     return {name: getattr(run, name) for name in _PLAIN_NAMES} | ends
 
 
 def _run(line: Mapping[str, str]) -> Run:
-    given = {metric: tuple(_number(f"{metric}_{end}", line[f"{metric}_{end}"]) for end in ENDS) for metric in METRICS}
+    given = {metric: tuple(_number(f"{metric}_{end}", line[f"{metric}_{end}"]) for end in _ENDS) for metric in METRICS}
     intervals = {metric: (low, high) for metric, (low, high) in given.items() if low is not None and high is not None}
     return Run(**{name: _value(name, line[name]) for name in _PLAIN_NAMES}, intervals=intervals)
-
-
-HINTS: dict[str, Any] = get_type_hints(Run)
-"""The type of each column."""
 
 
 def _number(name: str, text: str) -> float | None:
@@ -127,7 +125,7 @@ def _number(name: str, text: str) -> float | None:
 
 def _value(name: str, text: str) -> Any:
     """A cell as the type of its column."""
-    hint = HINTS[name]
+    hint = _HINTS[name]
     optional = isinstance(hint, UnionType)
     if optional and text == "":
         return None

@@ -1,27 +1,114 @@
-"""Models that are trained and scored; each result on disk as soon as it is done."""
+"""Models that are trained and scored: parameters solved for once, each result on disk as soon as it is done."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from pate.comparison.bench import Bench
-from pate.comparison.calibration import Calibration, calibrated, refusal_of
-from pate.comparison.method import Method, Reference, Trained
+from pate.comparison.bench import Bench, Trained
+from pate.comparison.method import Contender, Method, Reference
 from pate.comparison.run import Run
 from pate.data import Split
 from pate.files.atomic import make_folder, write_text
-from pate.files.reading import damaged, read_text
+from pate.files.reading import damaged, read_json, read_text
 from pate.files.strict_json import from_json, to_json_line
 from pate.pricing import Budget
 from pate.report import metric_intervals, multilabel_metrics
 from pate.validation import InvalidValue
 
+_RULE = "the parameters that were solved for"
+_SOLVED_AGAIN = "remove it, and the same command solves for them again"
 _RESULT = "a result of this comparison"
-_REMEDY = "remove it, and the same command makes it again"
+_MADE_AGAIN = "remove it, and the same command makes it again"
+_PLAIN = (int, float, str, bool, type(None))
+_SLACK = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found for a method at a budget.
+
+    Attributes:
+        parameters: those that were solved for.
+        epsilon: the price, at most the budget's; None where nothing reaches the budget.
+        reason: why nothing does.
+        refusal: see `Contender.refusal`; None where nobody asked.
+    """
+
+    parameters: Mapping[str, Any]
+    epsilon: float | None
+    reason: str = ""
+    refusal: str | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Calibration | None:
+        """What was kept, for show: it is not priced again. None where nothing was."""
+        if not os.path.lexists(path):
+            return None
+        kept = read_json(path, rule=_RULE, remedy=_SOLVED_AGAIN)
+        try:
+            parameters = {name: _tuple(value) for name, value in kept["parameters"].items()}
+            epsilon, reason, refusal = kept["epsilon"], kept["reason"], kept.get("refusal")
+        except (KeyError, TypeError, AttributeError):
+            raise damaged(path, _RULE, "other keys", _SOLVED_AGAIN) from None
+        told = isinstance(reason, str) and isinstance(refusal, (str, type(None)))
+        if not isinstance(epsilon, (int, float, type(None))) or not told:
+            raise damaged(path, _RULE, "values of another type", _SOLVED_AGAIN)
+        return cls(parameters, epsilon, reason, refusal)
+
+    def write(self, path: Path) -> None:
+        """Keeps it, where all its parameters are plain values."""
+        if all(_is_plain(value) for value in self.parameters.values()):
+            values = vars(self) | {"parameters": dict(self.parameters)}
+            make_folder(path.parent, within=path.parent.parent)
+            write_text(path, json.dumps(values, indent=2) + "\n")
+
+
+def calibrated(method: Method, budget: Budget, bench: Bench, path: Path) -> Contender:
+    """The method at a budget, from the file where it is there, solved for and kept where it is not.
+
+    What is read back is priced again: a file cannot make a release cheaper than it is.
+
+    Raises:
+        InvalidValue: nothing reaches the budget.
+    """
+    if (kept := Calibration.read(path)) is not None:
+        if kept.reason:
+            raise InvalidValue(kept.reason)
+        try:
+            return _within(budget, method.at(budget, bench, kept.parameters))
+        except TypeError:
+            raise damaged(path, _RULE, "other parameters", _SOLVED_AGAIN) from None
+    try:
+        contender = _within(budget, method.at(budget, bench))
+    except InvalidValue as error:
+        Calibration({}, None, str(error)).write(path)
+        raise
+    Calibration(contender.parameters, contender.epsilon).write(path)
+    return contender
+
+
+def _within(budget: Budget, contender: Contender) -> Contender:
+    """The contender, or an error where it costs more than it may: no calibrator and no file is believed."""
+    most = budget.target_epsilon or 0.0
+    if not contender.epsilon <= most * _SLACK:
+        raise InvalidValue(f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated")
+    return contender
+
+
+def refusal_of(contender: Contender, path: Path) -> str:
+    """`Contender.refusal`, from the file where it is there: what works in its place takes seconds to find."""
+    if (kept := Calibration.read(path)) is not None and kept.refusal is not None:
+        return kept.refusal
+    refusal = contender.refusal()
+    Calibration(contender.parameters, contender.epsilon, refusal=refusal).write(path)
+    return refusal
 
 
 @dataclass(frozen=True)
@@ -44,11 +131,11 @@ class CachedRun:
         """
         if not os.path.lexists(self.path):
             return None
-        text = read_text(self.path, rule=_RESULT, remedy=_REMEDY)
+        text = read_text(self.path, rule=_RESULT, remedy=_MADE_AGAIN)
         try:
             return from_json(Run, text, name="run")
         except InvalidValue as error:
-            raise damaged(self.path, _RESULT, str(error)[:80], _REMEDY) from None
+            raise damaged(self.path, _RESULT, str(error)[:80], _MADE_AGAIN) from None
 
     def write(self, run: Run) -> Run:
         """Puts a result on disk and returns it."""
@@ -143,7 +230,7 @@ class Baseline:
         return None if found is None else [found]
 
     def runs(self) -> list[Run]:
-        """Its result."""
+        """The result."""
         if (done := self.done()) is not None:
             return done
         trained = self.reference.train(self.cached.seed)
@@ -157,3 +244,12 @@ def _scored(trained: Trained, test: Split, blank: Run) -> Run:
     intervals = metric_intervals(bits, probabilities.astype(np.float64), test.labels)
     answers = replace(blank, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy)
     return replace(answers, intervals=intervals, **scores)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(_is_plain(item) for item in value))
+
+
+def _tuple(value: Any) -> Any:
+    """JSON knows lists only."""
+    return tuple(_tuple(item) for item in value) if isinstance(value, list) else value

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from string import Template
 
-from pate.report.privacy_coverage import CAVEATS, PAPER_LABEL
-from pate.report.report import Privacy, Scalar
+from pate.report.report import CAVEATS, PAPER_LABEL, Privacy, Scalar
 from pate.report.rounding import format_delta, format_epsilon
 from pate.report.tables import settings
 from pate.validation import require, require_count

@@ -11,8 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from pate.report.privacy_coverage import PAPER_LABEL, SEEDED_WARNING
-from pate.report.report import Report
+from pate.report.report import PAPER_LABEL, SEEDED_WARNING, Report
 from pate.report.rounding import format_epsilon
 from pate.report.tables import METRIC_NAMES, accountant_of, charging_verdict, guarantee, hit_counts, models, percent
 from pate.validation import printable

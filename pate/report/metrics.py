@@ -1,14 +1,36 @@
-"""Metrics of multi-label predictions, all labels at once: a sort of each label's scores, and counts."""
+"""What a model is scored by: metrics of multi-label predictions, and the constants that it has to beat."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.report.scores import Scores
 from pate.validation import InvalidValue, require
+
+Floats = NDArray[np.float64]
+
+CONSTANT_NAMES = ("prior", "best_constant")
+
+_POINTS = 200  # of a curve of precision and recall
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The five metrics that stand beside each other in every table, as `multilabel_metrics` defines them."""
+
+    accuracy: float
+    balanced_accuracy: float | None
+    micro_f1: float
+    macro_f1: float
+    mean_average_precision: float | None
+
+    def __post_init__(self) -> None:
+        """Refuses a metric outside [0, 1]."""
+        for name, value in vars(self).items():
+            require(value is None or 0 <= value <= 1, name, value, "a number in [0, 1]")
 
 
 def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> Scores:
@@ -141,3 +163,99 @@ def _bits(name: str, array: ArrayLike) -> NDArray[np.bool_]:
     require(bits.dtype == np.bool_, f"{name}.dtype", bits.dtype, "bool")
     require(bits.ndim == 2 and bits.size > 0, f"{name}.shape", bits.shape, "[num_samples, num_labels], not empty")
     return bits
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """One set of labels for all samples, ranked by how frequent each label is.
+
+    Attributes:
+        labels: bool `[L]`.
+        frequencies: `[L]`, the score of each label.
+    """
+
+    labels: NDArray[np.bool_]
+    frequencies: NDArray[np.float64]
+
+    @classmethod
+    def prior(cls, frequencies: NDArray[np.float64]) -> Constant:
+        """Each label's majority: the constant with the best accuracy."""
+        return cls(frequencies > 0.5, frequencies)
+
+    @classmethod
+    def best(cls, frequencies: NDArray[np.float64]) -> Constant:
+        """The k most frequent labels, k for the best micro-F1 on data with these frequencies."""
+        # A set S of labels on n samples is right n sum_S f times, of n |S| that it names and n sum f that are there.
+        order = np.argsort(-frequencies, kind="stable")
+        found = np.cumsum(frequencies[order])
+        micro_f1 = 2 * found / (np.arange(1, len(order) + 1) + found[-1])
+        labels = np.zeros(len(order), dtype=np.bool_)
+        labels[order[: int(np.argmax(micro_f1)) + 1]] = True
+        return cls(labels, frequencies)
+
+    @classmethod
+    def named(cls, name: str, frequencies: NDArray[np.float64]) -> Constant:
+        """That of `CONSTANT_NAMES`, from the true frequency of each label `[L]`, which no epsilon covers."""
+        return cls.prior(frequencies) if name == "prior" else cls.best(frequencies)
+
+    def for_samples(self, count: int) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Labels and scores for that many samples, `[count, L]` each."""
+        return np.tile(self.labels, (count, 1)), np.tile(self.frequencies, (count, 1))
+
+    def metrics(self, true: NDArray[np.bool_]) -> Scores:
+        """Its metrics against true labels `[n, L]`."""
+        return multilabel_metrics(*self.for_samples(len(true)), true)
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionRecall:
+    """A model's trade between precision and recall, on labels that no epsilon covers.
+
+    Attributes:
+        recall: `[P]`, ascending.
+        precision: `[P]`, at these.
+        chosen: recall and precision of the labels that the model predicts.
+        constant: the same of the best constant.
+        threshold: the probability from which a label is predicted, one for all or one for each; None without one.
+    """
+
+    recall: Floats
+    precision: Floats
+    chosen: tuple[float, float]
+    constant: tuple[float, float]
+    threshold: float | tuple[float, ...] | None
+
+    @classmethod
+    def of(
+        cls,
+        scores: NDArray[np.floating],
+        predicted: NDArray[np.bool_],
+        true: NDArray[np.bool_],
+        *,
+        constant: NDArray[np.bool_],
+        threshold: float | tuple[float, ...] | None,
+    ) -> PrecisionRecall | None:
+        """At up to 200 levels of recall; None where no bit is true.
+
+        Args:
+            scores: `[n, L]`.
+            predicted: bool `[n, L]`.
+            true: bool `[n, L]`.
+            constant: bool `[L]`, the labels of the best constant.
+            threshold: see above.
+        """
+        if not true.any():
+            return None
+        found, every = np.sort(scores[true]), np.sort(scores, axis=None)
+        ranks = np.unique(np.linspace(1, len(found), min(_POINTS, len(found))).round().astype(int))
+        levels = found[-ranks]
+        above = len(found) - np.searchsorted(found, levels)
+        precision = above / (len(every) - np.searchsorted(every, levels))
+        constants = np.broadcast_to(constant, true.shape)
+        return cls(above / len(found), precision, _point(predicted, true), _point(constants, true), threshold)
+
+
+def _point(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> tuple[float, float]:
+    """Recall and precision of predicted bits."""
+    hits, real, named = (float(bits.sum()) for bits in (predicted & true, true, predicted))
+    return hits / max(real, 1.0), hits / max(named, 1.0)

@@ -1,50 +1,131 @@
-"""What every page has: one self-contained file, without scripts and without anything to fetch."""
+"""The page of a run: one self-contained file, without scripts and without anything to fetch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from html import escape
-from importlib.resources import files
-from string import Template
+import math
+from functools import cache
+from typing import Any
 
-from pate.report.html_elements import badge
-from pate.report.privacy_coverage import PrivacyCoverage
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from pate.report.pictures import pictures
+from pate.report.report import PAPER_LABEL, SEEDED_WARNING, PrivacyCoverage, Report, RunFigures
+from pate.report.rounding import format_delta, format_epsilon
+from pate.report.tables import METRIC_NAMES, Model, hit_counts, models, parameters, percent, terms
+from pate.report.verdict import HEADLINE
+
+DASH = "\N{EN DASH}"
+
+_DIGITS = 3
+_LEGEND = {
+    PrivacyCoverage.COVERED: "Computed from the release alone, or from public parameters.",
+    PrivacyCoverage.HELD_OUT: "The model or the labels come from the release; the score also reads true labels.",
+    PrivacyCoverage.UNCOVERED: "Computed from private data, true labels or votes without noise. Keep it inside.",
+}
+_LABEL_COLUMNS = {
+    ("student", "prevalence"): "frequency",
+    ("student", "average_precision"): "average precision",
+    ("majority_vote_student", "average_precision"): "AP, majority-vote student",
+    ("all_records_model", "average_precision"): "AP, all-records model",
+    ("student", "f1"): "F1",
+    ("student", "precision"): "precision",
+    ("student", "recall"): "recall",
+}
 
 
-def page(
-    subject: str,
-    title: str,
-    *,
-    notices: str,
-    legend: Mapping[PrivacyCoverage, str],
-    sections: Iterable[str],
-    numbers: str = "",
-    subtitle: str = "",
-) -> str:
-    """Fills in the page: light, dark and in print, from the width of a phone on.
+def render_html(report: Report, figures: RunFigures) -> str:
+    """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text in it is escaped.
 
     Args:
-        subject: what it shows, text.
-        title: text.
-        notices: what a reader must know before any number, elements.
-        legend: what each mark means, text.
-        sections: the elements of `section`.
-        numbers: large ones for the head of the page, elements.
-        subtitle: beneath the title, text.
+        report: the run.
+        figures: the arrays behind the pictures.
     """
-    template, style = (files("pate.report").joinpath(name).read_text("utf-8") for name in ("page.html", "style.css"))
-    return Template(template).substitute(
-        style=style,
-        subject=escape(subject),
-        title=escape(title),
-        subtitle=f'<p class="overrides"><code>{escape(subtitle)}</code></p>\n' if subtitle else "",
-        notices=notices,
-        numbers=f'<dl class="numbers-row">{numbers}</dl>\n' if numbers else "",
-        legend="".join(f"<li>{badge(mark)} {escape(text)}</li>" for mark, text in legend.items()),
-        sections="\n".join(sections),
+    privacy, columns = report.privacy, _label_columns(figures)
+    guarantee = [*terms(privacy)]
+    if privacy.paper_epsilon is not None:
+        guarantee.append(("epsilon of the paper", f"{format_epsilon(privacy.paper_epsilon)}, {PAPER_LABEL}"))
+    return rendered(
+        "report/report.html",
+        title=f"{report.name} on {report.data.name}",
+        legend=_LEGEND,
+        report=report,
+        privacy=privacy,
+        release=report.release,
+        data=report.data,
+        student=report.student,
+        prior=report.baselines.prior,
+        bounded=math.isfinite(privacy.epsilon),
+        pictures=pictures(report, figures),
+        headline=HEADLINE,
+        models=[(model.name, [_scored(report, model, key) for key in METRIC_NAMES]) for model in models(report)],
+        terms=guarantee,
+        parameters=parameters(privacy, report.name, digits=_DIGITS),
+        hits=hit_counts(report.release),
+        label_columns=columns,
+        labels=[
+            (name, [number(float(column[index])) for column in columns.values()])
+            for index, name in enumerate(figures.label_names)
+        ],
+        versions=[(f"version of {name}", version) for name, version in report.versions.items()],
     )
 
 
-def section(name: str, heading: str, body: str) -> str:
-    """A section of a page; its elements stand in columns where the page is wide enough."""
-    return f'<section id="{name}"><h2>{heading}</h2><div class="columns">{body}</div></section>'
+def rendered(template: str, **values: Any) -> str:
+    """A page: light, dark and in print, from the width of a phone on; every text is escaped but a picture's SVG.
+
+    Args:
+        template: its path in the package `pate`; it extends `report/page.html`.
+        values: what it reads, a `title` and a `legend` among them.
+    """
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("pate", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"mark": PrivacyCoverage, "metrics": METRIC_NAMES, "dash": DASH, "seeded_warning": SEEDED_WARNING}
+    made.filters |= {
+        "breakable": _breakable,
+        "delta": format_delta,
+        "epsilon": format_epsilon,
+        "number": number,
+        "percent": percent,
+    }
+    return made
+
+
+def number(value: float | None) -> str:
+    """A score with three decimals, a dash where there is none."""
+    return DASH if value is None or np.isnan(value) else f"{value:.3f}"
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may be broken behind a dot or an underscore."""
+    return Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
+
+
+def _scored(report: Report, model: Model, key: str) -> str:
+    """A metric of a model, the headline with its interval."""
+    value = number(getattr(model.scores, key, None))
+    interval = report.intervals.get(model.key, {}).get(key)
+    return f"{value}\n{interval[0]:.3f}{DASH}{interval[1]:.3f}" if interval and key == HEADLINE else value
+
+
+def _label_columns(figures: RunFigures) -> dict[str, Any]:
+    """Every label's metrics by heading; none without a student."""
+    found = {
+        name: figures.per_label[model][key]
+        for (model, key), name in _LABEL_COLUMNS.items()
+        if key in figures.per_label.get(model, {})
+    }
+    if found and figures.precision_recall and isinstance(thresholds := figures.precision_recall.threshold, tuple):
+        found["threshold"] = np.asarray(thresholds)
+    return found

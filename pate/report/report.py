@@ -1,25 +1,95 @@
-"""The report of one training run: the values behind `report.json`, the tables, the page and the card."""
+"""The report of one training run: the values behind `report.json`, its pictures, the tables, the page and the card."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pate.files.atomic import write_text
 from pate.files.reading import damaged, read_text
 from pate.files.strict_json import from_json, to_json
-from pate.report.heading import Heading
-from pate.report.privacy_coverage import NOT_COVERED
-from pate.report.scores import Baselines, Scores
-from pate.report.verdict import Verdict
+from pate.report.metrics import Floats, PrecisionRecall, Scores
+from pate.report.verdict import Baselines, Verdict
 from pate.validation import require, require_count
 
 _FILE = "the report of a finished run"
 _REMEDY = "remove it, and the same command writes it again from the release, at no further price"
 
 Scalar = str | int | float | bool | None
+
+
+class PrivacyCoverage(Enum):
+    """What protects a figure of the report."""
+
+    COVERED = "covered by the epsilon"
+    HELD_OUT = "no epsilon covers the true labels it is scored with"
+    UNCOVERED = "no epsilon covers this"
+
+
+NOT_COVERED = MappingProxyType(
+    {
+        "release.label_accuracy": "compares the release with the true labels of the public pool",
+        "release.micro_f1": "compares the release with the true labels of the public pool",
+        "teachers.mean_accuracy": "computed from the teachers, before any noise",
+        "teachers.records_per_teacher": "computed from the private partition",
+        "student": "the student is covered, but its scores read the true labels of the test split",
+        "baselines.majority_vote_student": "trained on the votes without noise",
+        "baselines.true_label_student": "trained on true labels",
+        "baselines.all_records_model": "trained on the private records without noise",
+        "baselines.prior": "each label's majority is taken from true labels",
+        "baselines.best_constant": "the labels' frequencies are taken from true labels",
+        "intervals": "resampled from the true labels of the test split",
+        "verdict": "compares scores that read true labels",
+        "data.label_cardinality": "computed from true labels",
+        "heading": "names settings of the command line, a seed among them",
+        "duration_s": "the time a run takes depends on the private data",
+    }
+)
+"""Keys of `report.json`, dotted, that no epsilon covers, each with the reason."""
+
+CAVEATS = (
+    "Settings that somebody chose after looking at the private data, among them the teachers' own.",
+    "A representation of the samples that was fitted on private records.",
+    "The public samples themselves: they are used in the open.",
+    "Other releases made from the same private data; their epsilons add up with this one.",
+    "More than one unit of privacy at once: a group of g units is protected about g times less.",
+    "What the machine gives away besides the release: running time, memory, and the votes, teachers and "
+    "evaluation that the data owner keeps.",
+    "The pseudo-random generator, which is taken to be ideal, and rounding errors in computing the price.",
+)
+"""What the epsilon of a release says nothing about, in sentences fit to publish."""
+
+SEEDED_WARNING = "seeded noise protects nobody who knows the seed"
+PAPER_LABEL = "as the paper accounts; not a bound"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A run's name and the settings that it was given; the data owner's.
+
+    Attributes:
+        aggregator: the name that it was configured by, such as `stable_top_k_table`; empty where it has none.
+        is_public: whether that name ships with the package; another says what its author chose.
+        given: the settings that the command named, as text, by name.
+        compared: terms of the run by name, by which TensorBoard compares runs; those given are among them.
+    """
+
+    aggregator: str = ""
+    is_public: bool = False
+    given: Mapping[str, str] = field(default_factory=dict)
+    compared: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+    @property
+    def overrides(self) -> str:
+        """The settings in one line, as they are given on the command line."""
+        return " ".join(f"{name}={value}" for name, value in self.given.items())
 
 
 @dataclass(frozen=True)
@@ -234,3 +304,71 @@ class Report:
     def write(self, path: Path) -> None:
         """Writes `report.json` atomically."""
         write_text(path, self.to_json() + "\n")
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """The figures behind the pictures of one run. Do not publish them.
+
+    Attributes:
+        label_names: the L names.
+        answered: bool `[Q]`.
+        labels: bool `[Q, L]`, the released labels; rows of refused queries are not read.
+        epsilon_after_query: float `[Q]`, the epsilon of the first q + 1 queries.
+        gaps: `[Q]`, the noiseless gap of every query in votes, or None. No epsilon covers it.
+        gap_name: which gap that is, as it reads on an axis.
+        histogram: int `[Q, L]`, the noiseless votes, or None. No epsilon covers it.
+        num_teachers: teachers behind the votes, the end of the axes that count votes; None if not known.
+        pass_gaps: `[G]`, gaps in votes at which the pass probability is given, increasing, or None.
+        pass_probability: `[G]`, the probability that the stability test passes at that gap, or None.
+        per_label: float `[L]` by metric, as `per_label_metrics` gives them, by model; empty without a student.
+        precision_recall: the student's, or None.
+        student_curve: values after each epoch by name, `[E]`; empty for a student solved in one step.
+    """
+
+    label_names: tuple[str, ...]
+    answered: NDArray[np.bool_]
+    labels: NDArray[np.bool_]
+    epsilon_after_query: Floats
+    gaps: NDArray[np.int64] | Floats | None = None
+    gap_name: str = "gap at the chosen k"
+    histogram: NDArray[np.int64] | None = None
+    num_teachers: int | None = None
+    pass_gaps: NDArray[np.int64] | Floats | None = None
+    pass_probability: Floats | None = None
+    per_label: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    precision_recall: PrecisionRecall | None = None
+    student_curve: Mapping[str, Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses arrays whose shapes do not fit together."""
+        for name in ("answered", "labels"):
+            kind = getattr(self, name).dtype
+            require(kind == np.bool_, f"figures.{name}.dtype", kind, "bool")
+        num_labels, num_queries = len(self.label_names), len(self.answered)
+        require(num_labels > 0, "figures.label_names", self.label_names, "at least one name")
+        _require_shape("answered", self.answered, (num_queries,))
+        _require_shape("labels", self.labels, (num_queries, num_labels))
+        _require_shape("epsilon_after_query", self.epsilon_after_query, (num_queries,))
+        _require_shape("gaps", self.gaps, (num_queries,))
+        _require_shape("histogram", self.histogram, (num_queries, num_labels))
+        if self.pass_gaps is None:
+            alone = self.pass_probability is None
+            require(alone, "figures.pass_gaps", None, "the gaps that pass_probability is given at")
+        else:
+            require(
+                self.pass_probability is not None,
+                "figures.pass_probability",
+                None,
+                "one for each of pass_gaps",
+            )
+            _require_shape("pass_probability", self.pass_probability, (len(self.pass_gaps),))
+        for model, metrics in self.per_label.items():
+            for name, values in metrics.items():
+                _require_shape(f"per_label[{model}][{name}]", values, (num_labels,))
+
+
+def _require_shape(name: str, array: NDArray[np.generic] | None, shape: tuple[int, ...]) -> None:
+    """Refuses an array of another shape; None passes."""
+    if array is not None:
+        require(np.shape(array) == shape, f"figures.{name}.shape", np.shape(array), f"{shape}")

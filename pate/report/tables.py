@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pate.report.privacy_coverage import SEEDED_WARNING, PrivacyCoverage
-from pate.report.report import Privacy, ReleaseSummary, Report, Scalar
+from pate.report.metrics import Scores
+from pate.report.report import SEEDED_WARNING, Privacy, ReleaseSummary, Report, Scalar
 from pate.report.rounding import format_delta, format_epsilon
-from pate.report.scores import Scores
 
 METRIC_NAMES = MappingProxyType(
     {
@@ -51,22 +50,17 @@ class Model:
         key: its key in `report.json`.
         name: its name in print.
         scores: its metrics on the test split, None if it was not trained.
-        mark: what protects them.
     """
 
     key: str
     name: str
     scores: Scores | None
-    mark: PrivacyCoverage
 
 
 def models(report: Report) -> tuple[Model, ...]:
     """The models of a report in the order of the tables; those that were not trained have no scores."""
     found = vars(report.baselines) | {"student": report.student}
-    return tuple(
-        Model(key, name, found[key], PrivacyCoverage.HELD_OUT if key == "student" else PrivacyCoverage.UNCOVERED)
-        for key, name in MODEL_NAMES.items()
-    )
+    return tuple(Model(key, name, found[key]) for key, name in MODEL_NAMES.items())
 
 
 def guarantee(privacy: Privacy) -> str:

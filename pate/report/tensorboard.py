@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pate.files.atomic import is_regular, make_folder, owners_umask
+from pate.report.metrics import Scores
 from pate.report.report import Report
-from pate.report.scores import Scores
 from pate.report.tables import METRIC_NAMES, guarantee, models, settings
 
 _MOST_POINTS = 500
@@ -114,9 +113,7 @@ class RunWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _scalar(self, tag: str, value: float, step: int) -> None:
@@ -146,6 +143,22 @@ class RunWriter:
         new = (tag, step) not in self._written
         self._written.add((tag, step))
         return new
+
+
+class NoEvents:
+    """Takes what `RunWriter` takes, and writes nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """A method that does nothing."""
+        if not callable(getattr(RunWriter, name, None)):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def _plain(value: Any) -> str | int | float | bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pate.aggregators import Aggregator
-from pate.report.scores import Baselines, Scores
+from pate.report.metrics import Scores
 
 HEADLINE = "mean_average_precision"
 
@@ -22,6 +21,25 @@ _STEPS = (
     ("true_label_student", "majority_vote_student", "the teachers"),
     ("all_records_model", "true_label_student", "the number of queries"),
 )
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Models to compare the private student with. No epsilon covers them. None where one was not trained.
+
+    Attributes:
+        prior: always predicts each label's majority.
+        best_constant: always predicts the one set of labels with the best micro-F1.
+        majority_vote_student: the student trained on the votes without noise.
+        true_label_student: the student trained on the true labels of the queries.
+        all_records_model: a model like the student, trained on all private records: the ceiling.
+    """
+
+    prior: Scores | None
+    best_constant: Scores | None
+    majority_vote_student: Scores | None
+    true_label_student: Scores | None
+    all_records_model: Scores | None
 
 
 @dataclass(frozen=True)
@@ -48,7 +66,7 @@ class Verdict:
         baselines: Baselines,
         *,
         num_answered: int,
-        remedies: Mapping[str, str] = Aggregator.remedies,
+        remedies: Mapping[str, str],
         better: str = "",
     ) -> Verdict:
         """The verdict on a student.

@@ -14,7 +14,7 @@ from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
 from pate.pricing.setting_names import OF_TRAINING
-from pate.report import Heading
+from pate.report.report import Heading
 from pate.run.holders.unit import Places
 from pate.run.payment import AcrossRuns
 from pate.student import Student

@@ -9,7 +9,8 @@ from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.files.published_fields import published_fields
 from pate.pricing import Budget
-from pate.report import Privacy, ReleaseSummary
+from pate.report import Privacy
+from pate.report.report import ReleaseSummary
 
 _UNITS = {
     Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",

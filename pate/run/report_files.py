@@ -36,7 +36,7 @@ def write_report_files(
         public_settings: the settings that may be published, as YAML.
         places: of the holders whose teachers voted; None for one.
     """
-    from pate.report import render_html  # loads matplotlib
+    from pate.report.page import render_html  # loads matplotlib
 
     release = results.release
     folder, events, figures = place.folder, place.events, results.figures(report)

@@ -15,25 +15,10 @@ from pate import __version__
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
 from pate.pricing import Budget, PricedRelease, ReleaseShape, group_votes_tell_more
-from pate.report import (
-    Baselines,
-    Constant,
-    DataSummary,
-    Heading,
-    Privacy,
-    ReleaseSummary,
-    Report,
-    RunFigures,
-    Scores,
-    TeacherSummary,
-    Verdict,
-    metric_intervals,
-    multilabel_metrics,
-    per_label_metrics,
-)
-from pate.report.constants import CONSTANT_NAMES
-from pate.report.metrics import micro_f1, summarized
-from pate.report.precision_recall import PrecisionRecall
+from pate.report import Privacy, Report, Scores, metric_intervals, multilabel_metrics, per_label_metrics
+from pate.report.metrics import CONSTANT_NAMES, Constant, PrecisionRecall, micro_f1, summarized
+from pate.report.report import DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary
+from pate.report.verdict import Baselines, Verdict
 from pate.run.privacy import privacy_of, summary_of
 from pate.run.student import Prediction
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pate.report import RunWriter
-from pate.report.no_events import NoEvents
+from pate.report.tensorboard import NoEvents, RunWriter
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness

@@ -12,20 +12,12 @@ import numpy as np
 from pate.comparison import Frontier, Run
 from pate.comparison.page import render_page
 from pate.comparison.run import METRICS
-from pate.report import (
-    Baselines,
-    DataSummary,
-    Heading,
-    Privacy,
-    ReleaseSummary,
-    Report,
-    RunFigures,
-    Scores,
-    TeacherSummary,
-    Verdict,
-    render_html,
-)
-from pate.report.precision_recall import PrecisionRecall
+from pate.report import Report, Scores
+from pate.report.metrics import PrecisionRecall
+from pate.report.page import render_html
+from pate.report.report import DataSummary, Heading, ReleaseSummary, RunFigures
+from pate.report.verdict import Baselines, Verdict
+from tests.unit.report.conftest import REPORT
 
 HOSTILE = (
     '"><script>document.title = "taken"</script><img src="http://example.org/x.png" onerror="alert(1)">$title{&amp;'
@@ -37,40 +29,22 @@ LABEL_METRICS = ("prevalence", "precision", "recall", "f1", "balanced_accuracy",
 
 def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any) -> Report:
     """A run with a price, all six models and a charge for every query."""
-    parameters = {"selection_noise": "gumbel", "selection_scale": 49.11848119717984, "failure_prob": 1e-9}
-    privacy = Privacy(
-        epsilon=7.9912,
-        delta=1e-6,
-        adjacency="replace_one",
+    privacy = replace(
+        REPORT.privacy,
         unit="one group of private records (one record where groups are single) replaced by another",
-        accountant="rdp",
         mechanism="StableTopK",
         num_queries=num_queries,
-        paper_epsilon=3.6552,
-        failure_prob=6e-7,
-        gap_at_50=98.0,
-        gap_at_95=156.0,
-        parameters=parameters,
+        parameters={"selection_noise": "gumbel", "selection_scale": 49.11848119717984, "failure_prob": 1e-9},
     )
     rate = num_answered / max(num_queries, 1)
-    whole = Report(
+    whole = replace(
+        REPORT,
         privacy=privacy,
         release=ReleaseSummary(num_queries, num_answered, rate, 0.946, 0.739),
-        teachers=TeacherSummary(NUM_TEACHERS, 0.897, 155.3),
-        student=Scores(0.918, 0.596, 0.584, 0.271, 0.362),
-        baselines=Baselines(
-            majority_vote_student=Scores(0.918, 0.606, 0.608, 0.309, 0.394),
-            true_label_student=Scores(1.0, 1.0, 1.0, 1.0, None),
-            prior=Scores(0.892, 0.5, 0.205, 0.018, 0.111),
-            best_constant=Scores(0.856, 0.5, 0.449, 0.083, 0.111),
-            all_records_model=Scores(0.933, 0.741, 0.696, 0.573, 0.612),
-        ),
+        baselines=replace(REPORT.baselines, true_label_student=Scores(1.0, 1.0, 1.0, 1.0, None)),
         verdict=Verdict(0.5, True, False, "Reached 50% of the reachable mean average precision."),
         intervals={name: dict.fromkeys(METRICS, (0.3, 0.4)) for name in ("student", "prior")},
-        data=DataSummary("wordnet", True, 62_115, 10_000, 10_000, num_labels, 4.46),
-        seed=None,
-        versions={"pate": "0.1.0", "scikit-learn": "1.9.1"},
-        duration_s=9.2,
+        data=replace(REPORT.data, num_labels=num_labels),
         heading=Heading("stable_top_k_table", given={"target_epsilon": "8", "data": LONG}),
     )
     return replace(whole, **changes)

@@ -19,7 +19,6 @@ from pate.accounting import AutoAccountant
 from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
 from pate.aggregators.release import PublicNames
 from pate.comparison import Bench, PATEMethod
-from pate.comparison.shared_data import SharedData
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
 from pate.data import Dataset, Split
@@ -67,13 +66,20 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
         student=plan.student,
     )
     folder.mkdir(exist_ok=True)
-    data = SharedData.of(plan.load_dataset, plan.load_dataset())
-    bench = Bench(data, plan.num_queries, SequentialEngine(), plan.student, plan.seed or 0, folder)
+    bench = Bench.of(
+        plan.load_dataset,
+        plan.load_dataset(),
+        num_queries=plan.num_queries,
+        engine=SequentialEngine(),
+        student=plan.student,
+        ensemble_seed=plan.seed or 0,
+        folder=folder,
+    )
     method.check(bench)
     method.prepare(bench, SilentMonitor())
-    contender = method.at(plan.budget, bench)
-    contender.release(SEED).save(folder / "release.npz", names=names_in(plan.load_dataset(), plan.num_queries))
-    model: Any = contender.train(SEED).model
+    release = method.release(method.priced(plan.budget, bench), bench, method.ensemble(bench).votes(), SEED)
+    release.save(folder / "release.npz", names=names_in(plan.load_dataset(), plan.num_queries))
+    model: Any = method.at(plan.budget, bench).train(SEED).model
     return (folder / "release.npz").read_bytes(), model
 
 

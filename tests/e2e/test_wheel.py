@@ -63,7 +63,8 @@ def check_wheel(wheel: Path) -> None:
         inside = set(archive.namelist())
     configuration = {f"pate/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
     assert configuration - inside == set()
-    assert {"pate/data/wordnet/wordnet40.npz", "pate/py.typed", "pate/report/page.html"} <= inside
+    pages = {"pate/report/page.html", "pate/report/report.html", "pate/comparison/frontier.html"}
+    assert {"pate/data/wordnet/wordnet40.npz", "pate/py.typed", *pages} <= inside
     assert {Path(name).name for name in inside if "/licenses/" in name} == {"LICENSE", "LICENSE-WORDNET"}
     assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"pate", "pate_multilabel"}
 

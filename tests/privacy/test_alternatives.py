@@ -23,7 +23,7 @@ from pate.accounting import (
     SelfComposedEvent,
 )
 from pate.accounting.pld import privacy_profile
-from pate.comparison.alternatives.group_gradients import GroupGradients, NoisySum
+from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum
 from pate.verification import verify_densities
 
 Array = NDArray[np.float64]

@@ -1,23 +1,22 @@
-"""What the private alternatives to PATE share: the unit, the calibration, the prevalence, and what is not worth it."""
+"""What the alternatives to PATE share: the unit, the calibration, the prevalence, and what is not worth it."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Event, GaussianEvent, calibrate
+from pate.accounting import Adjacency, Event, calibrate
 from pate.aggregators.prevalence import Prevalence
-from pate.comparison.alternatives.learning_rule import LearningRule, Schedule
-from pate.comparison.alternatives.noisy_model import NoisyModel
-from pate.comparison.alternatives.public_features import PublicDirections
-from pate.comparison.bench import Bench
-from pate.comparison.method import Contender, Method, Trained
+from pate.comparison.alternatives.linear_model import NoisyModel, PublicDirections, Schedule
+from pate.comparison.bench import Bench, Trained, kind
+from pate.comparison.method import Contender, Method, Reference
 from pate.files.fingerprint import full_text
 from pate.pricing import Budget
 from pate.run.randomness import Streams
@@ -28,7 +27,6 @@ Array = NDArray[np.float64]
 PREVALENCE_SHARE = 0.1
 """Of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it."""
 
-_SLACK = 1 + 1e-9
 _LIKELY = 0.1  # a label's prevalence, where none is known
 _USELESS = 0.01  # of the log-odds' variance
 
@@ -62,17 +60,22 @@ class Alternative(Method):
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
-    @property
-    def rule(self) -> LearningRule:
-        """For features, clip and learning time."""
-        return LearningRule(self.clip_factor, self.signal_variance)
+    def clip(self, prevalence: Array) -> float:
+        """The greatest length of one group's gradient."""
+        return self.clip_factor * math.sqrt(float((prevalence * (1 - prevalence)).sum()))
+
+    def schedule(self, training: Training, noise_multiplier: float, prevalence: Array) -> Schedule:
+        """Features, learning time and number of steps."""
+        rate = self.rate(noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups)
+        chosen = {"clip_factor": self.clip_factor, "signal_variance": self.signal_variance}
+        return Schedule.best(training.directions, training.public_inputs, prevalence, rate, **chosen)
 
     def identity(self, bench: Bench) -> list[Any]:
-        """See `Method.identity`."""
+        """All settings."""
         return [full_text(self)]
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        """See `Method.columns`."""
+        """No teachers; the model in the student's place."""
         return {"adjacency": self.adjacency, "student": self.model_kind}
 
     @property
@@ -94,35 +97,48 @@ class Alternative(Method):
 
     @abstractmethod
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """See `LearningRule.schedule`."""
+        """The variance of the noise in a mean gradient's entry, over the number of steps: see `Schedule.best`."""
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
-        """See `Method.at`."""
-        total = bench.dataset.private.num_groups
-        most = require_positive("target_epsilon", budget.target_epsilon or 0.0)
+        """With the noise that the budget allows, or that was solved for before."""
+        total, training = bench.dataset.private.num_groups, Training(bench)
         if parameters is None:
             noise = calibrate(
                 lambda noise: self.event_for(noise, num_groups=total),
-                target_epsilon=most,
+                target_epsilon=require_positive("target_epsilon", budget.target_epsilon or 0.0),
                 target_delta=budget.target_delta,
                 accountant=budget.accountant,
             )
             parameters = {"noise_multiplier": noise}
         noise = require_positive("noise_multiplier", dict(parameters).pop("noise_multiplier", 0.0))
-        epsilon = budget.epsilon_of(self.event_for(noise, num_groups=total))
-        if epsilon > most * _SLACK:
-            raise InvalidValue(f"epsilon={epsilon:.6g}: expected at most {most:g} once calibrated")
-        return AlternativeContender(epsilon, parameters, self, Training(bench))
+        return Contender(
+            budget.epsilon_of(self.event_for(noise, num_groups=total)),
+            parameters,
+            lambda seed: Trained(self.trained(noise, training, seed=seed)),
+            lambda: self._refusal(noise, training),
+        )
+
+    def _refusal(self, noise_multiplier: float, training: Training) -> str:
+        """Where a linear model is expected to learn next to nothing of labels that a tenth of the records have."""
+        likely = np.full(training.bench.dataset.num_labels, _LIKELY)
+        learned = 1 - self.schedule(training, noise_multiplier, likely).error / self.signal_variance
+        if learned >= _USELESS:
+            return ""
+        return (
+            f"methods={self.name}: expected to learn {max(learned, 0.0):.1%} of what a linear model can from "
+            f"{training.num_groups:,} groups; more groups, a larger epsilon in epsilons=[…], or allow_useless=true"
+        )
 
 
+@dataclass(frozen=True, eq=False)
 class Training:
-    """The data of a training, and what public inputs alone say of it: made once for all seeds."""
+    """The data of a training, and what public inputs alone say of it: made once for all seeds.
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+    Attributes:
+        bench: what all methods share.
+    """
 
-    def __reduce__(self) -> Any:
-        return Training, (self.bench,)
+    bench: Bench
 
     @property
     def num_groups(self) -> int:
@@ -139,56 +155,40 @@ class Training:
         """Of the public pool."""
         return PublicDirections.of(self.public_inputs)
 
-    def schedule(self, method: Alternative, noise_multiplier: float, prevalence: Array) -> Schedule:
-        """See `LearningRule.schedule`."""
-        rule = method.rule
-        rate = method.rate(noise_multiplier, clip=rule.clip(prevalence), num_groups=self.num_groups)
-        return rule.schedule(self.directions, self.public_inputs, prevalence, rate)
 
+@dataclass(frozen=True, kw_only=True)
+class AllRecords(Method):
+    """The ceiling of the comparison's student, trained on every private record and its true labels.
 
-@dataclass(frozen=True, eq=False)
-class AlternativeContender(Contender):
-    """An alternative with its noise.
+    No epsilon covers it, so tables show it in a single row without an epsilon.
 
     Attributes:
-        epsilon: see `Contender`, like `parameters`.
-        parameters: see above.
-        method: whose it is.
-        training: the data.
+        name: in all tables.
+        adjacency: nothing follows from it.
     """
 
-    epsilon: float
-    parameters: Mapping[str, Any]
-    method: Alternative
-    training: Training
+    is_private: ClassVar[bool] = False
 
-    @property
-    def refusal(self) -> str:
-        """Where a linear model is expected to learn next to nothing of labels that a tenth of the records have."""
-        likely = np.full(self.training.bench.dataset.num_labels, _LIKELY)
-        schedule = self.training.schedule(self.method, self.parameters["noise_multiplier"], likely)
-        learned = 1 - schedule.error / self.method.rule.signal_variance
-        if learned >= _USELESS:
-            return ""
-        return (
-            f"methods={self.method.name}: expected to learn {max(learned, 0.0):.1%} of what a linear model can from "
-            f"{self.training.num_groups:,} groups; more groups, a larger epsilon in epsilons=[…], or allow_useless=true"
-        )
+    name: str
+    adjacency: str = "replace_one"
 
-    def train(self, seed: int) -> Trained:
-        """See `Contender.train`."""
-        return Trained(self.method.trained(self.parameters["noise_multiplier"], self.training, seed=seed))
+    def identity(self, bench: Bench) -> list[Any]:
+        """The ceiling's recipe."""
+        return [full_text(bench.student.ceiling)]
+
+    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+        """Raises: nothing about it is private."""
+        raise InvalidValue(f"epsilon={budget.target_epsilon}: expected a private method; this one has no epsilon")
+
+    def references(self, bench: Bench) -> Iterator[Reference]:
+        """Its single row."""
+        columns = {"student": kind(bench.student.ceiling)}
+        yield Reference(self.name, bench.all_records_model, self.identity(bench), columns)
 
 
 def prevalence_of(shares: Array, noise_multiplier: float, rng: np.random.Generator) -> Array:
     """The released prevalence of each label, `[L]`, from each group's shares `[N, L]`."""
     return Prevalence(noise_multiplier=noise_multiplier).release(shares, num_teachers=len(shares), rng=rng)
-
-
-def composed(prevalence_multiplier: float, descent_multiplier: float) -> GaussianEvent:
-    """The price of a prevalence and of noisy gradients that are Gaussian releases."""
-    prevalence = Prevalence(noise_multiplier=prevalence_multiplier).event
-    return GaussianEvent.composed([prevalence.noise_multiplier, descent_multiplier])
 
 
 def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator]:

@@ -1,31 +1,42 @@
-"""DP-SGD: gradient descent on Poisson samples of the groups, through Opacus."""
+"""DP-SGD on Poisson samples of the groups: Opacus clips and adds gradients; sampling and noise are the house's own."""
 
 from __future__ import annotations
 
+import importlib
 import math
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy
+import torch
 from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
 
 from pate.accounting import ComposedEvent, Event, SampledGaussianEvent, SelfComposedEvent
 from pate.aggregators.prevalence import Prevalence
 from pate.comparison.alternatives.alternative import PREVALENCE_SHARE, Alternative, Training, generators, prevalence_of
-from pate.comparison.alternatives.gradient_descent import linear_model
-from pate.comparison.alternatives.group_gradients import GroupGradients
-from pate.comparison.alternatives.noisy_model import NoisyModel, expected_f1_threshold
-from pate.comparison.alternatives.sgd_steps import Descent, Group, require_opacus
+from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum, linear_model
+from pate.comparison.alternatives.linear_model import NoisyModel, expected_f1_threshold
 from pate.comparison.bench import Bench
+from pate.networks.device import one_thread
 from pate.run.randomness import Streams
-from pate.validation import require, require_choice, require_count, require_positive
+from pate.validation import InvalidValue, require, require_choice, require_count, require_positive
 
 Array = NDArray[np.float64]
 
-_COINS = 2**53
 NETWORKS = ("linear", "mlp", "cnn")
+
+_COINS = 2**53
+_LARGEST_WEIGHT = 1e6
+_CHUNK_VALUES = 2**20  # of gradients of single records at once
+_AVERAGED = 0.5  # the last share of the steps
+_NORM_GROUPS = 8
+_SUM, _EACH = "summed_grad", "grad_sample"  # what Opacus adds to a parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +45,7 @@ class DpSgd(Alternative):
 
     Rule: the prevalence of the labels is released first and becomes the last layer's bias. In each step every group
     takes part with the same probability, with one of its records picked at random; its gradient is clipped, the sum is
-    released with noise. A linear model learns on the features and at the rates of `LearningRule`; `mlp` on the same
+    released with noise. A linear model learns on the features and at the rates of `Schedule.best`; `mlp` on the same
     features, and `cnn` on images, by Adam, their weights averaged over the last half of the steps.
 
     Formal guarantees:
@@ -74,11 +85,11 @@ class DpSgd(Alternative):
 
     @property
     def model_kind(self) -> str:
-        """See `Alternative.model_kind`."""
+        """The network."""
         return self.network
 
     def check(self, bench: Bench) -> None:
-        """See `Method.check`: a `cnn` needs images."""
+        """A `cnn` needs images."""
         images = bench.dataset.kind == "images"
         require(
             self.network != "cnn" or images, "method.network", self.network, "linear or mlp: the inputs are no images"
@@ -89,46 +100,92 @@ class DpSgd(Alternative):
         return max(math.floor(min(1.0, self.batch_size / num_groups) * _COINS), 1) / _COINS
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """See `Alternative.event_for`."""
+        """The prevalence, then as many sampled Gaussians as there are steps."""
         step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
         prevalence = Prevalence(noise_multiplier=self._of_prevalence(noise_multiplier, num_groups))
         return ComposedEvent((prevalence.event, SelfComposedEvent(step, self.num_steps)))
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """See `Alternative.rate`."""
+        """A sum's sensitivity is two clips, and the mean is over the groups that are expected in a step."""
         expected = self.sampling_prob(num_groups) * num_groups
         return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """See `Alternative.trained`."""
+        """The rule above, step by step."""
         for_prevalence, for_steps = generators(seed)
         private, total = training.bench.dataset.private, training.num_groups
         shares = GroupGradients.of(np.zeros((len(private), 1)), private.labels, private.group_ids).label_shares()
         prevalence = prevalence_of(shares, self._of_prevalence(noise_multiplier, total), for_prevalence)
-        schedule = training.schedule(self, noise_multiplier, prevalence)
-        place = (
-            partial(_images) if self.network == "cnn" else partial(training.directions.features, ridge=schedule.ridge)
-        )
-        descent = Descent(
-            network=self.network,
-            hidden=self.hidden,
-            bias=scipy.special.logit(prevalence),
-            clip=self.rule.clip(prevalence),
-            noise_multiplier=noise_multiplier,
-            sampling_prob=self.sampling_prob(total),
-            num_steps=self.num_steps,
-            rates=schedule.times / self.num_steps,
-            learning_rate=self.learning_rate,
-            seed=Streams(seed).seeds("student", 1)[0],
-        )
-        made = descent.run(Group.of(place(private.inputs), private.labels, private.group_ids), for_steps)
+        schedule = self.schedule(training, noise_multiplier, prevalence)
+        bias = scipy.special.logit(prevalence)
+        place = _images if self.network == "cnn" else partial(training.directions.features, ridge=schedule.ridge)
+        groups = Group.of(place(private.inputs), private.labels, private.group_ids)
+        with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Opacus and torch on hooks and generators that are not used
+            torch.manual_seed(Streams(seed).seeds("student", 1)[0])
+            network = self._network(groups.inputs.shape[1:], bias).double()
+            noisy = NoisySum(self.clip(prevalence), noise_multiplier, len(groups.starts))
+            self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)
         if self.network == "linear":
-            return linear_model(training, schedule.ridge, made.weights, descent.bias, schedule.noise_variance)
-        model = NoisyModel(partial(_log_odds, made, place), descent.bias, np.zeros(len(prevalence)))
+            weights = next(network.parameters()).detach().numpy().T.copy()
+            return linear_model(training, schedule.ridge, weights, bias, schedule.noise_variance)
+        model = NoisyModel(partial(_log_odds, network.eval(), place), bias, np.zeros(len(prevalence)))
         return replace(model, threshold=expected_f1_threshold(model.predict_proba(training.public_inputs)))
+
+    def _descend(
+        self, network: nn.Module, groups: Group, noisy: NoisySum, rates: Array, rng: np.random.Generator
+    ) -> None:
+        """Trains a network; equal arguments give equal bytes.
+
+        Args:
+            network: with its first weights.
+            groups: the private records.
+            noisy: releases each step's sum.
+            rates: learning rates of the labels of a linear model, `[L]`.
+            rng: of samples and noise.
+
+        Raises:
+            InvalidValue: the weights grew beyond all bounds.
+        """
+        linear, total = self.network == "linear", len(groups.starts)
+        gradients, sampling_prob = ClippedGradients(network, noisy.clip), self.sampling_prob(total)
+        optimizer: torch.optim.Optimizer = (
+            torch.optim.SGD(gradients.parameters, lr=1.0)
+            if linear
+            else torch.optim.Adam(gradients.parameters, lr=self.learning_rate)
+        )
+        kept, mean = 0, torch.zeros(gradients.size, dtype=torch.float64)
+        for step in range(self.num_steps):
+            rows = groups.draw(sampling_prob, rng)
+            summed = gradients.summed(groups.inputs[rows], groups.labels[rows])
+            released = noisy.release(summed, rng) / (sampling_prob * total)
+            gradients.put(torch.from_numpy(released))
+            if linear:
+                gradients.scale(torch.from_numpy(rates))
+            optimizer.step()
+            weights = nn.utils.parameters_to_vector(gradients.parameters).detach()
+            if not float(weights.abs().max()) < _LARGEST_WEIGHT:
+                raise InvalidValue(
+                    f"method.learning_rate={self.learning_rate}: expected a smaller one, weights diverged"
+                )
+            if not linear and step >= (1 - _AVERAGED) * self.num_steps:
+                mean, kept = mean + weights, kept + 1
+        if kept:
+            nn.utils.vector_to_parameters(mean / kept, gradients.parameters)
+        gradients.close()
+
+    def _network(self, shape: tuple[int, ...], bias: Array) -> nn.Module:
+        if self.network == "linear":
+            return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
+        if self.network == "mlp":
+            scale = _Scaled(math.sqrt(shape[0]))
+            layers = [scale, nn.Linear(shape[0], self.hidden), nn.Tanh(), nn.Linear(self.hidden, len(bias))]
+            return _Biased(nn.Sequential(*layers), bias)
+        return _Biased(_convolutions(shape, len(bias)), bias)
 
     def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
         """A tenth of about what the steps' own price amounts to, as Gaussians."""
+        # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
         steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))
         return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
 
@@ -138,5 +195,154 @@ def _images(inputs: Any) -> Array:
     return np.asarray(inputs, dtype=np.float64) * 2 - 1
 
 
-def _log_odds(made: Any, place: Any, inputs: Any) -> Array:
-    return np.asarray(made.log_odds(place(inputs)))
+def _log_odds(network: nn.Module, place: Callable[[Any], Array], inputs: Any) -> Array:
+    with torch.no_grad(), one_thread():
+        return np.asarray(network(torch.from_numpy(np.ascontiguousarray(place(inputs)))).numpy())
+
+
+def require_opacus(name: str) -> None:
+    """Raises unless Opacus can be imported."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module("opacus")
+    except ModuleNotFoundError as error:
+        raise InvalidValue(
+            f"method={name}: expected Opacus to be installed (pip install 'pate-multilabel[opacus]')"
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Records by group: one record per group is picked at random each time that the group takes part.
+
+    Attributes:
+        inputs: `[n, …]`, records of a group beside each other.
+        labels: `[n, L]`.
+        starts: the first record of each group, `[N]`.
+        sizes: their numbers of records, `[N]`.
+    """
+
+    inputs: Array
+    labels: Array
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> Group:
+        """Sorts records by group."""
+        order = np.argsort(group_ids, kind="stable")
+        _, starts, sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
+        return cls(inputs[order], labels[order].astype(np.float64), starts, sizes)
+
+    def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
+        """A Poisson sample of the groups, and of each a record: rows `[m]`.
+
+        Every group draws both of its numbers whether it takes part or not: what one group is moves no other's draws.
+        """
+        taken, picked = rng.random((2, len(self.starts)))
+        rows = self.starts + np.minimum((picked * self.sizes).astype(np.int64), self.sizes - 1)
+        return np.asarray(rows[taken < sampling_prob])
+
+
+class ClippedGradients:
+    """Sums of clipped gradients of single records, by Opacus.
+
+    Attributes:
+        parameters: of the network.
+        size: their number of values.
+    """
+
+    def __init__(self, network: nn.Module, clip: float) -> None:
+        from opacus import GradSampleModule
+        from opacus.optimizers import DPOptimizer
+
+        self._module: Any = GradSampleModule(network, loss_reduction="sum")
+        self.parameters = list(network.parameters())
+        self.size = sum(parameter.numel() for parameter in self.parameters)
+        self._clipping: Any = DPOptimizer(
+            torch.optim.SGD(self.parameters, lr=0.0),
+            noise_multiplier=0.0,
+            max_grad_norm=clip,
+            expected_batch_size=None,
+            loss_reduction="sum",
+        )
+
+    def summed(self, inputs: Array, labels: Array) -> Array:
+        """The sum over records `[m, …]`, as one vector `[size]`; its sign is that of the loss's gradient."""
+        for parameter in self.parameters:
+            setattr(parameter, _SUM, None)
+        rows = max(1, _CHUNK_VALUES // self.size)
+        for first in range(0, len(inputs), rows):
+            logits = self._module(torch.from_numpy(inputs[first : first + rows]))
+            wanted = torch.from_numpy(labels[first : first + rows])
+            loss = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+            torch.autograd.backward(loss)
+            self._clipping.clip_and_accumulate()
+            for parameter in self.parameters:
+                setattr(parameter, _EACH, None)
+                parameter.grad = None
+        found = [getattr(parameter, _SUM, None) for parameter in self.parameters]
+        parts = [each.detach().numpy().ravel() for each in found if each is not None]
+        whole = len(parts) == len(found)  # not where nobody takes part
+        return np.concatenate(parts) if whole else np.zeros(self.size)
+
+    def put(self, gradient: torch.Tensor) -> None:
+        """Gives a vector `[size]` to the parameters as their gradients."""
+        sizes = [parameter.numel() for parameter in self.parameters]
+        for parameter, part in zip(self.parameters, torch.split(gradient, sizes), strict=True):
+            parameter.grad = part.view_as(parameter).clone()
+
+    def scale(self, rates: torch.Tensor) -> None:
+        """Multiplies the first parameter's gradient `[d, …]` with a rate `[d]` for each of its rows."""
+        gradient = self.parameters[0].grad
+        if gradient is not None:
+            gradient *= rates[:, None]
+
+    def close(self) -> None:
+        """Takes Opacus's hooks off the network."""
+        self._module.to_standard_module()
+        for parameter in self.parameters:
+            parameter.requires_grad_(False)
+
+
+class _Scaled(nn.Module):
+    """Inputs times a public number: features of length 1 become of width 1."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs * self.factor
+
+
+class _Biased(nn.Module):
+    """Log-odds of the prevalence, and what a network adds to them, at first nothing."""
+
+    def __init__(self, inner: nn.Module, bias: Array) -> None:
+        super().__init__()
+        self.inner = inner
+        self.prevalence = torch.from_numpy(bias).clone()
+        last = list(inner.modules())[-1]
+        for parameter in last.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        added: torch.Tensor = self.inner(inputs)
+        return added + self.prevalence
+
+
+def _convolutions(shape: tuple[int, ...], num_labels: int) -> nn.Module:
+    """Two strided convolutions with group norms, means over 4 x 4 cells, a linear head (De et al. 2022, in small)."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
+        nn.GroupNorm(_NORM_GROUPS // 2, 16),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.GroupNorm(_NORM_GROUPS, 32),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(512, num_labels),
+    )

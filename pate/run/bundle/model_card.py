@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import yaml
 
 from pate.features.features import ExtractedForm
-from pate.report import Privacy, ReleaseSummary
+from pate.report import Privacy
 from pate.report.card import cell, features_origin
-from pate.report.privacy_coverage import SEEDED_WARNING
+from pate.report.report import SEEDED_WARNING, ReleaseSummary
 from pate.report.tables import guarantee
 from pate.run.bundle.form import ModelForm
 

@@ -10,7 +10,8 @@ from typing import Self
 from pate.files.atomic import write_text
 from pate.files.reading import DamagedFile, damaged, read_text
 from pate.files.strict_json import from_json, to_json
-from pate.report import Privacy, ReleaseSummary
+from pate.report import Privacy
+from pate.report.report import ReleaseSummary
 
 TERMS = "terms.json"
 """Its name in `release/`, until a student is there."""

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pate.comparison.alternatives import LearningRule
-from pate.comparison.alternatives.group_gradients import GroupGradients, NoisySum
-from pate.comparison.alternatives.noisy_model import NoisyModel, expected_f1_threshold
-from pate.comparison.alternatives.public_features import PublicDirections
+from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum
+from pate.comparison.alternatives.linear_model import NoisyModel, PublicDirections, Schedule, expected_f1_threshold
 from pate.validation import InvalidValue
+
+RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
 
 
 def pool(rows: int = 300, width: int = 6) -> np.ndarray:
@@ -43,7 +43,7 @@ def test_a_pool_of_equal_inputs_is_refused() -> None:
 
 def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
     directions, prevalence = PublicDirections.of(pool()), np.array([0.05, 0.3])
-    found = [LearningRule().schedule(directions, pool(), prevalence, rate) for rate in (1e-8, 1e-5, 1e-2)]
+    found = [Schedule.best(directions, pool(), prevalence, rate, **RULE) for rate in (1e-8, 1e-5, 1e-2)]
     assert found[0].times.min() > found[1].times.min() > found[2].times.min()
     assert found[0].error < found[1].error < found[2].error <= 2.0 * 1.001
     assert all(10 <= each.num_steps <= 100 for each in found)
@@ -51,11 +51,11 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
 
 def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
     """Gradient descent on nothing but noise."""
-    rng, rule = np.random.default_rng(0), LearningRule()
+    rng = np.random.default_rng(0)
     directions, prevalence, rate = PublicDirections.of(pool()), np.array([0.2, 0.4]), 1e-4
-    schedule = rule.schedule(directions, pool(), prevalence, rate)
+    schedule = Schedule.best(directions, pool(), prevalence, rate, **RULE)
     features = directions.features(pool(), ridge=schedule.ridge)
-    curvature = rule.clip_factor * prevalence * (1 - prevalence)
+    curvature = RULE["clip_factor"] * prevalence * (1 - prevalence)
     weights = np.zeros((400, 8, 2))
     step = schedule.times / schedule.num_steps
     second = features.T @ features / len(features)

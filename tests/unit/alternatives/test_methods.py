@@ -14,7 +14,7 @@ import pytest
 from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, gaussian_epsilon
 from pate.comparison import Bench, ComparisonPlan, compare, read_runs
 from pate.comparison.alternatives import AllRecords, Alternative, DpGradientDescent, DpSgd
-from pate.comparison.shared_data import SharedData
+from pate.comparison.trial import Calibration, calibrated
 from pate.data import Dataset
 from pate.pricing import Budget
 from pate.report import multilabel_metrics
@@ -41,7 +41,15 @@ def small_images() -> Dataset:
 
 def bench(data: Dataset | None = None, folder: Path = Path("nowhere")) -> Bench:
     made = data or small_dataset()
-    return Bench(SharedData.of(lambda: made, made), NUM_QUERIES, StackedEngine(), LinearStudent(), 0, folder)
+    return Bench.of(
+        lambda: made,
+        made,
+        num_queries=NUM_QUERIES,
+        engine=StackedEngine(),
+        student=LinearStudent(),
+        ensemble_seed=0,
+        folder=folder,
+    )
 
 
 def budget(epsilon: float) -> Budget:
@@ -60,12 +68,13 @@ def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
 
 
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)
-def test_a_kept_calibration_is_priced_again(method: Alternative) -> None:
-    contender = method.at(budget(3.0), bench())
-    again = method.at(budget(3.0), bench(), contender.parameters)
-    assert again.epsilon == contender.epsilon <= 3.0
+def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
+    path = tmp_path / "kept" / "a.json"
+    contender = calibrated(method, budget(3.0), bench(), path)
+    assert calibrated(method, budget(3.0), bench(), path).epsilon == contender.epsilon <= 3.0
+    Calibration({"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, 3.0).write(path)
     with pytest.raises(InvalidValue, match="expected at most 3 once calibrated"):
-        method.at(budget(3.0), bench(), {"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]})
+        calibrated(method, budget(3.0), bench(), path)
 
 
 @pytest.mark.slow

@@ -60,20 +60,14 @@ class NoisyShares(Method):
                 accountant=budget.accountant,
             )
             parameters = {"noise_multiplier": multiplier}
-        return NoisyContender(budget.epsilon_of(GaussianEvent(**parameters)), parameters, bench)
+        labels = bench.dataset.private.labels
+        std = parameters["noise_multiplier"] * np.sqrt(labels.shape[1]) / len(labels)
 
+        def trained(seed: int) -> Trained:
+            noise = np.random.default_rng(seed).normal(scale=std, size=labels.shape[1])
+            return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
 
-@dataclass(frozen=True)
-class NoisyContender(Contender):
-    epsilon: float
-    parameters: Mapping[str, Any]
-    bench: Bench
-
-    def train(self, seed: int) -> Trained:
-        labels = self.bench.dataset.private.labels
-        std = self.parameters["noise_multiplier"] * np.sqrt(labels.shape[1]) / len(labels)
-        noise = np.random.default_rng(seed).normal(scale=std, size=labels.shape[1])
-        return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
+        return Contender(budget.epsilon_of(GaussianEvent(**parameters)), parameters, trained)
 
 
 @pytest.mark.slow

@@ -12,9 +12,8 @@ from rich.console import Console
 
 from pate.comparison import Frontier
 from pate.comparison.console import print_frontier
-from pate.comparison.page import NOT_COVERED, render_page, verdict
-from pate.comparison.picture import _bar, _limits, frontier_picture, write_png
-from tests.unit.report.test_html import Page
+from pate.comparison.page import NOT_COVERED, _bar, _limits, frontier_picture, render_page, verdict, write_png
+from tests.unit.report.test_page import Page
 
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
 
@@ -32,6 +31,7 @@ def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
     assert "never<b>" not in html
     assert "noise_std &lt;1&gt;" in html
     assert set(re.findall(r"url\((.)", html)) <= {"#"}
+    assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colors become variables"
 
 
 def test_title_counts_the_aggregators(frontier: Frontier) -> None:
@@ -40,14 +40,6 @@ def test_title_counts_the_aggregators(frontier: Frontier) -> None:
     )
     assert "<title>1 method on" in render_page(one, PARAMETERS)
     assert f"<title>{len(frontier.lines)} methods on" in render_page(frontier, PARAMETERS)
-
-
-def test_page_reads_well_on_a_phone_in_the_dark_and_on_paper(frontier: Frontier) -> None:
-    html = render_page(frontier, PARAMETERS)
-    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
-    assert "@media screen and (prefers-color-scheme: dark)" in html
-    assert "@media print" in html
-    assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colors become variables"
 
 
 def test_page_says_what_no_epsilon_covers_and_that_noise_was_seeded(frontier: Frontier) -> None:
@@ -85,6 +77,7 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
     console = Console(file=io.StringIO(), width=160)
     print_frontier(frontier, tmp_path, console=console)
     text = console.file.getvalue()
+    assert text.startswith("Best micro-F1 at epsilon 1 early (2,000)")
     assert "0.200 ± 0.100" in text
     assert re.search(r"early +2,000 +0\.450 +0\.500", text), "one seed has no spread"
     assert "never<b> (400): out of reach at 2 epsilons: target_epsilon=1: expected more" in text
@@ -118,12 +111,6 @@ def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_
     said = verdict(low)
     assert "with 0.450, better than a constant;" in said and "no better" not in said and "reachable" not in said
     assert {low.cheapest(line, share) for line in low.lines for share in low.shares} == {None}
-
-
-def test_the_console_begins_with_the_same_verdict(frontier: Frontier, tmp_path: Path) -> None:
-    console = Console(file=io.StringIO(), width=160)
-    print_frontier(frontier, tmp_path, console=console)
-    assert console.file.getvalue().startswith("Best micro-F1 at epsilon 1 early (2,000)")
 
 
 def test_tables_are_sorted_by_the_headline_metric(frontier: Frontier) -> None:

@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pate.report import (
-    Baselines,
-    DataSummary,
-    Privacy,
-    ReleaseSummary,
-    Report,
-    RunFigures,
-    Scores,
-    TeacherSummary,
-    Verdict,
-    per_label_metrics,
-)
-from pate.report.precision_recall import PrecisionRecall
+from pate.aggregators import Aggregator
+from pate.report import Privacy, Report, Scores, per_label_metrics
+from pate.report.metrics import PrecisionRecall
+from pate.report.report import DataSummary, ReleaseSummary, RunFigures, TeacherSummary
+from pate.report.verdict import Baselines, Verdict
 
 STUDENT = Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375)
 BASELINES = Baselines(
@@ -29,39 +21,43 @@ BASELINES = Baselines(
 )
 
 
+PRIVACY = Privacy(
+    epsilon=7.9912,
+    delta=1e-6,
+    adjacency="replace_one",
+    unit="one family of glosses",
+    accountant="rdp",
+    mechanism="stable_top_k_table",
+    num_queries=6,
+    paper_epsilon=3.6552,
+    failure_prob=6e-7,
+    gap_at_50=138.0,
+    gap_at_95=224.0,
+    parameters={"selection_noise": "gumbel", "selection_scale": 39.5, "test": "table"},
+)
+REPORT = Report(
+    privacy=PRIVACY,
+    release=ReleaseSummary(6, 3, 0.5, 0.93127, 0.61238),
+    teachers=TeacherSummary(411, 0.88123, 155.27),
+    student=STUDENT,
+    baselines=BASELINES,
+    verdict=Verdict.of(STUDENT, BASELINES, num_answered=3, remedies=Aggregator.remedies),
+    intervals={"student": {"accuracy": (0.9011, 0.9222), "micro_f1": (0.3611, 0.4022)}},
+    data=DataSummary("wordnet", True, 62115, 10001, 9973, 4, 1.4471),
+    seed=None,
+    versions={"pate": "0.1.0", "numpy": "2.0.0"},
+    duration_s=123.456,
+)
+
+
 @pytest.fixture(scope="session")
 def privacy() -> Privacy:
-    return Privacy(
-        epsilon=7.9912,
-        delta=1e-6,
-        adjacency="replace_one",
-        unit="one family of glosses",
-        accountant="rdp",
-        mechanism="stable_top_k_table",
-        num_queries=6,
-        paper_epsilon=3.6552,
-        failure_prob=6e-7,
-        gap_at_50=138.0,
-        gap_at_95=224.0,
-        parameters={"selection_noise": "gumbel", "selection_scale": 39.5, "test": "table"},
-    )
+    return PRIVACY
 
 
 @pytest.fixture(scope="session")
-def report(privacy: Privacy) -> Report:
-    return Report(
-        privacy=privacy,
-        release=ReleaseSummary(6, 3, 0.5, 0.93127, 0.61238),
-        teachers=TeacherSummary(411, 0.88123, 155.27),
-        student=STUDENT,
-        baselines=BASELINES,
-        verdict=Verdict.of(STUDENT, BASELINES, num_answered=3),
-        intervals={"student": {"accuracy": (0.9011, 0.9222), "micro_f1": (0.3611, 0.4022)}},
-        data=DataSummary("wordnet", True, 62115, 10001, 9973, 4, 1.4471),
-        seed=None,
-        versions={"pate": "0.1.0", "numpy": "2.0.0"},
-        duration_s=123.456,
-    )
+def report() -> Report:
+    return REPORT
 
 
 @pytest.fixture(scope="session")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from pate.cli.progress import ConsoleMonitor
-from pate.report import ReleaseSummary, Report, RunFigures, RunWriter, print_report, privacy_card, render_html
+from pate.report import Report, privacy_card
+from pate.report.console import print_report
+from pate.report.page import render_html
+from pate.report.report import ReleaseSummary, RunFigures
 from pate.report.tables import charging_verdict, hit_counts
-from pate.validation import InvalidValue
 
 PAYS = "pays: plain composition costs 21.77 instead of 8.00 for the queries that were asked, with the same noise"
 DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
@@ -58,11 +59,6 @@ def test_other_aggregators_say_nothing_of_hits(report: Report, figures: RunFigur
     assert "target charging" not in render_html(report, figures).lower()
 
 
-def test_a_negative_price_is_refused(report: Report) -> None:
-    with pytest.raises(InvalidValue, match=r"privacy\.plain_epsilon=-1\.0: expected a number >= 0 or None"):
-        charged(report, -1.0)
-
-
 def test_the_last_note_of_a_stage_stays_on_its_line() -> None:
     out = io.StringIO()
     with ConsoleMonitor(Console(file=out, width=200)).stage("releasing labels", 10) as advance:
@@ -70,15 +66,3 @@ def test_the_last_note_of_a_stage_stays_on_its_line() -> None:
         advance(10, "2 hits, 3 remaining, epsilon 8.00")
     assert out.getvalue().startswith("releasing labels: ")
     assert out.getvalue().endswith("(2 hits, 3 remaining, epsilon 8.00)\n")
-
-
-def test_hits_are_written_once(tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    for _ in range(2):
-        with RunWriter(tmp_path) as writer:
-            writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("session/hits")] == [(20, 2.0)]
-    assert [event.value for event in events.Scalars("session/remaining_hits")] == [3.0]

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from pate.cli.lines import print_lines
 from pate.cli.progress import ConsoleMonitor
-from pate.report import Report, print_report
-from pate.report.console import PlainConsole
+from pate.report import Report
+from pate.report.console import PlainConsole, print_report
 
 
 def printed(report: Report, path: Path | None = None, width: int = 80) -> str:
@@ -43,16 +43,19 @@ def test_the_guarantee_is_rounded_up_and_complete(report: Report) -> None:
     assert "7.99" not in text
 
 
-def test_the_papers_figure_is_labeled_and_optional(report: Report) -> None:
-    assert "epsilon 3.66 as the paper accounts; not a bound" in printed(report)
-    without = replace(report, privacy=replace(report.privacy, paper_epsilon=None))
-    assert "paper" not in printed(without)
-
-
-def test_seeded_noise_is_said_and_only_then(report: Report) -> None:
-    line = "seeded noise protects nobody who knows the seed"
-    assert line not in printed(report)
-    assert line in printed(replace(report, privacy=replace(report.privacy, noise_seeded=True)))
+def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
+    usual = printed(report)
+    assert "epsilon 3.66 as the paper accounts; not a bound" in usual
+    privacy, none = report.privacy, {"num_answered": 0, "answer_rate": 0.0, "label_accuracy": None, "micro_f1": None}
+    for odd, line in (
+        (replace(report, privacy=replace(privacy, noise_seeded=True)), "seeded noise protects nobody who knows the"),
+        (replace(report, release=replace(report.release, **none)), "the student learned nothing, as no query was"),
+        (replace(report, data=replace(report.data, real=False)), "synthetic data: shows that the pipeline works and"),
+        (replace(report, data=replace(report.data, real=False)), "wordnet (synthetic)"),
+    ):
+        assert line not in usual
+        assert line in printed(odd)
+    assert "paper" not in printed(replace(report, privacy=replace(privacy, paper_epsilon=None)))
 
 
 def test_answer_rate_and_path(report: Report) -> None:
@@ -60,20 +63,6 @@ def test_answer_rate_and_path(report: Report) -> None:
     lines = printed(report, path).splitlines()
     assert "answered: 3 of 6 queries (50.0%)" in lines
     assert f"report: {path}" in lines  # on one line, however narrow the terminal
-
-
-def test_a_release_without_an_answer_says_what_to_do(report: Report) -> None:
-    line = "the student learned nothing, as no query was answered"
-    assert line not in printed(report)
-    none = replace(report.release, num_answered=0, answer_rate=0.0, label_accuracy=None, micro_f1=None)
-    assert line in printed(replace(report, release=none)).splitlines()
-
-
-def test_synthetic_data_is_called_so(report: Report) -> None:
-    assert "synthetic" not in printed(report)
-    text = printed(replace(report, data=replace(report.data, real=False)))
-    assert "wordnet (synthetic)" in text
-    assert "synthetic data: shows that the pipeline works and nothing else" in text
 
 
 def test_no_guarantee_and_no_student(report: Report) -> None:

@@ -1,8 +1,18 @@
+"""Metrics against values by hand and scikit-learn's; constants; intervals that cover what they should."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, f1_score
 
-from pate.report import multilabel_metrics, per_label_metrics
+from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
+from pate.report.intervals import _metrics, _RankedLabel, _weights
+from pate.report.metrics import Constant, average_precisions, micro_f1
 from pate.validation import InvalidValue
 
 # Worked out by hand. Columns: one mixed label, one without positives, one with positives only.
@@ -79,20 +89,117 @@ def test_nothing_positive_anywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("predicted", "scores", "true", "message"),
+    ("predicted", "scores", "true", "name"),
     [
-        (PREDICTED.astype(int), SCORES, TRUE, r"predicted.dtype=int64: expected bool"),
-        (PREDICTED, SCORES, TRUE.astype(float), r"true.dtype=float64: expected bool"),
-        (PREDICTED, SCORES > 0.5, TRUE, r"scores.dtype=bool: expected a floating type"),
-        (PREDICTED[:2], SCORES, TRUE, r"predicted.shape=\(2, 3\): expected the shape of true, \(4, 3\)"),
-        (PREDICTED, SCORES[:, :1], TRUE, r"scores.shape=\(4, 1\): expected the shape of true"),
-        (PREDICTED, np.where(SCORES > 0.8, np.nan, SCORES), TRUE, r"scores=nan: expected finite numbers"),
-        (PREDICTED[0], SCORES[0], TRUE[0], r"predicted.shape=\(3,\): expected \[num_samples, num_labels\]"),
-        (PREDICTED[:0], SCORES[:0], TRUE[:0], r"predicted.shape=\(0, 3\): expected .* not empty"),
+        (PREDICTED.astype(int), SCORES, TRUE, "predicted.dtype"),
+        (PREDICTED, SCORES, TRUE.astype(float), "true.dtype"),
+        (PREDICTED, SCORES > 0.5, TRUE, "scores.dtype"),
+        (PREDICTED[:2], SCORES, TRUE, "predicted.shape"),
+        (PREDICTED, SCORES[:, :1], TRUE, "scores.shape"),
+        (PREDICTED, np.where(SCORES > 0.8, np.nan, SCORES), TRUE, "scores"),
+        (PREDICTED[0], SCORES[0], TRUE[0], "predicted.shape"),
+        (PREDICTED[:0], SCORES[:0], TRUE[:0], "predicted.shape"),
     ],
 )
 def test_refuses(
-    predicted: NDArray[np.generic], scores: NDArray[np.generic], true: NDArray[np.generic], message: str
+    predicted: NDArray[np.generic], scores: NDArray[np.generic], true: NDArray[np.generic], name: str
 ) -> None:
-    with pytest.raises(InvalidValue, match=message):
+    with pytest.raises(InvalidValue, match=f"^{re.escape(name)}="):
         multilabel_metrics(predicted, scores, true)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_average_precision_is_that_of_scikit_learn_ties_included(digits: int, dtype: type) -> None:
+    rng = np.random.default_rng(digits)
+    true = rng.random((300, 6)) < (0.5, 0.2, 0.05, 0.01, 0.9, 0.3)
+    scores = np.round(rng.random((300, 6)) + 0.3 * true, digits).astype(dtype)
+    scores[:, 5] = 0.25
+    expected = [average_precision_score(true[:, label], scores[:, label]) for label in range(6)]
+    np.testing.assert_allclose(average_precisions(scores, true), expected, rtol=1e-12)
+
+
+def test_average_precision_without_a_positive_is_undefined() -> None:
+    assert np.isnan(average_precisions(np.ones((4, 1)), np.zeros((4, 1), bool))).all()
+
+
+def test_micro_f1_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(1)
+    true, predicted = rng.random((2, 200, 5)) < 0.2
+    assert micro_f1(predicted, true) == pytest.approx(f1_score(true, predicted, average="micro"))
+    assert micro_f1(np.zeros((3, 2), bool), np.zeros((3, 2), bool)) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_other_set_of_labels_has_a_better_micro_f1(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    true = rng.random((200, 6)) < rng.random(6) ** 2
+    frequencies = true.mean(axis=0)
+    best = Constant.best(frequencies).metrics(true).micro_f1
+    others = [Constant(np.array(bits), frequencies) for bits in product((False, True), repeat=6)]
+    assert best == max(other.metrics(true).micro_f1 for other in others)
+
+
+def test_the_prior_has_the_best_accuracy_and_the_best_constant_the_better_f1() -> None:
+    true = np.random.default_rng(0).random((500, 3)) < (0.45, 0.3, 0.05)
+    prior, best = (Constant.named(name, true.mean(axis=0)).metrics(true) for name in ("prior", "best_constant"))
+    assert prior.accuracy > best.accuracy
+    assert prior.micro_f1 == 0.0 < best.micro_f1
+    assert prior.mean_average_precision == best.mean_average_precision == pytest.approx(true.mean(), abs=1e-12)
+
+
+def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    true = rng.random((n, 5)) < (0.3, 0.1, 0.02, 0.5, 0.0)
+    scores = np.round(rng.random((n, 5)) + true * 0.4, digits)
+    return scores > 0.8, scores, true
+
+
+@pytest.mark.parametrize("digits", [1, 9])
+def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
+    predicted, scores, true = sample(150, 3, digits)
+    weights = next(_weights(len(true), 6, seed=1))
+    ranked = [_RankedLabel.of(scores[:, label], true[:, label]) for label in range(5)]
+    found = _metrics(weights, predicted, true, ranked)
+    for column in range(6):
+        rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
+        wanted = vars(multilabel_metrics(predicted[rows], scores[rows], true[rows]))
+        assert {name: values[column] for name, values in found.items()} == pytest.approx(wanted)
+
+
+def test_blocks_draw_the_same_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    predicted, scores, true = sample(80, 4)
+    whole = metric_intervals(predicted, scores, true)
+    monkeypatch.setattr("pate.report.intervals._MOST_WEIGHTS", 4 * 80 * 7)
+    assert metric_intervals(predicted, scores, true) == whole
+
+
+def test_an_interval_holds_the_metric_and_narrows() -> None:
+    few, many = (metric_intervals(*sample(n, 5)) for n in (200, 5000))
+    whole = vars(multilabel_metrics(*sample(5000, 5)))
+    for name, (low, high) in many.items():
+        assert 0 <= low <= whole[name] <= high <= 1
+        assert high - low < (few[name][1] - few[name][0]) / 2
+
+
+def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
+    predicted, scores, true = sample(4000, 6)
+    low, high = metric_intervals(predicted, scores, true, resamples=2000)["accuracy"]
+    error = (predicted == true).mean(axis=1).std() / np.sqrt(4000)
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
+
+
+def test_a_metric_that_is_undefined_has_no_interval() -> None:
+    true = np.zeros((20, 2), dtype=bool)
+    found = metric_intervals(true, np.zeros((20, 2)), true)
+    assert found["accuracy"] == (1.0, 1.0)
+    assert {"mean_average_precision", "balanced_accuracy"}.isdisjoint(found)
+
+
+def test_intervals_refuse_what_they_cannot_use() -> None:
+    predicted, scores, true = sample(20, 0)
+    for wrong, name in (({"level": 1.0}, "level"), ({"resamples": 1}, "resamples")):
+        with pytest.raises(InvalidValue, match=f"^{name}="):
+            metric_intervals(predicted, scores, true, **wrong)
+    with pytest.raises(InvalidValue, match=r"^predicted\.shape"):
+        metric_intervals(predicted[:5], scores, true)

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.report import Privacy, ReleaseSummary, Report, Scores
+from pate.report import Privacy, Report, Scores
+from pate.report.report import ReleaseSummary
 from pate.validation import InvalidValue
 
 # The schema that design.md fixes; more keys are allowed.
@@ -67,45 +68,29 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
     )
     data = strict(odd.to_json())
     assert data["student"] is None
-    assert data["release"] == {
-        "num_queries": 6,
-        "num_answered": 0,
-        "answer_rate": 0.0,
-        "label_accuracy": None,
-        "micro_f1": None,
-        "num_hits": None,
-        "remaining_hits": None,
-        "num_abstained": None,
-        "num_asked": None,
-    }
+    absent = ("label_accuracy", "micro_f1", "num_hits", "remaining_hits", "num_abstained", "num_asked")
+    assert data["release"] == {"num_queries": 6, "num_answered": 0, "answer_rate": 0.0, **dict.fromkeys(absent)}
     assert Report.from_json(odd.to_json()).release.micro_f1 is None
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
+    ("field", "value"),
     [
-        ("epsilon", -0.1, r"privacy.epsilon=-0.1: expected a number >= 0 or infinity"),
-        ("epsilon", math.nan, r"privacy.epsilon=nan: expected"),
-        ("delta", 1.0, r"privacy.delta=1.0: expected a number in \[0, 1\)"),
-        ("delta", math.nan, r"privacy.delta=nan: expected"),
-        ("num_queries", 1.5, r"privacy.num_queries=1.5: expected a whole number"),
-        ("paper_epsilon", -1.0, r"privacy.paper_epsilon=-1.0: expected a number >= 0 or None"),
+        *(("epsilon", -0.1), ("epsilon", math.nan), ("delta", 1.0), ("delta", math.nan)),
+        *(("num_queries", 1.5), ("paper_epsilon", -1.0), ("plain_epsilon", -1.0)),
     ],
 )
-def test_privacy_refuses(privacy: Privacy, field: str, value: float, message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
+def test_privacy_refuses(privacy: Privacy, field: str, value: float) -> None:
+    with pytest.raises(InvalidValue, match=rf"^privacy\.{field}={value}: expected"):
         replace(privacy, **{field: value})
 
 
-def test_release_refuses_counts_that_contradict_each_other() -> None:
-    with pytest.raises(InvalidValue, match=r"release.num_answered=7: expected at most num_queries=6"):
+def test_counts_that_contradict_each_other_are_refused(report: Report) -> None:
+    with pytest.raises(InvalidValue, match=r"^release\.num_answered=7"):
         ReleaseSummary(6, 7, 1.0, None, None)
-    with pytest.raises(InvalidValue, match=r"release.answer_rate=0.6: expected num_answered / num_queries"):
+    with pytest.raises(InvalidValue, match=r"^release\.answer_rate=0.6"):
         ReleaseSummary(6, 3, 0.6, None, None)
-
-
-def test_a_price_for_fewer_queries_than_were_asked_is_refused(report: Report) -> None:
-    with pytest.raises(InvalidValue, match=r"privacy.num_queries=5: expected release.num_queries=6, or more"):
+    with pytest.raises(InvalidValue, match=r"^privacy\.num_queries=5"):
         replace(report, privacy=replace(report.privacy, num_queries=5))
 
 

@@ -8,7 +8,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.summary.writer import event_file_writer
 
-from pate.report import Heading, Report, RunWriter
+from pate.report import Report
+from pate.report.report import Heading
+from pate.report.tensorboard import RunWriter
 
 LOSS = "no_epsilon_covers_this/teacher_loss"
 
@@ -136,3 +138,11 @@ def test_flushed_events_are_on_disk_before_the_end(tmp_path: Path) -> None:
     writer.flush()
     assert scalars(tmp_path, LOSS) == [(0, 1.0)]
     writer.close()
+
+
+def test_hits_are_written_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        with RunWriter(tmp_path) as writer:
+            writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
+    assert scalars(tmp_path, "session/hits") == [(20, 2.0)]
+    assert scalars(tmp_path, "session/remaining_hits") == [(20, 3.0)]

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pate.aggregators import Aggregator, CenteredVotes
-from pate.report import Verdict
+from pate.report.metrics import Scores
+from pate.report.verdict import Baselines, Verdict
 from tests.unit.report.conftest import BASELINES, STUDENT
 
 
+def verdict_of(student: Scores | None, baselines: Baselines, **given: Any) -> Verdict:
+    return Verdict.of(student, baselines, **({"num_answered": 3, "remedies": Aggregator.remedies} | given))
+
+
 def test_share_is_of_the_way_from_a_constant_to_the_all_records_model() -> None:
-    verdict = Verdict.of(STUDENT, BASELINES, num_answered=3)
+    verdict = verdict_of(STUDENT, BASELINES)
     assert verdict.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.61675 - 0.11675))
     assert verdict.text.startswith("Reached 39% of the reachable mean average precision: 0.314")
-    alone = Verdict.of(STUDENT, replace(BASELINES, all_records_model=None), num_answered=3)
+    alone = verdict_of(STUDENT, replace(BASELINES, all_records_model=None))
     assert alone.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.51575 - 0.11675))
     assert "true labels" in alone.text
 
 
 def test_a_student_above_the_ceiling_has_no_share_of_the_reachable() -> None:
-    verdict = Verdict.of(replace(STUDENT, mean_average_precision=0.7), BASELINES, num_answered=3)
+    verdict = verdict_of(replace(STUDENT, mean_average_precision=0.7), BASELINES)
     assert verdict.text.startswith("Above what counts as reachable in mean average precision: 0.700, where a constant")
 
 
 def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
-    verdict = Verdict.of(STUDENT, BASELINES, num_answered=3)
+    verdict = verdict_of(STUDENT, BASELINES)
     assert (verdict.beats_constant, verdict.beats_prior) == (False, True)
     assert "No better than the best constant in micro-F1." in verdict.text
-    better = Verdict.of(replace(STUDENT, micro_f1=0.5), BASELINES, num_answered=3)
+    better = verdict_of(replace(STUDENT, micro_f1=0.5), BASELINES)
     assert (better.beats_constant, better.beats_prior) == (True, True)
     assert "Better than the best constant and the prior in every metric." in better.text
-    worse = Verdict.of(replace(STUDENT, accuracy=0.8, micro_f1=0.5), BASELINES, num_answered=3)
+    worse = verdict_of(replace(STUDENT, accuracy=0.8, micro_f1=0.5), BASELINES)
     assert "No better than the best constant in accuracy and than the prior in accuracy." in worse.text
 
 
@@ -43,7 +49,7 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
     low, high = (replace(STUDENT, mean_average_precision=value) for value in (0.3, 0.9))
     chain = ("majority_vote_student", "true_label_student", "all_records_model")
     levels = {name: high if place >= first_high else low for place, name in enumerate(chain)}
-    text = Verdict.of(low, replace(BASELINES, **levels), num_answered=3).text
+    text = verdict_of(low, replace(BASELINES, **levels)).text
     assert f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
     centered = Verdict.of(low, replace(BASELINES, **levels), num_answered=3, remedies=CenteredVotes.remedies).text
     assert "queries" not in centered.partition("in every metric.")[2]
@@ -68,7 +74,7 @@ def test_a_step_is_called_most_where_it_is_half_of_what_was_lost(levels: tuple[f
         name: None if level is None else replace(STUDENT, mean_average_precision=level)
         for name, level in zip(chain, levels, strict=True)
     }
-    text = Verdict.of(student, replace(BASELINES, **given), num_answered=3).text
+    text = verdict_of(student, replace(BASELINES, **given)).text
     assert (said in text) if said else ("ost " not in text)
 
 
@@ -76,7 +82,7 @@ def test_what_helps_is_the_method_s_and_a_better_method_is_said() -> None:
     better = "experiment=centered_votes would do far better."
     said = Verdict.of(STUDENT, BASELINES, num_answered=0, remedies=CenteredVotes.remedies, better=better).text
     assert said.endswith("What helps: a larger epsilon, or more private groups, or another aggregator. " + better)
-    assert Verdict.of(STUDENT, BASELINES, num_answered=3, better=better).text.endswith(better)
+    assert verdict_of(STUDENT, BASELINES, better=better).text.endswith(better)
 
 
 def test_what_the_student_itself_passes_is_no_loss() -> None:
@@ -84,23 +90,23 @@ def test_what_the_student_itself_passes_is_no_loss() -> None:
     student = replace(STUDENT, mean_average_precision=0.58)
     queries = replace(STUDENT, mean_average_precision=0.47)
     levels = {"majority_vote_student": None, "true_label_student": queries}
-    text = Verdict.of(student, replace(BASELINES, **levels), num_answered=3).text
+    text = verdict_of(student, replace(BASELINES, **levels)).text
     assert "lost" not in text
-    assert "lost to the number of queries" in Verdict.of(queries, replace(BASELINES, **levels), num_answered=3).text
+    assert "lost to the number of queries" in verdict_of(queries, replace(BASELINES, **levels)).text
 
 
 def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
     votes = replace(STUDENT, mean_average_precision=STUDENT.mean_average_precision + 0.0004)
     levels = {"majority_vote_student": votes, "true_label_student": None, "all_records_model": None}
-    assert "lost" not in Verdict.of(STUDENT, replace(BASELINES, **levels), num_answered=3).text
+    assert "lost" not in verdict_of(STUDENT, replace(BASELINES, **levels)).text
 
 
 def test_without_answers_or_levels() -> None:
-    silent = Verdict.of(STUDENT, BASELINES, num_answered=0)
-    assert silent == Verdict.of(None, BASELINES, num_answered=3)
+    silent = verdict_of(STUDENT, BASELINES, num_answered=0)
+    assert silent == verdict_of(None, BASELINES)
     assert silent.share_of_reachable is None
     assert silent.text.startswith("No query was answered")
     undefined = replace(BASELINES, prior=replace(BASELINES.prior, mean_average_precision=None))
-    verdict = Verdict.of(STUDENT, undefined, num_answered=3)
+    verdict = verdict_of(STUDENT, undefined)
     assert verdict.share_of_reachable is None
     assert "undefined" in verdict.text

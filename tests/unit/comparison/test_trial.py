@@ -1,4 +1,4 @@
-"""Calibrations kept on disk: read back, priced again, refused where they would be too cheap."""
+"""Calibrations and results on disk: read back, priced again, refused where they are too cheap or damaged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import pytest
 
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.comparison import Bench, Contender, PATEMethod
-from pate.comparison.calibration import Calibration, calibrated
-from pate.comparison.shared_data import SharedData
+from pate.comparison.run import Run
+from pate.comparison.trial import CachedRun, Calibration, calibrated
+from pate.files.reading import DamagedFile
 from pate.pricing import Budget
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, SequentialEngine
 from pate.validation import InvalidValue
+from tests.e2e.damage import WAYS, Way, flipped_once, gone
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, small_dataset
 
 BUDGET = Budget(target_epsilon=2.0, target_delta=1e-6)
@@ -28,8 +30,15 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
     method = PATEMethod(
         name="m", aggregator=aggregator, teacher=LinearTeacher(), num_teachers=NUM_TEACHERS, student=LinearStudent()
     )
-    data = SharedData.of(small_dataset, small_dataset())
-    bench = Bench(data, NUM_QUERIES, SequentialEngine(), LinearStudent(), 0, path.parent)
+    bench = Bench.of(
+        small_dataset,
+        small_dataset(),
+        num_queries=NUM_QUERIES,
+        engine=SequentialEngine(),
+        student=LinearStudent(),
+        ensemble_seed=0,
+        folder=path.parent,
+    )
     return calibrated(method, BUDGET, bench, path)
 
 
@@ -37,16 +46,18 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
 def test_it_is_the_calibrators_and_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
     contender = found(aggregator, tmp_path / "t.json")
     wanted = aggregator.calibrated(target_epsilon=2.0, target_delta=1e-6, **SHAPE)
-    assert contender.priced.aggregator == wanted
+    assert replace(aggregator, **contender.parameters) == wanted
     assert 1.99 < contender.epsilon <= 2.0
     assert set(contender.parameters) <= {"noise_std", "selection_scale", "table_order", "table_budget"}
-    assert found(aggregator, tmp_path / "t.json").priced == contender.priced
+    again = found(aggregator, tmp_path / "t.json")
+    assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
 
 
 def test_what_is_kept_is_not_solved_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = found(GaussianVotes(noise_std=1.0), tmp_path / "t.json")
     monkeypatch.setattr(GaussianVotes, "calibrated", None)
-    assert found(GaussianVotes(noise_std=1.0), tmp_path / "t.json").priced == first.priced
+    again = found(GaussianVotes(noise_std=1.0), tmp_path / "t.json")
+    assert (again.epsilon, again.parameters) == (first.epsilon, first.parameters)
     shown = Calibration.read(tmp_path / "t.json")
     assert shown is not None
     assert (shown.epsilon, shown.parameters) == (first.epsilon, first.parameters)
@@ -75,3 +86,33 @@ def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
     for _ in range(2):  # solved for, and read back
         with pytest.raises(InvalidValue, match="expected at most 2 once"):
             found(Overshooting(noise_std=1.0), tmp_path / "b.json")
+
+
+RUN = Run(aggregator="gaussian_votes", epsilon=2.0, seed=3, num_queries=40, accuracy=1, mean_average_precision=0.25)
+DAMAGE = [way for way in WAYS if way not in (gone, flipped_once)]
+
+
+@pytest.mark.parametrize("way", DAMAGE, ids=lambda way: way.__name__)
+def test_a_damaged_cache_is_one_line(tmp_path: Path, way: Way) -> None:
+    cached, calibration = CachedRun(3, tmp_path / "runs" / "a.json"), tmp_path / "calibrations" / "a.json"
+    assert cached.read() is None
+    assert Calibration.read(calibration) is None
+    cached.write(RUN)
+    Calibration({"noise_std": 2.5}, 1.9).write(calibration)
+    assert cached.read() == RUN
+    assert Calibration.read(calibration) == Calibration({"noise_std": 2.5}, 1.9)
+    assert [path.stat().st_mode & 0o777 for path in (calibration, calibration.parent)] == [0o600, 0o700]
+    for path, read in ((cached.path, cached.read), (calibration, lambda: Calibration.read(calibration))):
+        way(path)
+        with pytest.raises(DamagedFile, match=r"^file=\S+a\.json: expected .* \(.*\); .*the same command \w+ "):
+            read()
+
+
+def test_values_of_another_type_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"aggregator": "a", "num_queries": "many"}')
+    with pytest.raises(DamagedFile, match=r"run\.num_queries=str: expected"):
+        CachedRun(3, path).read()
+    path.write_text('{"parameters": {}, "epsilon": "much", "reason": ""}')
+    with pytest.raises(DamagedFile, match="values of another type"):
+        Calibration.read(path)

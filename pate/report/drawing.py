@@ -1,4 +1,4 @@
-"""Drawing one picture as inline SVG that takes its colors from the page, in light, in dark and in print."""
+"""Drawing one picture: as inline SVG that takes its colors from the page, in light, dark and print, or as a PNG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pate.files.atomic import replacing
-from pate.report.privacy_coverage import PrivacyCoverage
+from pate.report.report import PrivacyCoverage
 
 INK, MUTED, RULE = "#010101", "#020202", "#030303"
 ACCENT, SECOND, THIRD, FAINT = "#040404", "#050505", "#060606", "#070707"
