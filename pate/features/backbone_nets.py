@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from pate.networks.torchvision import torchvision_models
+from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue, nearest, require
 
 IN_A_PACKAGE = "efficientnet_lite0"

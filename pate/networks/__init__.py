@@ -6,13 +6,11 @@ What needs torch is loaded when it is asked for.
 from pate.files.lazy_names import lazy_names
 
 with lazy_names(globals()):
-    from pate.networks.convnet import ConvNet
+    from pate.networks.convnet import ConvNet, fit_stacked
     from pate.networks.device import one_thread, require_device
-    from pate.networks.network import Network, Tensors, logits_in_blocks, require_images
-    from pate.networks.recipe import Recipe
+    from pate.networks.network import Network, Tensors, fit, logits_in_blocks, require_images
     from pate.networks.resnet import ResNet50, read_weights
-    from pate.networks.stacked_training import fit_stacked
-    from pate.networks.training import fit
+    from pate.networks.training import Recipe
 
 __all__ = [
     "ConvNet",

@@ -1,10 +1,13 @@
-"""Where torch works, and on how many threads."""
+"""Torch: loaded late, the device where it works, and on how many threads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
@@ -12,8 +15,28 @@ from pate.validation import InvalidValue, require_choice
 
 if TYPE_CHECKING:
     import torch
-else:
-    from pate.networks.later import torch
+
+
+class Later:
+    """Stands for a module, which is imported at the first name that is read from it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @cached_property
+    def _module(self) -> ModuleType:
+        return import_module(self._name)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the module holds under that name."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._module, name)
+
+
+torch: Any = Later("torch")
+functional: Any = Later("torch.nn.functional")
+
 
 _DEVICES = ("auto", "cpu", "cuda")
 

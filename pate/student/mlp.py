@@ -1,24 +1,47 @@
-"""A student with one hidden layer: several members, each trained without a part of the rows."""
+"""A student with one hidden layer: members, each trained without a part of the rows; the model needs no torch."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.student.mlp_model import MLPModel
-from pate.student.student import OnEpoch, require_rows
-from pate.student.threshold import ThresholdedStudent
+from pate.student.model import StudentModel
+from pate.student.student import OnEpoch, ThresholdedStudent, require_rows
 from pate.validation import require_count, require_non_negative, require_positive
 
 if TYPE_CHECKING:
     import torch
     from torch.nn import functional
 else:
-    from pate.networks.later import functional, torch
+    from pate.networks.device import functional, torch
+
+_NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
+
+
+class MLPModel(StudentModel):
+    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+
+    kind = "mlp"
+    forms: ClassVar[Mapping[str, str]] = {
+        "hidden_weights": "mdh",
+        "hidden_bias": "m1h",
+        "weights": "mhL",
+        "bias": "m1L",
+        "released": "L",
+    }
+
+    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        hidden_weights, hidden_bias, weights, bias = (self.arrays[name] for name in _NAMES)
+        total = np.zeros((len(rows), bias.shape[-1]), np.float32)
+        for member in range(len(weights)):
+            units = np.maximum(rows @ hidden_weights[member] + hidden_bias[member], 0)
+            total += 0.5 + 0.5 * np.tanh((units @ weights[member] + bias[member]) / 2)
+        return total / np.float32(len(weights)) * self.arrays["released"]
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,16 @@ LARGEST_INPUT = 2**22
 """Numbers in an input of a student whose arrays do not say how many there are, such as the pixels of a picture."""
 
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
-_OURS = ("cnn", "linear", "logistic", "low_rank", "mlp", "released", "resnet50")  # kinds, loaded when they are read
-_MODULES = {"mlp": "mlp_model"}  # where that is not the kind's name
+_OURS = {
+    "cnn": "image",
+    "linear": "linear",
+    "logistic": "linear",
+    "low_rank": "low_rank",
+    "mlp": "mlp",
+    "released": "low_rank",
+    "resnet50": "image",
+}
+"""The kinds that ship, and the module here that is loaded when one is read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +117,7 @@ class StudentModel(ABC):
         folder = Path(folder)
         card = _read_card(folder / _CARD)
         if card.kind in _OURS:
-            import_module(f"pate.student.{_MODULES.get(card.kind, card.kind)}")
+            import_module(f"pate.student.{_OURS[card.kind]}")
         known = tuple(sorted({*StudentModel._kinds, *_OURS}))
         if card.kind not in known:
             hint = f"{nearest(card.kind, known)}; import the module of a student of your own before pate.load"

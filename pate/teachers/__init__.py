@@ -6,23 +6,14 @@ What needs torch is loaded when it is asked for.
 from pate.files.lazy_names import lazy_names
 
 with lazy_names(globals()):
-    from pate.teachers.casting import cast_votes
-    from pate.teachers.checkpoint import CheckpointStore
-    from pate.teachers.cnn import CNNTeacher
-    from pate.teachers.convex import ConvexTeacher
-    from pate.teachers.engines.engine import Engine
-    from pate.teachers.engines.job import TrainingJob
-    from pate.teachers.engines.processes import ProcessesEngine
-    from pate.teachers.engines.ray import RayEngine
-    from pate.teachers.engines.sequential import SequentialEngine
-    from pate.teachers.engines.stacked import StackedEngine
-    from pate.teachers.kernel import KernelTeacher
+    from pate.teachers.checkpoint import CheckpointStore, cast_votes
+    from pate.teachers.engines import Engine, ProcessesEngine, RayEngine, SequentialEngine, StackedEngine, TrainingJob
+    from pate.teachers.image import CNNTeacher, ResNet50Teacher
+    from pate.teachers.kernel import ConvexTeacher, KernelTeacher
     from pate.teachers.linear import LinearTeacher
     from pate.teachers.mlp import MLPTeacher
-    from pate.teachers.resnet50 import ResNet50Teacher
     from pate.teachers.sklearn import SklearnTeacher
-    from pate.teachers.teacher import Shard, State, Teacher
-    from pate.teachers.voter import Voter
+    from pate.teachers.teacher import Shard, State, Teacher, Voter
 
 __all__ = [
     "CNNTeacher",

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.networks.adam import StackedAdam
 from pate.networks.device import require_device
-from pate.networks.minibatch import Minibatches
-from pate.teachers.padded_batch import PaddedBatch
-from pate.teachers.teacher import Shard, State, Teacher, as_rows, require_shards
+from pate.networks.training import Minibatches, StackedAdam
+from pate.teachers.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import require_count, require_non_negative, require_positive, require_probability
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
     Parameters = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 else:
-    from pate.networks.later import torch
+    from pate.networks.device import torch
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 

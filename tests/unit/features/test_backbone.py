@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 import pate.features.backbone_nets as nets
 from pate.data.stages import unwatched
 from pate.features import Backbone, Extractor, FeaturedData, PublicPictures
-from pate.networks.torchvision import torchvision_models
+from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
 

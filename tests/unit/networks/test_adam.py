@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from pate.networks.adam import StackedAdam, fused_step
+from pate.networks.training import StackedAdam, fused_step
 
 RATE, DECAY = 0.1, 0.2
 

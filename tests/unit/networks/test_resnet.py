@@ -5,8 +5,7 @@ from safetensors.torch import save_file
 
 from pate.networks import ResNet50, read_weights
 from pate.networks import resnet as resnet_module
-from pate.networks.resnet import FrozenBackbone
-from pate.networks.torchvision import installed_version, needs_schemas, torchvision_models
+from pate.networks.resnet import FrozenBackbone, installed_version, needs_schemas, torchvision_models
 from pate.student import ResNet50Student
 from pate.teachers import ResNet50Teacher
 from pate.validation import InvalidValue

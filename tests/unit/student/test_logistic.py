@@ -4,7 +4,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent
-from pate.student.logistic import _White
+from pate.student.linear import _White
 from pate.validation import InvalidValue
 
 

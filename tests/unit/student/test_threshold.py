@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
 from pate.student import LinearStudent, LogisticStudent, MLPStudent, StudentModel
-from pate.student.threshold import best_threshold, matched_threshold
+from pate.student.student import best_threshold, matched_threshold
 from pate.validation import InvalidValue
 
 

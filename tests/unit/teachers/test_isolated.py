@@ -9,7 +9,7 @@ import pytest
 from pate.data import Split
 from pate.pipeline import train
 from pate.teachers import CNNTeacher, LinearTeacher, MLPTeacher, SequentialEngine
-from pate.teachers.isolated import IsolatedTeacher, isolated
+from pate.teachers.teacher import IsolatedTeacher, isolated
 from tests.e2e.small_run import small_dataset, small_plan
 
 TEACHERS = [LinearTeacher(device="cpu"), MLPTeacher(hidden=8, epochs=3, batch_size=7, device="cpu")]

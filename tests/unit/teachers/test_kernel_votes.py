@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from pate.data import Split
-from pate.teachers import KernelTeacher
-from pate.teachers import kernel_votes as kernel
+from pate.teachers import KernelTeacher, kernel
 from pate.validation import InvalidValue
 from pate.votes.public_pca import PublicPCA
 

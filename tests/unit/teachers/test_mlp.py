@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from pate.networks.minibatch import Minibatches
+from pate.networks.training import Minibatches
 from pate.teachers import MLPTeacher, Shard
 from pate.validation import InvalidValue
 

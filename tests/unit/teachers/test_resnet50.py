@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from pate.networks.torchvision import torchvision_models
+from pate.networks.resnet import torchvision_models
 from pate.teachers import LinearTeacher, ResNet50Teacher, Shard
-from pate.teachers.resnet50 import _frozen_backbone
+from pate.teachers.image import _frozen_backbone
 from pate.validation import InvalidValue
 
 

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save
 
 from pate.teachers import CheckpointStore, LinearTeacher, MLPTeacher, RayEngine, StackedEngine, TrainingJob
-from pate.teachers.engines.engine import WorkersLost
+from pate.teachers.engines import WorkersLost
 from pate.validation import InvalidValue
 
 MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
@@ -70,7 +70,7 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
 
 WORKER = """
 import sys, time
-from pate.teachers.engines.ray import _end_with_node
+from pate.teachers.engines import _end_with_node
 _end_with_node(int(sys.argv[1]))
 print("trains", flush=True)
 time.sleep(120)
