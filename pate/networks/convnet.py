@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from pate.networks.network import Network, Tensors, centered, mirrored
-from pate.networks.training import Minibatches, Recipe, StackedAdam
+from pate.networks.training import Minibatches, Recipe, StackedAdamW
 from pate.validation import require, require_choice, require_count
 
 NORMS = ("group", "batch")
@@ -279,7 +279,7 @@ def fit_stacked(
     steps = torch.tensor([-(-size // recipe.batch_size) * recipe.epochs for size in sizes], device=device)
     can_overflow = recipe.loss_scale(device) != 1  # then a step is as if sizes differed: one network's overflow would
     alike = not can_overflow and bool((steps == batches.num_steps).all())  # else round the others' steps another way
-    optimizer = StackedAdam(
+    optimizer = StackedAdamW(
         [parameter.detach().flatten(1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,

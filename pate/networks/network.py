@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from pate.networks.training import Minibatches, Recipe, StackedAdam
+from pate.networks.training import Minibatches, Recipe, StackedAdamW
 from pate.validation import InvalidValue, require
 
 Tensors = dict[str, torch.Tensor]
@@ -157,11 +157,11 @@ def fit(
         sum over labels.
     """
     flat = FlatParameters(network, network.initial(rng), device)
-    optimizer = StackedAdam([flat.vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    optimizer = StackedAdamW([flat.vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
     shown, wanted = Pictures(images, device), torch.from_numpy(targets).to(device)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
-    loss_scale, always = recipe.loss_scale(device), torch.ones(1, dtype=torch.bool, device=device)
+    loss_scale, active = recipe.loss_scale(device), None
     for step in range(batches.num_steps):
         rows, counts = batches.draw()
         batch = torch.from_numpy(rows[0, : counts[0]]).to(device)
@@ -175,7 +175,6 @@ def fit(
         summed = functional.binary_cross_entropy_with_logits(logits.float(), asked, reduction="sum")
         loss = summed / len(batch)
         torch.autograd.backward(loss * loss_scale)
-        active = always
         if loss_scale != 1:
             flat.gradient.div_(loss_scale)
             active = flat.gradient.isfinite().all()[None]

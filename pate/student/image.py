@@ -12,20 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
-from pate.networks import (
-    ConvNet,
-    Network,
-    Recipe,
-    ResNet50,
-    Tensors,
-    fit,
-    logits_in_blocks,
-    one_thread,
-    require_device,
-    require_images,
-)
-from pate.networks.convnet import require_network
-from pate.networks.device import device_memory
+from pate.networks.convnet import ConvNet, require_network
+from pate.networks.device import device_memory, one_thread, require_device
+from pate.networks.network import Network, Tensors, fit, logits_in_blocks, require_images
+from pate.networks.resnet import ResNet50
+from pate.networks.training import Recipe
 from pate.student.model import LARGEST_INPUT, StudentModel
 from pate.student.student import OnEpoch, ThresholdedStudent, require_rows
 from pate.validation import require, require_count

@@ -16,9 +16,8 @@ from pate.validation import require_count, require_non_negative, require_positiv
 
 if TYPE_CHECKING:
     import torch
-    from torch.nn import functional
 else:
-    from pate.networks.device import functional, torch
+    from pate.networks.device import torch
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 
@@ -126,7 +125,7 @@ class MLPStudent(ThresholdedStudent):
         best = _Best(math.inf, 0, [], np.empty(0, np.float32))
         for epoch in range(self.epochs + 1):  # the first without a step behind it
             logits = _logits(parameters, inputs)
-            losses = (functional.softplus(logits) - logits * targets).sum(dim=2)  # [members, n]
+            losses = (torch.nn.functional.softplus(logits) - logits * targets).sum(dim=2)  # [members, n]
             loss, held_out_loss = ((losses * share).sum() for share in shares)
             if on_epoch is not None:
                 on_epoch(epoch, {"loss": loss.item(), "held_out_loss": held_out_loss.item()})

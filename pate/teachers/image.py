@@ -11,20 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pate.networks import (
-    ConvNet,
-    Network,
-    Recipe,
-    ResNet50,
-    fit,
-    fit_stacked,
-    logits_in_blocks,
-    require_device,
-    require_images,
-)
-from pate.networks.convnet import require_network, stacked_logits
-from pate.networks.network import blocks_of, require_pictures
-from pate.networks.resnet import FrozenBackbone
+from pate.networks.convnet import ConvNet, fit_stacked, require_network, stacked_logits
+from pate.networks.device import require_device
+from pate.networks.network import Network, blocks_of, fit, logits_in_blocks, require_images, require_pictures
+from pate.networks.resnet import FrozenBackbone, ResNet50
+from pate.networks.training import Recipe
 from pate.teachers.linear import LinearTeacher
 from pate.teachers.teacher import Shard, State, Teacher, require_shards
 from pate.validation import InvalidValue, require_positive, require_probability

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.networks.device import require_device
-from pate.networks.training import Minibatches, StackedAdam
+from pate.networks.training import Minibatches, StackedAdamW
 from pate.teachers.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import require_count, require_non_negative, require_positive, require_probability
 
@@ -95,7 +95,7 @@ class MLPTeacher(Teacher):
         self, parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, batches: Minibatches
     ) -> NDArray[np.float32]:
         """Moves the parameters; returns the losses `[num_shards, steps]`, NaN where one had finished."""
-        optimizer = StackedAdam(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+        optimizer = StackedAdamW(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
         curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         for step in range(batches.num_steps):

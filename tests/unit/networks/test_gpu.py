@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pate.aggregators import TrainingSet
-from pate.networks import Recipe
+from pate.networks.training import Recipe
 from pate.student import CNNStudent
 from pate.teachers import (
     CheckpointStore,

@@ -3,9 +3,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from pate.networks import ConvNet, Recipe, fit, fit_stacked
 from pate.networks import network as network_module
-from pate.networks.network import Pictures, centered, mirrored, require_images
+from pate.networks.convnet import ConvNet, fit_stacked
+from pate.networks.network import Pictures, centered, fit, mirrored, require_images
+from pate.networks.training import Recipe
 from pate.validation import InvalidValue
 
 CPU = torch.device("cpu")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
-from pate.networks import one_thread
+from pate.networks.device import one_thread
 from pate.teachers import (
     CheckpointStore,
     CNNTeacher,
