@@ -106,7 +106,6 @@ class ConvNet(Network):
         return name.endswith((".mean", ".var"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
-        """See `Network.logits`."""
         values = images
         for layer in range(self.blocks + 1):
             weight = tensors[f"layer{layer}.weight"]

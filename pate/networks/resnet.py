@@ -120,7 +120,6 @@ class ResNet50(Network):
         return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
-        """See `Network.logits`."""
         images = self._standardized(images)
         lone = training and len(images) == 1 and max(images.shape[2:]) <= _TO_ONE_PIXEL
         if lone:  # a single value has no variance: the image is shown beside its mirror image

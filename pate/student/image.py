@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,116 +22,8 @@ from pate.student.model import LARGEST_INPUT, StudentModel
 from pate.student.student import OnEpoch, ThresholdedStudent, require_rows
 from pate.validation import require, require_count
 
-Arrays = dict[str, NDArray[np.float32]]
-
-
-@dataclass(frozen=True, eq=False)
-class Members:
-    """What was trained.
-
-    Attributes:
-        arrays: by name, `[members, …]`, and `released`, `[num_labels]`.
-        held_out: `[n, num_labels]`, probabilities of each row from the member that never saw it.
-        choices: for the record.
-    """
-
-    arrays: Arrays
-    held_out: NDArray[np.float32]
-    choices: dict[str, float]
-
-
-def fit_members(
-    network: Network,
-    images: NDArray[np.float32],
-    labels: NDArray[np.bool_],
-    pool: NDArray[np.float32],
-    *,
-    recipe: Recipe,
-    folds: int,
-    device: torch.device,
-    seed: int,
-    on_epoch: OnEpoch | None,
-) -> Members:
-    """Trains each member without one fold of the rows.
-
-    With a pool, a member is trained twice: on its rows; then, from new random weights, on its rows and on the pool
-    with the probabilities that its first self gives there for labels. The fold that it never saw stays held out, so
-    the threshold is placed on honest probabilities. All of it is post-processing of what was released.
-
-    Args:
-        network: the architecture.
-        images: at least 2 labeled ones, `[n, channels, height, width]`.
-        labels: bool `[n, num_labels]`.
-        pool: unlabeled images `[m, channels, height, width]`; m may be 0.
-        recipe: how each member is trained.
-        folds: members, at least 2; fewer where there are fewer rows.
-        device: where.
-        seed: of folds and members.
-        on_epoch: told the members' mean loss after each epoch of their last training.
-    """
-    rng = np.random.default_rng(seed)
-    fold_of = rng.permutation(len(images)) % min(folds, len(images))
-    released: NDArray[np.float32] = np.asarray(labels.any(axis=0), np.float32)
-    held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
-    with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
-        for fold in range(fold_of.max() + 1):
-            kept = fold_of != fold
-            targets = labels[kept].astype(np.float32)
-            tensors, curve = _fit_member(network, images[kept], targets, pool, recipe=recipe, rng=rng, device=device)
-            held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
-            members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
-            curves.append(curve)
-    if on_epoch is not None:
-        for epoch, losses in enumerate(np.array_split(_mean_curve(curves), min(recipe.epochs, len(curves[0])))):
-            on_epoch(epoch, {"loss": float(losses.mean())})
-    arrays: Arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
-    arrays["released"] = released
-    return Members(arrays, held_out * released, {"unlabeled": float(len(pool))})
-
-
-def members_probabilities(network: Network, arrays: Arrays, images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The mean of the members' probabilities `[m, num_labels]`; 0 for labels that were never released."""
-    released = arrays["released"]
-    names = [name for name in arrays if name != "released"]
-    total = np.zeros((len(images), len(released)), np.float32)
-    count = len(arrays[names[0]])
-    with one_thread():
-        for member in range(count):
-            tensors = {name: torch.from_numpy(np.ascontiguousarray(arrays[name][member])) for name in names}
-            total += _probabilities(network, tensors, images, torch.device("cpu"))
-    return total / np.float32(count) * released
-
-
-def _fit_member(
-    network: Network,
-    images: NDArray[np.float32],
-    targets: NDArray[np.float32],
-    pool: NDArray[np.float32],
-    *,
-    recipe: Recipe,
-    rng: np.random.Generator,
-    device: torch.device,
-) -> tuple[Tensors, NDArray[np.float32]]:
-    tensors, curve = fit(network, images, targets, recipe=recipe, rng=rng, device=device)
-    if len(pool):
-        guessed = _probabilities(network, tensors, pool, device)
-        joined, wanted = np.concatenate([images, pool]), np.concatenate([targets, guessed])
-        tensors, curve = fit(network, joined, wanted, recipe=recipe, rng=rng, device=device)
-    return tensors, curve
-
-
-def _probabilities(
-    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
-) -> NDArray[np.float32]:
-    logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
-    probabilities: NDArray[np.float32] = logits.sigmoid_().numpy()
-    return probabilities
-
-
-def _mean_curve(curves: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Folds differ by at most a row, hence curves by a few steps: the first ones of each."""
-    shortest = min(map(len, curves))
-    return np.asarray(np.stack([curve[:shortest] for curve in curves]).mean(axis=0), np.float32)
+_LARGEST_LAYER = 2**24
+_SIZE = "image_size"
 
 
 class ImageModel(StudentModel):
@@ -139,7 +32,14 @@ class ImageModel(StudentModel):
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         if "constant" in self.arrays:
             return np.tile(self.arrays["constant"], (len(rows), 1))
-        return members_probabilities(self.network(), dict(self.arrays), rows.reshape(-1, *self.input_shape))
+        network, images, released = self.network(), rows.reshape(-1, *self.input_shape), self.arrays["released"]
+        names = [name for name in self.arrays if name != "released"]
+        total, count = np.zeros((len(images), len(released)), np.float32), len(self.arrays[names[0]])
+        with one_thread():
+            for member in range(count):
+                tensors = {name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member])) for name in names}
+                total += _probabilities(network, tensors, images, torch.device("cpu"))
+        return total / np.float32(count) * released
 
     @abstractmethod
     def network(self) -> Network:
@@ -151,10 +51,10 @@ class ImageStudent(ThresholdedStudent):
     """A few networks, each trained without a fold of the rows.
 
     The rest of the public pool, which nobody labeled, is used by `learn`: each member is trained a second
-    time, on its own probabilities for the pool beside the released labels (self-training). That costs nothing: the
-    pool is public.
+    time, on its own probabilities for the pool beside the released labels (self-training). The fold that it never saw
+    stays held out, so that the threshold is placed on honest probabilities. All of it is post-processing: no cost.
 
-    From `epochs` to `precision` the attributes are those of the training, `pate.networks.Recipe`.
+    From `epochs` to `precision` the attributes are those of the training, `Recipe`.
 
     Attributes:
         folds: members, at least 2; fewer where there are fewer rows.
@@ -185,7 +85,6 @@ class ImageStudent(ThresholdedStudent):
         _ = Recipe.of(self)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
-        """See `Student.check`."""
         super().check(input_shape, num_labels)
         size, rule = math.prod(input_shape), f"at most {LARGEST_INPUT:,}, or the model could not be read back"
         require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
@@ -200,7 +99,7 @@ class ImageStudent(ThresholdedStudent):
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
-        """See `Student.fit`. The loss reported is the members' mean."""
+        """The loss reported is the members' mean."""
         nothing = np.asarray(inputs)[:0]
         return self.learn(TrainingSet(inputs, labels), pool=nothing, seed=seed, on_epoch=on_epoch)
 
@@ -212,28 +111,46 @@ class ImageStudent(ThresholdedStudent):
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
-        """See `Student.learn`."""
-        inputs, labels = training.inputs, training.labels
-        images = require_images(inputs)
-        _, labels = require_rows(images, labels, seed)
-        shape = tuple(images.shape[1:])
-        network = self._network(shape, labels.shape[1])
+        images = require_images(training.inputs)
+        _, labels = require_rows(images, training.labels, seed)
+        shape, released = tuple(images.shape[1:]), np.asarray(labels.any(axis=0), np.float32)
+        network, device = self._network(shape, labels.shape[1]), require_device(self.device)
         if len(images) < 2:
-            return self.model({"constant": np.asarray(labels.any(axis=0), np.float32)}, 0.5, shape, len(images), {})
-        members = fit_members(
-            network,
-            images,
-            labels,
-            np.asarray(pool[: self.max_unlabeled]),
-            recipe=Recipe.of(self),
-            folds=self.folds,
-            device=require_device(self.device),
-            seed=seed,
-            on_epoch=on_epoch,
-        )
-        threshold = self._place(members.held_out, labels)
-        choices = members.choices | self._choices
-        return self.model(members.arrays, threshold, shape, len(images), choices)
+            return self.model({"constant": released}, 0.5, shape, len(images), {})
+        pool, rng = np.asarray(pool[: self.max_unlabeled]), np.random.default_rng(seed)
+        fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
+        held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
+        with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
+            for fold in range(fold_of.max() + 1):
+                kept = fold_of != fold
+                tensors, curve = self._member(network, images[kept], labels[kept], pool, rng)
+                held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
+                members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
+                curves.append(curve)
+        if on_epoch is not None:
+            for epoch, losses in enumerate(np.array_split(_mean_curve(curves), min(self.epochs, len(curves[0])))):
+                on_epoch(epoch, {"loss": float(losses.mean())})
+        arrays = {name: np.stack([member[name] for member in members]) for name in members[0]} | {"released": released}
+        threshold = self._place(held_out * released, labels)
+        choices = {"unlabeled": float(len(pool))} | self._choices
+        return self.model(arrays, threshold, shape, len(images), choices)
+
+    def _member(
+        self,
+        network: Network,
+        images: NDArray[np.float32],
+        labels: NDArray[np.bool_],
+        pool: NDArray[np.float32],
+        rng: np.random.Generator,
+    ) -> tuple[Tensors, NDArray[np.float32]]:
+        """Trains one member, with a pool twice: the second time, from new weights, on what the first says there too."""
+        train = partial(fit, network, recipe=Recipe.of(self), rng=rng, device=require_device(self.device))
+        targets = labels.astype(np.float32)
+        tensors, curve = train(images, targets)
+        if len(pool):
+            guessed = _probabilities(network, tensors, pool, require_device(self.device))
+            tensors, curve = train(np.concatenate([images, pool]), np.concatenate([targets, guessed]))
+        return tensors, curve
 
     @abstractmethod
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
@@ -243,9 +160,6 @@ class ImageStudent(ThresholdedStudent):
     def _choices(self) -> dict[str, float]:
         """What the model must know beside its arrays."""
         return {}
-
-
-_LARGEST_LAYER = 2**24
 
 
 class CNNModel(ImageModel):
@@ -276,7 +190,7 @@ class CNNModel(ImageModel):
 class CNNStudent(ImageStudent):
     """A few small convolutional networks, trained as `ImageStudent` says, whose attributes are not listed again.
 
-    From `width` to `kernel_size` the attributes are those of the architecture, `pate.networks.ConvNet`.
+    From `width` to `kernel_size` the attributes are those of the architecture, `ConvNet`.
 
     Raises:
         InvalidValue: an attribute outside its range.
@@ -311,16 +225,12 @@ def _moderate(network: ConvNet) -> ConvNet:
     return network
 
 
-_SIZE = "image_size"
-
-
 class ResNet50Model(ImageModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
     kind = "resnet50"
 
     def network(self) -> ResNet50:
-        """See `ImageModel.network`."""
         image_size = int(self.choices.get(_SIZE, 0))
         most = 2**20 + sum(array.size for array in self.arrays.values())  # a small file must not ask for much memory
         require(3 * image_size**2 <= most, _SIZE, image_size, f"a square root of at most {most / 3:.0f}")
@@ -332,7 +242,7 @@ class ResNet50Student(ImageStudent):
     """A few networks ResNet-50, trained as `ImageStudent` says, whose attributes are not listed again.
 
     Attributes:
-        weights: file of backbone weights from PUBLIC data to begin with (see `pate.networks.read_weights`), or None.
+        weights: file of backbone weights from PUBLIC data to begin with (see `read_weights`), or None.
         image_size: images are resized to this height and width for the network; None takes them as they are.
         folds: members, at least 2; each takes 94 MB in the published folder.
 
@@ -360,3 +270,17 @@ class ResNet50Student(ImageStudent):
     @property
     def _choices(self) -> dict[str, float]:
         return {_SIZE: float(self.image_size or 0)}
+
+
+def _probabilities(
+    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
+) -> NDArray[np.float32]:
+    logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
+    probabilities: NDArray[np.float32] = logits.sigmoid_().numpy()
+    return probabilities
+
+
+def _mean_curve(curves: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Folds differ by at most a row, hence curves by a few steps: the first ones of each."""
+    shortest = min(map(len, curves))
+    return np.asarray(np.stack([curve[:shortest] for curve in curves]).mean(axis=0), np.float32)

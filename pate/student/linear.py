@@ -79,7 +79,7 @@ class LinearStudent(ThresholdedStudent):
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> LinearModel:
-        """See `Student.fit`. Nothing is random; the one loss reported is the leave-one-out squared error."""
+        """Nothing is random; the one loss reported is the leave-one-out squared error."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         if len(rows) < 2:
@@ -220,7 +220,7 @@ class LogisticStudent(ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: NDArray[np.bool_], *, seed: int, on_epoch: OnEpoch | None = None
     ) -> LogisticModel:
-        """See `Student.fit`. Random is which rows choose; the one loss reported is theirs."""
+        """Random is which rows choose; the one loss reported is theirs."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         if len(rows) < _FEWEST_ROWS:

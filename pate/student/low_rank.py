@@ -127,7 +127,6 @@ class LowRankStudent(Student):
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> LowRankModel:
-        """See `Student.fit`."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])

@@ -84,7 +84,7 @@ class MLPStudent(ThresholdedStudent):
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> MLPModel:
-        """See `Student.fit`. Losses reported: the members' mean `loss` and their `held_out_loss`."""
+        """Losses reported: the members' mean `loss` and their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         if len(rows) < 2:

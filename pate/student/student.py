@@ -164,7 +164,6 @@ class ThresholdedStudent(Student):
             require(real and 0 < number <= 1, "threshold", number, rule)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
-        """See `Student.check`."""
         super().check(input_shape, num_labels)
         self._require_one_each(num_labels)
 

@@ -23,35 +23,17 @@ from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.teacher import Shard, State, Teacher
 from pate.validation import InvalidValue, require_count, require_non_negative
 
-ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
-"""Environment variables of a worker."""
-
-_WATCH_S = 0.1
-
-
-def end_unless(needed: Callable[[], bool]) -> None:
-    """Ends this process soon after it is needed no more, so that it never trains what the next run trains too."""
-
-    def watch() -> None:
-        while needed():
-            time.sleep(_WATCH_S)
-        os._exit(1)
-
-    _thread.start_new_thread(watch, ())  # threading's would wait for ever for one that finds no memory to begin with
-
-
 OnProgress = Callable[[int, float], None]
 """Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk."""
+
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}  # the environment of a worker
+_WATCH_S = 0.1
+_ANSWER_S = 10
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Teachers that are trained side by side.
-
-    Attributes:
-        members: their indices.
-        wanted: those of them that the store lacks.
-    """
+    """Indices of teachers that are trained side by side, and those of them that the store lacks."""
 
     members: range
     wanted: tuple[int, ...]
@@ -59,14 +41,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class ChunkTask:
-    """All that it takes to train a chunk, in whatever process.
-
-    Attributes:
-        teacher: the recipe.
-        chunk: the teachers.
-        shards: the records of each member.
-        seeds: one per member.
-    """
+    """All that it takes to train a chunk, in whatever process: the recipe, and records and seed of each member."""
 
     teacher: Teacher
     chunk: Chunk
@@ -112,18 +87,12 @@ class TrainingJob:
 
     @property
     def num_teachers(self) -> int:
-        """N."""
         return len(self.seeds)
-
-    @property
-    def missing(self) -> list[int]:
-        """The teachers that the store lacks."""
-        return self.store.missing(self.num_teachers)
 
     @property
     def summary(self) -> str:
         """What is safe, for the line that a run ends with."""
-        saved = self.num_teachers - len(self.missing)
+        saved = self.num_teachers - len(self.store.missing(self.num_teachers))
         return f"{saved} of {self.num_teachers} teachers are safe in {self.store.folder}"
 
     def chunks(self, size: int) -> list[Chunk]:
@@ -133,11 +102,9 @@ class TrainingJob:
         """
         size, total = 1 if self.teacher.is_isolated else size, self.num_teachers
         self.store.recover()
-        missing = set(self.missing)
+        missing = set(self.store.missing(total))
         members = [range(first, min(first + size, total)) for first in range(0, total, size)]
-        return [
-            Chunk(each, tuple(sorted(missing.intersection(each)))) for each in members if missing.intersection(each)
-        ]
+        return [Chunk(each, tuple(sorted(wanted))) for each in members if (wanted := missing.intersection(each))]
 
     def task(self, chunk: Chunk) -> ChunkTask:
         """Reads the records of a chunk."""
@@ -167,8 +134,8 @@ class Engine(ABC):
     Formal guarantees:
         * Teachers are trained in chunks fixed by their index: chunk c holds teachers c*C … (c+1)*C-1. A
           chunk with a missing member is trained again as a whole, so a killed run, started again, ends with
-          the same bytes as one that was not. Files already there are not touched. Teachers that are trained
-          `alone` are chunks of one.
+          the same bytes as one that was not. Files already there are not touched. Teachers that
+          are isolated (`Teacher.is_isolated`) are chunks of one.
         * A chunk's teachers reach the disk in one step: nothing that was trained to its end is trained again.
         * Engines with equal chunk size give equal bytes on one kind of machine: each chunk is computed on
           one thread, in whatever process. With another chunk size teachers agree up to rounding.
@@ -184,21 +151,6 @@ class Engine(ABC):
             WorkersLost: worker processes died.
             DeviceFull: a chunk takes more than the GPU's memory.
         """
-
-
-def train_here(job: TrainingJob, chunk_size: int) -> None:
-    """Trains chunk after chunk in this process."""
-    for chunk in job.chunks(chunk_size):
-        job.report(job.task(chunk).save_states(job.store))
-
-
-@dataclass(frozen=True)
-class SequentialEngine(Engine):
-    """Trains teachers one at a time in this process: the least memory, and the reference for the others."""
-
-    def train(self, job: TrainingJob) -> None:
-        """See `Engine.train`; a chunk is one teacher."""
-        train_here(job, chunk_size=1)
 
 
 @dataclass(frozen=True)
@@ -218,8 +170,16 @@ class StackedEngine(Engine):
         require_count("chunk_size", self.chunk_size)
 
     def train(self, job: TrainingJob) -> None:
-        """See `Engine.train`."""
-        train_here(job, self.chunk_size)
+        for chunk in job.chunks(self.chunk_size):
+            job.report(job.task(chunk).save_states(job.store))
+
+
+@dataclass(frozen=True)
+class SequentialEngine(Engine):
+    """Trains teachers one at a time in this process: the least memory, and the reference for the others."""
+
+    def train(self, job: TrainingJob) -> None:
+        StackedEngine(chunk_size=1).train(job)
 
 
 @dataclass(frozen=True)
@@ -250,7 +210,7 @@ class ProcessesEngine(Engine):
             require_count("num_workers", self.num_workers)
 
     def train(self, job: TrainingJob) -> None:
-        """See `Engine.train`; progress is reported in the order in which chunks end."""
+        """Progress is reported in the order in which chunks end."""
         waiting = job.chunks(self.chunk_size)
         for deaths in range(self.max_deaths + 1):
             try:
@@ -273,7 +233,7 @@ class ProcessesEngine(Engine):
         num_workers = min(self.num_workers or cpu_count(), max(len(waiting), 1))
         with _interrupts_held():
             executor = ProcessPoolExecutor(
-                num_workers, env=ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
+                num_workers, env=_ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
             )
         running: dict[Future[dict[int, float]], Chunk] = {}
 
@@ -318,12 +278,19 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _end_unless(needed: Callable[[], bool]) -> None:
+    """Ends this process soon after it is needed no more, so that it never trains what the next run trains too."""
+
+    def watch() -> None:
+        while needed():
+            time.sleep(_WATCH_S)
+        os._exit(1)
+
+    _thread.start_new_thread(watch, ())  # threading's would wait for ever for one that finds no memory to begin with
+
+
 def _end_with_parent(parent: int) -> None:
-    end_unless(lambda: os.getppid() == parent)
-
-
-_ENVIRONMENT = {"env_vars": ONE_THREAD}
-_ANSWER_S = 10
+    _end_unless(lambda: os.getppid() == parent)
 
 
 @dataclass(frozen=True)
@@ -364,7 +331,7 @@ class RayEngine(Engine):
         require_non_negative("num_gpus", self.num_gpus)
 
     def train(self, job: TrainingJob) -> None:
-        """See `Engine.train`; progress is reported in the order in which chunks end."""
+        """Progress is reported in the order in which chunks end."""
         chunks = job.chunks(self.chunk_size)
         if not chunks:
             return
@@ -387,7 +354,12 @@ class RayEngine(Engine):
         """Starts a node or finds the cluster; without an address Ray would look for one of anybody's."""
         try:
             _require_answer(self.address or "local")
-            ray.init(self.address or "local", include_dashboard=False, log_to_driver=False, runtime_env=_ENVIRONMENT)
+            ray.init(
+                self.address or "local",
+                include_dashboard=False,
+                log_to_driver=False,
+                runtime_env={"env_vars": _ONE_THREAD},
+            )
         except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
             found = str(error).partition("\n")[0] or type(error).__name__
             asked = f"engine.address={self.address}: {found}"
@@ -430,7 +402,7 @@ def _states(task: ChunkTask) -> dict[int, State]:
 def _end_with_node(raylet: int) -> None:
     """Ends this worker soon after its node, which takes Ray seconds."""
     parent = os.getppid()  # of a node that is not there any more: somebody else, so `raylet` is asked for as well
-    end_unless(lambda: os.getppid() == parent and _runs(raylet))
+    _end_unless(lambda: os.getppid() == parent and _runs(raylet))
 
 
 def _runs(pid: int) -> bool:

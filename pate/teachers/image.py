@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -98,8 +99,8 @@ def _names(state: State) -> list[str]:
 class CNNTeacher(Teacher):
     """A small convolutional network with a logistic output for each label.
 
-    From `width` to `kernel_size` the attributes are those of its architecture, `pate.networks.ConvNet`; from `epochs`
-    to `precision`, those of its training, `pate.networks.Recipe`. Pixels are scaled by public constants. A minibatch's
+    From `width` to `kernel_size` the attributes are those of its architecture, `ConvNet`; from `epochs`
+    to `precision`, those of its training, `Recipe`. Pixels are scaled by public constants. A minibatch's
     loss is its mean over records and its sum over labels. The threshold is public and the same for all teachers.
 
     Formal guarantees:
@@ -114,6 +115,8 @@ class CNNTeacher(Teacher):
     Raises:
         InvalidValue: an attribute outside its range.
     """
+
+    stays_together: ClassVar[bool] = True
 
     width: int = 32
     blocks: int = 1
@@ -138,12 +141,10 @@ class CNNTeacher(Teacher):
         _ = Recipe.of(self)
 
     def check(self, input_shape: tuple[int, ...]) -> None:
-        """See `Voter.check`."""
         require_pictures(input_shape)
 
     @property
     def is_isolated(self) -> bool:
-        """See `Teacher.is_isolated`."""
         return not self._is_stacked
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
@@ -175,7 +176,7 @@ class ResNet50Teacher(Teacher):
     **Weights must come from public data.** A backbone trained on private records, or on data that overlaps them, leaks
     what no epsilon here covers.
 
-    From `epochs` to `precision` the attributes are those of the training, `pate.networks.Recipe`; frozen features are
+    From `epochs` to `precision` the attributes are those of the training, `Recipe`; frozen features are
     never mirrored. A trained teacher takes 94 MB on disk, a frozen one 2,049 numbers per label.
 
     Attributes:
@@ -210,12 +211,10 @@ class ResNet50Teacher(Teacher):
         _ = Recipe.of(self), self._network(1)
 
     def check(self, input_shape: tuple[int, ...]) -> None:
-        """See `Voter.check`."""
         require_pictures(input_shape)
 
     @property
     def is_isolated(self) -> bool:
-        """See `Teacher.is_isolated`."""
         return not self.frozen
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:

@@ -19,16 +19,125 @@ from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directi
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 if TYPE_CHECKING:
-    from pate.data import Split
-    from pate.run.ensemble import Ensemble
+    from pate.data import Dataset, Partition, Split
 
+_FEWEST_GROUPS = 30  # of a pool that tells how many records a group has
+_LEAST, _MOST = 1e-3, 1e6  # of penalties: with less, training may take long; with more, nothing is learned
+_SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
-_SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
+
+
+@dataclass(frozen=True)
+class KernelTeacher(Voter):
+    """Votes in the directions of the public pool, without training, for any number of teachers.
+
+    Rule: teacher t's votes on the queries, minus the prevalence p, are
+
+        sqrt(Q / n_t)  span @ sum over its n_t records of  features(x) (y - p)^T,
+
+    where `features` have length 1 and `span` is orthonormal (`PublicPCA`). A record's votes are then as long as
+    its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
+    sum over records would be. With one record per teacher, the record and the teacher are the same unit.
+
+    In rounds (`VoteRounds`) p is what a student released before says of each record. A teacher's vote is the mean over
+    its n_t records of `PublicPCA.with_constant` times (y - p). It counts sqrt(n_t / m) times, m being the records that
+    a teacher would have with groups as large as those of the public pool.
+
+    Formal guarantee: a teacher's votes are a function of its own records, the public pool, the queries and p.
+
+    Attributes:
+        num_directions: of the public pool, >= 1, or None for `affordable_directions`: a function of the price, the
+            numbers of teachers, records and labels.
+    """
+
+    is_trained: ClassVar[bool] = False
+    votes_in_bits: ClassVar[bool] = False
+
+    num_directions: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_directions is not None:
+            require_count("num_directions", self.num_directions)
+
+    def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
+        """Of the records of each teacher."""
+        return KernelVotes(
+            inputs=dataset.private.inputs,
+            labels=dataset.private.labels,
+            teacher_of=partition.teacher_of,
+            num_teachers=partition.num_teachers,
+            num_groups=dataset.private.num_groups,
+            records_per_group=self.records_per_group(dataset.public),
+            public_inputs=dataset.public.inputs,
+            num_queries=num_queries,
+            num_directions=self.num_directions,
+        )
+
+    @staticmethod
+    def records_per_group(public: Split) -> float:
+        """The pool's mean; 1 where it has too few groups to tell."""
+        found = public.num_groups
+        return len(public) / found if found >= _FEWEST_GROUPS else 1.0
+
+
+@dataclass(frozen=True)
+class ConvexTeacher(Voter):
+    """Trains linear teachers in every round, and pays for one private group where others pay for a whole teacher.
+
+    Rule: in each round a teacher fits its own records' residuals against the public student, in directions of the
+    public pool. The loss is strongly convex, and no group pulls on it harder than the clip. What is summed are weights
+    times the penalty (`ConvexVotes`). The first records of a group count, up to 16 times as many as are expected.
+
+    Formal guarantee: where one private group is replaced, the sum moves by at most two clips, however many groups and
+    teachers there are. Where all records of one teacher are replaced, it may move further.
+
+    Attributes:
+        penalty: of the squared weights, in units of an average direction's variance, 0.001 to 1e6. A larger one gives
+            votes with less noise; a smaller one leaves more to each teacher.
+        num_directions: of the public pool, >= 1, or None for as many as the noise makes worthwhile (`KernelTeacher`).
+
+    Raises:
+        InvalidValue: an attribute outside these ranges.
+    """
+
+    covers_teachers: ClassVar[bool] = False
+    votes_in_bits: ClassVar[bool] = False
+
+    penalty: float = 10.0
+    num_directions: int | None = None
+
+    def __post_init__(self) -> None:
+        penalty = require_positive("penalty", self.penalty)
+        require(_LEAST <= penalty <= _MOST, "penalty", penalty, f"a number from {_LEAST:g} to {_MOST:g}")
+        if self.num_directions is not None:
+            require_count("num_directions", self.num_directions)
+
+    def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
+        """Of groups as if they were teachers: what one says is what the teacher that has it learns of it."""
+        private = dataset.private
+        _, first, group_of = np.unique(private.group_ids, return_index=True, return_inverse=True)
+        return _ConvexSource(
+            inputs=private.inputs,
+            labels=private.labels,
+            teacher_of=group_of.astype(np.int64),
+            num_teachers=len(first),
+            num_groups=len(first),
+            records_per_group=KernelTeacher.records_per_group(dataset.public),
+            public_inputs=dataset.public.inputs,
+            num_queries=num_queries,
+            num_directions=self.num_directions,
+            moments=partial(
+                ConvexVotes,
+                learner_of=partition.teacher_of[first],
+                num_learners=partition.num_teachers,
+                penalty=self.penalty,
+            ),
+        )
 
 
 class KernelVotes(VoteSource):
-    """See `VoteSource`. Nothing is trained: votes are made where they are read.
+    """Functions on the queries, in public directions, around a center: made where they are read.
 
     Args:
         inputs: float32 `[n, …]`, private.
@@ -67,23 +176,19 @@ class KernelVotes(VoteSource):
         self.queries = np.asarray(public_inputs[:num_queries], dtype=np.float32)
 
     def bits(self) -> Iterator[Bits]:
-        """Raises `InvalidValue`: these teachers do not vote in bits."""
         raise InvalidValue(
             "teacher=KernelTeacher: expected teachers that are trained, such as linear, or aggregator=centered_votes"
         )
 
     def label_shares(self) -> Array:
-        """See `VoteSource.label_shares`."""
         return mean_labels(self.labels, self.teacher_of, self.num_teachers)
 
     def span(self, *, noise_multiplier: float) -> Array:
-        """See `VoteSource.span`."""
         directions = self._directions(noise_multiplier)
         found: Array = self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries))
         return found
 
     def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
-        """See `VoteSource.votes_around`."""
         require(center.ndim < 2, "center.shape", center.shape, "one number per label for kernel teachers")
         return kernel_votes(
             self.inputs,
@@ -96,7 +201,6 @@ class KernelVotes(VoteSource):
         )
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
-        """See `VoteSource.in_rounds`."""
         directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS)
         found: MomentVotes = self.remembered(
             ("moments", directions.projection.shape[1]),
@@ -126,6 +230,13 @@ class KernelVotes(VoteSource):
             ("directions", count), lambda: PublicPCA.of(np.asarray(self.public_inputs), count)
         )
         return found
+
+
+class _ConvexSource(KernelVotes):
+    only_in_rounds = True
+
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+        raise InvalidValue("teacher=ConvexTeacher: expected centered_votes, which asks in rounds")
 
 
 def kernel_votes(
@@ -180,128 +291,3 @@ def _sums(features: Array, residuals: Array, bounds: NDArray[np.int64]) -> Array
         return np.asarray(features[:, :, None] * residuals[:, None, :])
     pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     return np.stack([features[start:end].T @ residuals[start:end] for start, end in pairs])
-
-
-_FEWEST_GROUPS = 30
-
-
-@dataclass(frozen=True)
-class KernelTeacher(Voter):
-    """Votes in the directions of the public pool, without training, for any number of teachers.
-
-    Rule: teacher t's votes on the queries, minus the prevalence p, are
-
-        sqrt(Q / n_t)  span @ sum over its n_t records of  features(x) (y - p)^T,
-
-    where `features` have length 1 and `span` is orthonormal (`PublicPCA`). A record's votes are then as long as
-    its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
-    sum over records would be. With one record per teacher, the record and the teacher are the same unit.
-
-    In rounds (`VoteRounds`) p is what a student released before says of each record. A teacher's vote is the mean over
-    its n_t records of `PublicPCA.with_constant` times (y - p). It counts sqrt(n_t / m) times, m being the records that
-    a teacher would have with groups as large as those of the public pool.
-
-    Formal guarantee: a teacher's votes are a function of its own records, the public pool, the queries and p.
-
-    Attributes:
-        num_directions: of the public pool, >= 1, or None for `affordable_directions`: a function of the price, the
-            numbers of teachers, records and labels.
-    """
-
-    is_trained: ClassVar[bool] = False
-    votes_in_bits: ClassVar[bool] = False
-
-    num_directions: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.num_directions is not None:
-            require_count("num_directions", self.num_directions)
-
-    def votes_of(self, ensemble: Ensemble) -> VoteSource:
-        """See `Voter.votes_of`."""
-        private = ensemble.dataset.private
-        return KernelVotes(
-            inputs=private.inputs,
-            labels=private.labels,
-            teacher_of=ensemble.partition.teacher_of,
-            num_teachers=ensemble.num_teachers,
-            num_groups=ensemble.num_groups,
-            records_per_group=self.records_per_group(ensemble.dataset.public),
-            public_inputs=ensemble.dataset.public.inputs,
-            num_queries=ensemble.num_queries,
-            num_directions=self.num_directions,
-        )
-
-    @staticmethod
-    def records_per_group(public: Split) -> float:
-        """The pool's mean; 1 where it has too few groups to tell."""
-        found = public.num_groups
-        return len(public) / found if found >= _FEWEST_GROUPS else 1.0
-
-
-_LEAST, _MOST = 1e-3, 1e6  # of penalties: with less, training may take long; with more, nothing is learned
-
-
-@dataclass(frozen=True)
-class ConvexTeacher(Voter):
-    """Trains linear teachers in every round, and pays for one private group where others pay for a whole teacher.
-
-    Rule: in each round a teacher fits its own records' residuals against the public student, in directions of the
-    public pool. The loss is strongly convex, and no group pulls on it harder than the clip. What is summed are weights
-    times the penalty (`ConvexVotes`). The first records of a group count, up to 16 times as many as are expected.
-
-    Formal guarantee: where one private group is replaced, the sum moves by at most two clips, however many groups and
-    teachers there are. Where all records of one teacher are replaced, it may move further.
-
-    Attributes:
-        penalty: of the squared weights, in units of an average direction's variance, 0.001 to 1e6. A larger one gives
-            votes with less noise; a smaller one leaves more to each teacher.
-        num_directions: of the public pool, >= 1, or None for as many as the noise makes worthwhile (`KernelTeacher`).
-
-    Raises:
-        InvalidValue: an attribute outside these ranges.
-    """
-
-    covers_teachers: ClassVar[bool] = False
-    votes_in_bits: ClassVar[bool] = False
-
-    penalty: float = 10.0
-    num_directions: int | None = None
-
-    def __post_init__(self) -> None:
-        penalty = require_positive("penalty", self.penalty)
-        require(_LEAST <= penalty <= _MOST, "penalty", penalty, f"a number from {_LEAST:g} to {_MOST:g}")
-        if self.num_directions is not None:
-            require_count("num_directions", self.num_directions)
-
-    def votes_of(self, ensemble: Ensemble) -> VoteSource:
-        """See `Voter.votes_of`."""
-        private, partition = ensemble.dataset.private, ensemble.partition
-        _, first, group_of = np.unique(private.group_ids, return_index=True, return_inverse=True)
-        return _ConvexSource(
-            inputs=private.inputs,
-            labels=private.labels,
-            teacher_of=group_of.astype(np.int64),
-            num_teachers=len(first),
-            num_groups=len(first),
-            records_per_group=KernelTeacher.records_per_group(ensemble.dataset.public),
-            public_inputs=ensemble.dataset.public.inputs,
-            num_queries=ensemble.num_queries,
-            num_directions=self.num_directions,
-            moments=partial(
-                ConvexVotes,
-                learner_of=partition.teacher_of[first],
-                num_learners=partition.num_teachers,
-                penalty=self.penalty,
-            ),
-        )
-
-
-class _ConvexSource(KernelVotes):
-    """Of groups as teachers: what one says is what the teacher that has it learns of it."""
-
-    only_in_rounds = True
-
-    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
-        """Raises `InvalidValue`."""
-        raise InvalidValue("teacher=ConvexTeacher: expected centered_votes, which asks in rounds")

@@ -87,7 +87,6 @@ class LinearTeacher(Teacher):
 
     @property
     def minds_scale(self) -> bool:
-        """See `Voter.minds_scale`."""
         return True
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:

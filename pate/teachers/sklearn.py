@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from pate.teachers.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import InvalidValue, require, require_probability
-from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
-    from pate.run.ensemble import Ensemble
+    from pate.data import Dataset
 
 _BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))
 _SHOWN = 120
@@ -170,25 +169,23 @@ class SklearnTeacher(Teacher):
             raise InvalidValue(f"estimator={self.estimator!r}: expected an unfitted scikit-learn estimator")
         require_probability("threshold", self.threshold)
 
-    def votes_of(self, ensemble: Ensemble) -> VoteSource:
-        """See `Voter.votes_of`."""
+    def for_data(self, dataset: Dataset, num_queries: int) -> SklearnTeacher:
+        """With `frames` it is rehearsed on public samples, so that a wrong estimator is told before anything else."""
         if not self.frames:
-            return super().votes_of(ensemble)
-        form = ensemble.dataset.preprocessing
+            return self
+        form = dataset.preprocessing
         if not hasattr(form, "frame"):
             raise InvalidValue("teacher.frames=true: expected data=table, whose columns have names and kinds")
         teacher = _FramedTeacher(self.estimator, self.threshold, form=form)
-        teacher.rehearse(ensemble.queries.inputs, ensemble.dataset.num_labels)
-        return ensemble.trained_votes(teacher)
+        teacher.rehearse(dataset.public.take(slice(0, min(num_queries, _REHEARSED))).inputs, dataset.num_labels)
+        return teacher
 
     @property
     def is_isolated(self) -> bool:
-        """See `Teacher.is_isolated`."""
         return True
 
     @property
     def minds_scale(self) -> bool:
-        """See `Voter.minds_scale`."""
         return minds_scale(self.estimator)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
@@ -234,11 +231,10 @@ class _FramedTeacher(SklearnTeacher):
         Raises:
             InvalidValue: it cannot take such columns.
         """
-        some = public[:_REHEARSED]
-        bits = np.zeros((len(some), num_labels), np.bool_)
+        bits = np.zeros((len(public), num_labels), np.bool_)
         bits[::2] = True
         try:
-            self.predict_many([self._fit(Shard(some, bits), 0)], some)
+            self.predict_many([self._fit(Shard(public, bits), 0)], public)
         except (ValueError, TypeError) as error:
             said = " ".join(str(error.__cause__ or error).split())[:_SHOWN]
             rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({said})"

@@ -16,13 +16,16 @@ from pate.votes.source import VoteSource
 if TYPE_CHECKING:
     import torch
 
-    from pate.run.ensemble import Ensemble
+    from pate.data import Dataset, Partition
 else:
     from pate.networks.device import torch
 
 
-class Voter(ABC):
+class Voter:
     """A recipe for the votes of teachers, each of which knows only its own private records.
+
+    A subclass is either a `Teacher`, which is trained, saved and asked, or says itself how its teachers vote
+    (`votes_of`).
 
     Attributes:
         is_trained: whether teachers learn from their records, of the class: their number then has to be given, and
@@ -46,11 +49,11 @@ class Voter(ABC):
         """How many parts of the private records are each bounded in what they change: teachers, or groups."""
         return num_teachers if self.covers_teachers else num_groups
 
-    @abstractmethod
-    def votes_of(self, ensemble: Ensemble) -> VoteSource:
-        """The votes of an ensemble on its queries; trains what has to be trained once they are read."""
+    def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> VoteSource:
+        """The votes of teachers that are no `Teacher`, on the first samples of the public pool."""
+        raise NotImplementedError(f"{type(self).__name__}: expected a method votes_of, or a subclass of Teacher")
 
-    def check(self, input_shape: tuple[int, ...]) -> None:  # noqa: B027 - most teachers take all
+    def check(self, input_shape: tuple[int, ...]) -> None:
         """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
 
     def require_reader(self, aggregator: str, input_form: str) -> None:
@@ -98,7 +101,7 @@ class Shard:
         return len(self.inputs)
 
 
-class Teacher(Voter):
+class Teacher(Voter, ABC):
     """A recipe for teachers: public hyper-parameters, no learned state.
 
     What a teacher learns from its own records, thresholds included, stays in its state. It sees no record
@@ -109,11 +112,17 @@ class Teacher(Voter):
           rounding (batched kernels choose their summation order by the shape of the batch).
         * Equal calls on one processor with one thread give equal bytes; on a GPU where its convolutions add up in a
           fixed order.
+
+    Attributes:
+        stays_together: whether teachers take far too long one by one, of the class: they are fitted side by side even
+            where rounding could carry the size of one shard to another (`isolated`).
     """
 
-    def votes_of(self, ensemble: Ensemble) -> VoteSource:
-        """See `Voter.votes_of`."""
-        return ensemble.trained_votes(self)
+    stays_together: ClassVar[bool] = False
+
+    def for_data(self, dataset: Dataset, num_queries: int) -> Teacher:
+        """The recipe for a data set, which may need more than inputs; asked before a private record is read."""
+        return self
 
     @property
     def is_isolated(self) -> bool:
@@ -215,18 +224,14 @@ class IsolatedTeacher(Teacher):
 
     @property
     def is_isolated(self) -> bool:
-        """Always true."""
         return True
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """One call of the recipe for each shard."""
-        return [
-            state for shard, seed in zip(shards, seeds, strict=True) for state in self.teacher.fit_many([shard], [seed])
-        ]
+        pairs = zip(shards, seeds, strict=True)
+        return [state for shard, seed in pairs for state in self.teacher.fit_many([shard], [seed])]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The recipe's: its shapes are public."""
-        return self.teacher.predict_many(states, inputs)
+        return self.teacher.predict_many(states, inputs)  # side by side: its shapes are public
 
 
 @overload
@@ -236,16 +241,9 @@ def isolated(teacher: Voter, group_ids: NDArray[np.int64]) -> Voter: ...
 def isolated(teacher: Voter, group_ids: NDArray[np.int64]) -> Voter:
     """The recipe for records of these groups: apart where groups have several records, and so shards any length.
 
-    Convolutional teachers on a GPU stay side by side, as one by one they would take far too long. Teachers without
-    states, such as kernel teachers, are apart as they are.
+    Teachers without states, such as kernel teachers, are apart as they are.
     """
     sizes_are_public = len(np.unique(group_ids)) == len(group_ids)
-    if sizes_are_public or not isinstance(teacher, Teacher) or teacher.is_isolated or _is_convolutional(teacher):
+    if sizes_are_public or not isinstance(teacher, Teacher) or teacher.is_isolated or teacher.stays_together:
         return teacher
     return IsolatedTeacher(teacher)
-
-
-def _is_convolutional(teacher: Teacher) -> bool:
-    from pate.teachers.image import CNNTeacher  # loads torch
-
-    return isinstance(teacher, CNNTeacher)
