@@ -18,7 +18,7 @@ from pate.networks.device import device_memory, one_thread, require_device
 from pate.networks.network import Network, Tensors, fit, logits_in_blocks, require_images
 from pate.networks.resnet import ResNet50
 from pate.networks.training import Recipe
-from pate.student.model import LARGEST_INPUT, StudentModel
+from pate.student.model import LARGEST_INPUT, Labels, Rows, StudentModel
 from pate.student.student import OnEpoch, ThresholdedStudent, require_rows
 from pate.validation import require, require_count
 
@@ -29,7 +29,7 @@ _SIZE = "image_size"
 class ImageModel(StudentModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _probabilities(self, rows: Rows) -> Rows:
         if "constant" in self.arrays:
             return np.tile(self.arrays["constant"], (len(rows), 1))
         network, images, released = self.network(), rows.reshape(-1, *self.input_shape), self.arrays["released"]
@@ -91,26 +91,12 @@ class ImageStudent(ThresholdedStudent):
         require_images(np.zeros((1, *input_shape), np.float32))
         self._network(input_shape, num_labels)
 
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> StudentModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         """The loss reported is the members' mean."""
         nothing = np.asarray(inputs)[:0]
         return self.learn(TrainingSet(inputs, labels), pool=nothing, seed=seed, on_epoch=on_epoch)
 
-    def learn(
-        self,
-        training: TrainingSet,
-        *,
-        pool: NDArray[np.float32],
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> StudentModel:
+    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         images = require_images(training.inputs)
         _, labels = require_rows(images, training.labels, seed)
         shape, released = tuple(images.shape[1:]), np.asarray(labels.any(axis=0), np.float32)
@@ -138,11 +124,11 @@ class ImageStudent(ThresholdedStudent):
     def _member(
         self,
         network: Network,
-        images: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        pool: NDArray[np.float32],
+        images: Rows,
+        labels: Labels,
+        pool: Rows,
         rng: np.random.Generator,
-    ) -> tuple[Tensors, NDArray[np.float32]]:
+    ) -> tuple[Tensors, Rows]:
         """Trains one member, with a pool twice: the second time, from new weights, on what the first says there too."""
         train = partial(fit, network, recipe=Recipe.of(self), rng=rng, device=require_device(self.device))
         targets = labels.astype(np.float32)
@@ -272,15 +258,13 @@ class ResNet50Student(ImageStudent):
         return {_SIZE: float(self.image_size or 0)}
 
 
-def _probabilities(
-    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
-) -> NDArray[np.float32]:
+def _probabilities(network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device) -> Rows:
     logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
-    probabilities: NDArray[np.float32] = logits.sigmoid_().numpy()
+    probabilities: Rows = logits.sigmoid_().numpy()
     return probabilities
 
 
-def _mean_curve(curves: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+def _mean_curve(curves: list[Rows]) -> Rows:
     """Folds differ by at most a row, hence curves by a few steps: the first ones of each."""
     shortest = min(map(len, curves))
     return np.asarray(np.stack([curve[:shortest] for curve in curves]).mean(axis=0), np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,12 +12,27 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pate.student.model import StudentModel
-from pate.student.student import OnEpoch, ThresholdedStudent, matched_threshold, require_penalties, require_rows
+from pate.student.model import Labels, Rows, StudentModel
+from pate.student.student import (
+    Labels,
+    OnEpoch,
+    Rows,
+    ThresholdedStudent,
+    matched_threshold,
+    require_penalties,
+    require_rows,
+)
 from pate.validation import require, require_count, require_positive
+
+Floats = NDArray[np.float64]
 
 _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 _SMALLEST_SLACK = 1e-9  # of 1 - leverage
+_LOGISTIC_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+_SMALLEST_VARIANCE = 1e-9  # of the largest one
+_LEAST_FREQUENCY = 1e-4  # where the search begins
+_SEARCH = {"maxiter": 100, "ftol": 1e-6}
+_FEWEST_ROWS = 10
 
 
 class LinearModel(StudentModel):
@@ -25,8 +41,8 @@ class LinearModel(StudentModel):
     kind = "linear"
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = rows @ self.arrays["weights"] + self.arrays["bias"]
+    def _probabilities(self, rows: Rows) -> Rows:
+        scores: Rows = rows @ self.arrays["weights"] + self.arrays["bias"]
         return scores.clip(0, 1)
 
 
@@ -68,17 +84,10 @@ class LinearStudent(ThresholdedStudent):
 
     @property
     def ceiling(self) -> LogisticStudent:
-        """See `Student.ceiling`: as linear, by the loss that suits true labels."""
+        """As linear, by the loss that suits true labels."""
         return LogisticStudent()
 
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> LinearModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LinearModel:
         """Nothing is random; the one loss reported is the leave-one-out squared error."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
@@ -96,15 +105,9 @@ class LinearStudent(ThresholdedStudent):
             threshold = matched_threshold(probabilities, self.labels_per_sample)
         if on_epoch is not None:
             on_epoch(0, {"loss": min(errors)})
-        arrays = {"weights": weights, "bias": ridge.prevalence - ridge.center @ weights}
-        choices = {"penalty": float(penalty)}
-        return LinearModel(
-            {name: array.astype(np.float32) for name, array in arrays.items()},
-            threshold,
-            shape,
-            len(rows),
-            choices,
-        )
+        bias = ridge.prevalence - ridge.center @ weights
+        arrays = {"weights": weights.astype(np.float32), "bias": bias.astype(np.float32)}
+        return LinearModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,32 +121,32 @@ class _Ridge:
         left, singular, right: the singular value decomposition of the centered inputs.
     """
 
-    center: NDArray[np.float64]
-    prevalence: NDArray[np.float64]
-    residual: NDArray[np.float64]
-    left: NDArray[np.float64]
-    singular: NDArray[np.float64]
-    right: NDArray[np.float64]
+    center: Floats
+    prevalence: Floats
+    residual: Floats
+    left: Floats
+    singular: Floats
+    right: Floats
 
     @classmethod
-    def of(cls, rows: NDArray[np.float32], labels: NDArray[np.bool_]) -> _Ridge:
+    def of(cls, rows: Rows, labels: Labels) -> _Ridge:
         center, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)
         left, singular, right = np.linalg.svd(rows - center, full_matrices=False)
         return cls(center, prevalence, labels - prevalence, left, singular, right)
 
-    def _shrinkage(self, penalty: float) -> NDArray[np.float64]:
+    def _shrinkage(self, penalty: float) -> Floats:
         """What each singular direction keeps, in [0, 1]."""
         square = self.singular**2
         scaled = penalty * (square.sum() / len(self.residual) or 1.0)
         return square / (square + scaled)
 
-    def weights(self, penalty: float) -> NDArray[np.float64]:
+    def weights(self, penalty: float) -> Floats:
         """Weights `[d, num_labels]`."""
         inverse = np.divide(1, self.singular, out=np.zeros_like(self.singular), where=self.singular > 0)
         kept = (self._shrinkage(penalty) * inverse)[:, None]
         return np.asarray(self.right.T @ (kept * (self.left.T @ self.residual)))
 
-    def held_out(self, penalty: float) -> NDArray[np.float64]:
+    def held_out(self, penalty: float) -> Floats:
         """Each row's scores minus the prevalence when it is left out, `[n, num_labels]` (Allen, 1974)."""
         shrinkage = self._shrinkage(penalty)
         fitted = self.left @ (shrinkage[:, None] * (self.left.T @ self.residual))
@@ -155,9 +158,7 @@ class _Ridge:
         """Mean squared leave-one-out error."""
         return float(np.square(self.residual - self.held_out(penalty)).mean())
 
-    def confine(
-        self, weights: NDArray[np.float64], held_out: NDArray[np.float64], rank: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def confine(self, weights: Floats, held_out: Floats, rank: int) -> tuple[Floats, Floats]:
         """Projects weights and held-out scores on the leading directions of the fitted scores."""
         fitted = (self.left * self.singular) @ (self.right @ weights)
         directions = np.linalg.svd(fitted, full_matrices=False)[2][:rank]
@@ -165,21 +166,11 @@ class _Ridge:
         return weights @ projection, held_out @ projection
 
 
-def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> LinearModel:
+def _constant(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> LinearModel:
     """Predicts the one row's labels, or none."""
     row = np.asarray(labels.any(axis=0), np.float32)
     arrays = {"weights": np.zeros((num_inputs, len(row)), np.float32), "bias": row}
     return LinearModel(arrays, 0.5, shape, len(labels), {})
-
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.float32]
-
-_LOGISTIC_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-_SMALLEST_VARIANCE = 1e-9  # of the largest one
-_LEAST_FREQUENCY = 1e-4  # where the search begins
-_SEARCH = {"maxiter": 100, "ftol": 1e-6}
-_FEWEST_ROWS = 10
 
 
 class LogisticModel(StudentModel):
@@ -217,9 +208,7 @@ class LogisticStudent(ThresholdedStudent):
         require_penalties(self.penalties)
         require(0 < require_positive("held_out", self.held_out) < 1, "held_out", self.held_out, "a number in (0, 1)")
 
-    def fit(
-        self, inputs: Rows, labels: NDArray[np.bool_], *, seed: int, on_epoch: OnEpoch | None = None
-    ) -> LogisticModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LogisticModel:
         """Random is which rows choose; the one loss reported is theirs."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
@@ -234,37 +223,29 @@ class LogisticStudent(ThresholdedStudent):
         weights = white.fit(features, labels, penalty, weights)
         if on_epoch is not None:
             on_epoch(0, {"loss": loss})
+        of_inputs, bias = white.of_inputs(weights)
         never = np.where(labels.any(axis=0), 0.0, -np.inf)
-        arrays = white.arrays(weights)
-        arrays["bias"] = arrays["bias"] + never
-        return LogisticModel(
-            {name: array.astype(np.float32) for name, array in arrays.items()},
-            threshold,
-            shape,
-            len(rows),
-            {"penalty": float(penalty)},
-        )
+        arrays = {"weights": of_inputs.astype(np.float32), "bias": (bias + never).astype(np.float32)}
+        return LogisticModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
 
     def _choose(
         self,
         white: _White,
         features: Rows,
-        labels: NDArray[np.bool_],
+        labels: Labels,
         fitted: NDArray[np.intp],
         choosing: NDArray[np.intp],
     ) -> tuple[float, float, Floats, Rows]:
         """The best penalty, its held-out loss, its weights and the held-out probabilities."""
         weights = white.start(labels)
-        best: tuple[float, float, Floats, Rows] | None = None
+        best = math.nan, math.inf, weights, features[:0]
         for penalty in sorted(self.penalties, reverse=True):
             weights = white.fit(features[fitted], labels[fitted], penalty, weights)
             scores = features[choosing] @ weights.astype(np.float32)
             loss = float((np.logaddexp(0, scores) - scores * labels[choosing]).mean())
-            if best is not None and loss >= best[1]:
+            if loss >= best[1] < math.inf:
                 break
             best = penalty, loss, weights, scipy.special.expit(scores)
-        if best is None:
-            raise ValueError("a student has at least one penalty")
         return best
 
 
@@ -299,14 +280,14 @@ class _White:
         white = (rows - self.center.astype(np.float32)) @ self.directions.astype(np.float32)
         return np.append(white, np.ones((len(rows), 1), np.float32), axis=1)
 
-    def start(self, labels: NDArray[np.bool_]) -> Floats:
+    def start(self, labels: Labels) -> Floats:
         """The weights `[r + 1, L]` that give each label its frequency."""
         frequency = labels.mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
         weights = np.zeros((len(self.penalized), labels.shape[1]))
         weights[-1] = np.log(frequency / (1 - frequency))
         return weights
 
-    def fit(self, features: Rows, labels: NDArray[np.bool_], penalty: float, start: Floats) -> Floats:
+    def fit(self, features: Rows, labels: Labels, penalty: float, start: Floats) -> Floats:
         """The weights `[r + 1, L]` of the least penalized loss, searched from others."""
         from scipy.optimize import minimize  # loads slowly
 
@@ -314,10 +295,10 @@ class _White:
         found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=_SEARCH)
         return np.asarray(found.x.reshape(start.shape))
 
-    def arrays(self, weights: Floats) -> dict[str, Floats]:
-        """The same scores from the inputs themselves."""
+    def of_inputs(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Weights and bias that give the same scores from the inputs themselves."""
         of_inputs = self.directions @ weights[:-1]
-        return {"weights": of_inputs, "bias": weights[-1] - self.center @ of_inputs}
+        return of_inputs, weights[-1] - self.center @ of_inputs
 
 
 def _loss(flat: Floats, *, features: Rows, labels: Rows, penalized: Floats) -> tuple[float, Floats]:
@@ -332,7 +313,7 @@ def _loss(flat: Floats, *, features: Rows, labels: Rows, penalized: Floats) -> t
     return float(total), np.asarray(gradient, dtype=np.float64).ravel()
 
 
-def _majority(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> LogisticModel:
+def _majority(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> LogisticModel:
     """Predicts the labels that most of a few rows have, or none."""
     majority = labels.mean(axis=0) > 0.5 if len(labels) else np.zeros(labels.shape[1], dtype=np.bool_)
     arrays = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.student.model import StudentModel
+from pate.student.model import Labels, Rows, StudentModel
 from pate.student.student import OnEpoch, ThresholdedStudent, require_rows
 from pate.validation import require_count, require_non_negative, require_positive
 
@@ -34,7 +34,7 @@ class MLPModel(StudentModel):
         "released": "L",
     }
 
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _probabilities(self, rows: Rows) -> Rows:
         hidden_weights, hidden_bias, weights, bias = (self.arrays[name] for name in _NAMES)
         total = np.zeros((len(rows), bias.shape[-1]), np.float32)
         for member in range(len(weights)):
@@ -76,14 +76,7 @@ class MLPStudent(ThresholdedStudent):
         require_positive("learning_rate", self.learning_rate)
         require_non_negative("weight_decay", self.weight_decay)
 
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> MLPModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> MLPModel:
         """Losses reported: the members' mean `loss` and their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
@@ -110,8 +103,8 @@ class MLPStudent(ThresholdedStudent):
 
     def _train(
         self,
-        rows: NDArray[np.float32],
-        labels: NDArray[np.bool_],
+        rows: Rows,
+        labels: Labels,
         fold_of: NDArray[np.int64],
         rng: np.random.Generator,
         on_epoch: OnEpoch | None,
@@ -145,8 +138,8 @@ class _Best:
 
     loss: float
     epoch: int
-    parameters: list[NDArray[np.float32]]
-    held_out: NDArray[np.float32]
+    parameters: list[Rows]
+    held_out: Rows
 
 
 def _initial(
@@ -169,7 +162,7 @@ def _logits(parameters: list[torch.Tensor], inputs: torch.Tensor) -> torch.Tenso
     return torch.baddbmm(bias, torch.baddbmm(hidden_bias, batch, hidden_weights).relu(), weights)
 
 
-def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> MLPModel:
+def _constant(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> MLPModel:
     """Predicts the one row's labels, or none."""
     num_labels = labels.shape[1]
     arrays = {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
-from pate.student.model import StudentModel
+from pate.student.model import Labels, Rows, StudentModel
 from pate.validation import (
     InvalidValue,
     require,
@@ -25,29 +25,28 @@ from pate.validation import (
 OnEpoch = Callable[[int, dict[str, float]], None]
 """Called with an epoch's number and its losses."""
 
+Threshold = float | tuple[float, ...]
+"""One for all labels, or one for each."""
+
+THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
+_LOWEST = 1e-3  # above the probability 0 of a label that was never released
+
 
 class Predictor(Protocol):
     """A fitted model of L labels."""
 
-    def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def predict(self, inputs: Rows) -> Labels:
         """The labels of inputs `[m, …]`, `[m, L]`."""
 
-    def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[Any]:
+    def predict_proba(self, inputs: Rows) -> NDArray[Any]:
         """The probability of each label, `[m, L]`."""
 
 
 class Learner(Protocol):
     """Whatever can be trained on a release: every `Student`, and scikit-learn's estimators in `PATEClassifier`."""
 
-    def learn(
-        self,
-        training: TrainingSet,
-        *,
-        pool: NDArray[np.float32],
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> Predictor:
-        """See `Student.learn`."""
+    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> Predictor:
+        """As `Student.learn` does."""
 
 
 class Student(ABC):
@@ -68,14 +67,7 @@ class Student(ABC):
     minds_scale: ClassVar[bool] = False
 
     @abstractmethod
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> StudentModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         """Trains on answered queries.
 
         Args:
@@ -88,14 +80,7 @@ class Student(ABC):
             InvalidValue: labels that are not bool `[n, num_labels]`, inputs that are not finite, a bad seed.
         """
 
-    def learn(
-        self,
-        training: TrainingSet,
-        *,
-        pool: NDArray[np.float32],
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> StudentModel:
+    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         """Trains on all that was released: on labels, or on scores where a student knows what to do with them.
 
         Args:
@@ -116,7 +101,7 @@ class Student(ABC):
         """Raises `InvalidValue` where such inputs are not for this student: asked before anything is spent."""
 
 
-def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Rows, Labels]:
     """Returns the inputs flattened to float32 `[n, d]` and the labels, or raises `InvalidValue`."""
     require_count("seed", seed, minimum=0)
     inputs, labels = require_features("inputs", inputs), require_array("labels", labels, kinds=None)
@@ -125,14 +110,6 @@ def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[NDArray[np.float3
     require(good, "labels.shape", labels.shape, f"[{len(inputs)}, num_labels]")
     width = int(np.prod(inputs.shape[1:]))  # not -1, which fails without rows
     return inputs.astype(np.float32, copy=False).reshape(len(inputs), width), labels
-
-
-THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
-
-Threshold = float | tuple[float, ...]
-"""One for all labels, or one for each."""
-
-_LOWEST = 1e-3  # above the probability 0 of a label that was never released
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +144,7 @@ class ThresholdedStudent(Student):
         super().check(input_shape, num_labels)
         self._require_one_each(num_labels)
 
-    def _place(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> Threshold:
+    def _place(self, probabilities: NDArray[np.floating], labels: Labels) -> Threshold:
         """The threshold. What held-out rows score with it is not kept: answered queries are the easy ones.
 
         Args:
@@ -189,7 +166,7 @@ class ThresholdedStudent(Student):
             rule = f"one for each of {num_labels} labels"
             require(len(self.threshold) == num_labels, "threshold", f"{len(self.threshold)} numbers", rule)
 
-    def _placed(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
+    def _placed(self, probabilities: NDArray[np.floating], labels: Labels) -> float:
         if self.threshold == "prevalence":
             return matched_threshold(probabilities, float(labels.sum(axis=1).mean()))
         return best_threshold(probabilities, labels, metric=str(self.threshold))
@@ -205,9 +182,7 @@ def require_penalties(penalties: Any) -> None:
         require_positive("penalties", penalty)
 
 
-def best_threshold(
-    probabilities: NDArray[np.floating], labels: NDArray[np.bool_], *, metric: str = "micro_f1"
-) -> float:
+def best_threshold(probabilities: NDArray[np.floating], labels: Labels, *, metric: str = "micro_f1") -> float:
     """The threshold, one for all labels, with the best micro-F1 or accuracy on held-out probabilities.
 
     Args:

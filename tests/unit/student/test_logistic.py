@@ -12,9 +12,9 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     rows, labels = make_rows(400)
     white = _White.of(rows)
     features = white.features(rows)
-    arrays = white.arrays(white.fit(features, labels, 1e-2, white.start(labels)))
+    weights, bias = white.of_inputs(white.fit(features, labels, 1e-2, white.start(labels)))
     spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
-    scores = held_out[0] @ arrays["weights"] + arrays["bias"]
+    scores = held_out[0] @ weights + bias
     for label in range(6):
         strength = 1 / (1e-2 * spread * len(rows))
         model = LogisticRegression(C=strength, tol=1e-8, max_iter=1000).fit(rows, labels[:, label])
