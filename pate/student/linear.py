@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from pate.student.model import Labels, Rows, StudentModel
 from pate.student.student import (
-    Labels,
     OnEpoch,
-    Rows,
     ThresholdedStudent,
     matched_threshold,
     require_penalties,
