@@ -237,6 +237,7 @@ def _batch_statistics(
     count = (valid.sum(dim=1, keepdim=True) * pixels).clamp(min=1)  # [T, 1]
     mean = (values * mask).sum(dim=(1, 2, 3)) / count
     var = ((values - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
+    # as torch's batch norm: biased within the batch, unbiased in the running mean
     unbiased = var.detach() * count / (count - 1).clamp(min=1)
     share = MOMENTUM * valid.any(dim=1, keepdim=True)
     buffers[0].add_(share * (mean.detach() - buffers[0]))

@@ -148,6 +148,7 @@ class _Ridge:
         """Each row's scores minus the prevalence when it is left out, `[n, num_labels]` (Allen, 1974)."""
         shrinkage = self._shrinkage(penalty)
         fitted = self.left @ (shrinkage[:, None] * (self.left.T @ self.residual))
+        # Left out, a row's residual is its residual over 1 - its leverage, the diagonal of U diag(shrinkage) U^T + 1/n.
         slack = 1 - self.left**2 @ shrinkage - 1 / len(self.residual)
         error = (self.residual - fitted) / np.maximum(slack, _SMALLEST_SLACK)[:, None]
         return np.asarray(self.residual - error)
@@ -265,12 +266,12 @@ class _White:
     def of(cls, rows: Rows) -> _White:
         center = rows.mean(axis=0, dtype=np.float64)
         centered = rows - center
-        wide = centered.shape[1] > len(rows)
+        wide = centered.shape[1] > len(rows)  # X X^T and X^T X have the same eigenvalues > 0: take the smaller matrix
         variances, directions = np.linalg.eigh((centered @ centered.T if wide else centered.T @ centered) / len(rows))
         kept = variances > _SMALLEST_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny)
         spread, directions = variances[kept], directions[:, kept]
         if wide:
-            directions = centered.T @ directions / np.sqrt(len(rows) * spread)
+            directions = centered.T @ directions / np.sqrt(len(rows) * spread)  # X^T u / |X^T u|, the other one's
         return cls(center, directions / np.sqrt(spread), np.append(spread.sum() / spread, 0.0)[:, None])
 
     def features(self, rows: Rows) -> Rows:
@@ -304,6 +305,7 @@ def _loss(flat: Floats, *, features: Rows, labels: Rows, penalized: Floats) -> t
     weights = flat.reshape(len(penalized), labels.shape[1])
     scores = features @ weights.astype(np.float32)
     small = np.exp(-np.abs(scores))
+    # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
     loss = (np.maximum(scores, 0) + np.log1p(small) - scores * labels).sum(dtype=np.float64)
     probabilities = np.where(scores >= 0, 1, small) / (1 + small)
     gradient = features.T @ (probabilities - labels) / len(labels) + penalized * weights

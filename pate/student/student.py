@@ -198,6 +198,7 @@ def best_threshold(probabilities: NDArray[np.floating], labels: Labels, *, metri
     order = np.argsort(-probabilities, axis=None, kind="stable")
     sorted_probabilities, sorted_labels = probabilities.ravel()[order], labels.ravel()[order]
     predicted, hits = np.arange(1, len(order) + 1), np.cumsum(sorted_labels)
+    # F1 = 2 TP / (predicted + held); TP + TN = 2 TP - predicted + a constant
     gain = 2 * hits / (predicted + hits[-1]) if metric == "micro_f1" else (2 * hits - predicted).astype(float)
     following = np.append(sorted_probabilities[1:], 0.0)
     gain[sorted_probabilities == following] = -np.inf  # equal probabilities cannot be told apart

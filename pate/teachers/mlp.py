@@ -155,7 +155,7 @@ def _gradients(
     units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu_()
     logits = torch.baddbmm(bias, units, weights)
     loss = ((torch.nn.functional.softplus(logits) - logits * labels) * share).sum(dim=(1, 2))
-    slope = (logits.sigmoid() - labels).mul_(share)
+    slope = (logits.sigmoid() - labels).mul_(share)  # softplus(z) - z y has the derivative sigmoid(z) - y
     back = slope @ weights.transpose(1, 2).contiguous()  # faster than a product with the transposed view
     back = torch.ops.aten.threshold_backward(back, units, 0)
     gradients = (
