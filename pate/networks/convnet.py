@@ -276,7 +276,7 @@ def fit_stacked(
     shown, wanted, starts = _joined(images, targets, device)
     sizes = [len(part) for part in images]
     batches = Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
-    steps = torch.tensor([-(-size // recipe.batch_size) * recipe.epochs for size in sizes], device=device)
+    steps = torch.tensor(batches.steps_of, device=device)
     can_overflow = recipe.loss_scale(device) != 1  # then a step is as if sizes differed: one network's overflow would
     alike = not can_overflow and bool((steps == batches.num_steps).all())  # else round the others' steps another way
     optimizer = StackedAdamW(

@@ -91,14 +91,15 @@ class Minibatches:
 
     Attributes:
         num_steps: steps until the part with the most steps has done its epochs.
+        steps_of: how many each part has.
     """
 
     def __init__(self, sizes: Sequence[int], batch_size: int, epochs: int, rngs: Sequence[np.random.Generator]) -> None:
         self._sizes, self._batch_size, self._rngs = sizes, batch_size, rngs
         self._steps_per_epoch = [-(-size // batch_size) for size in sizes]
-        self._last_step = [epochs * steps for steps in self._steps_per_epoch]
+        self.steps_of = [epochs * steps for steps in self._steps_per_epoch]
         self._orders: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(sizes)
-        self.num_steps = max(self._last_step)
+        self.num_steps = max(self.steps_of)
         self._next = 0
 
     def draw(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -110,7 +111,7 @@ class Minibatches:
         rows = np.zeros((len(self._sizes), min(self._batch_size, max(self._sizes))), np.int64)
         counts = np.zeros(len(self._sizes), np.int64)
         for part, per_epoch in enumerate(self._steps_per_epoch):
-            if step >= self._last_step[part]:
+            if step >= self.steps_of[part]:
                 continue
             if step % per_epoch == 0:
                 self._orders[part] = self._rngs[part].permutation(self._sizes[part])

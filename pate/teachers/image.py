@@ -85,10 +85,9 @@ def _inputs(
     shards: Sequence[Shard], seeds: Sequence[int]
 ) -> tuple[list[NDArray[np.generic]], list[NDArray[np.float32]], list[np.random.Generator]]:
     """Images, targets and generator of each network."""
-    images, targets = zip(
-        *((require_images(shard.inputs), shard.labels.astype(np.float32)) for shard in shards), strict=True
-    )
-    return list(images), list(targets), [np.random.default_rng(seed) for seed in seeds]
+    images = [require_images(shard.inputs) for shard in shards]
+    targets = [shard.labels.astype(np.float32) for shard in shards]
+    return images, targets, [np.random.default_rng(seed) for seed in seeds]
 
 
 def _names(state: State) -> list[str]:

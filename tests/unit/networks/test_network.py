@@ -150,15 +150,8 @@ def test_refuses_what_is_no_image():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"epochs": 0}, "epochs=0: expected a whole number >= 1"),
-        ({"batch_size": 0}, "batch_size=0: expected a whole number >= 1"),
-        ({"learning_rate": 0}, "learning_rate=0: expected a number > 0"),
-        ({"weight_decay": -1}, "weight_decay=-1: expected a number >= 0"),
-        ({"precision": "half"}, "precision=half: expected one of auto, float32, bfloat16, float16"),
-    ],
+    "wrong", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": 0}, {"weight_decay": -1}, {"precision": "half"}]
 )
-def test_refuses_impossible_recipes(arguments, message):
-    with pytest.raises(InvalidValue, match=message):
-        Recipe(**({"epochs": 1, "batch_size": 1, "learning_rate": 1.0, "weight_decay": 0.0} | arguments))
+def test_an_impossible_recipe_is_refused(wrong):
+    with pytest.raises(InvalidValue, match=f"^{next(iter(wrong))}=.*: expected"):
+        Recipe(**({"epochs": 1, "batch_size": 1, "learning_rate": 1.0, "weight_decay": 0.0} | wrong))
