@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 from torch.nn import functional
 
-from pate.networks import ConvNet
+from pate.networks.convnet import ConvNet
 from pate.teachers import CNNTeacher, MLPTeacher, Shard
 
 

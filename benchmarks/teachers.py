@@ -20,7 +20,7 @@ import torch
 from joblib import cpu_count
 
 from benchmarks.loops import cnn_loop, logistic_loop, mlp_loop, network_of
-from pate.networks import one_thread
+from pate.networks.device import one_thread
 from pate.teachers import (
     CheckpointStore,
     CNNTeacher,

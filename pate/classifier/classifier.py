@@ -34,7 +34,7 @@ from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan
 from pate.pricing.achievable_delta import require_achievable_delta
 from pate.run.release import draw
 from pate.run.warnings import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
-from pate.teachers.fitted_labels import minds_scale, takes_nan
+from pate.teachers.sklearn import minds_scale, takes_nan
 from pate.validation import require, require_array, require_count, require_moderate, require_positive
 
 _NAMES = SettingNames(

@@ -15,7 +15,7 @@ from pate.classifier.pools import Pools
 from pate.classifier.tasks import Bits, Rows, Task
 from pate.data.partition import Partition
 from pate.run.randomness import Streams
-from pate.teachers.fitted_labels import of_a_part
+from pate.teachers.sklearn import of_a_part
 from pate.votes.source import Array, VoteSource, mean_labels
 
 

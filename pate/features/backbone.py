@@ -22,7 +22,7 @@ from torch.nn import functional
 from pate.data.dataset import Stage
 from pate.features.features import Extractor, Features, PublicPictures, projection_of
 from pate.networks.device import one_thread, require_device
-from pate.networks.torchvision import torchvision_models
+from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue, nearest, require, require_count, require_kind, require_text
 
 IN_A_PACKAGE = "efficientnet_lite0"

@@ -1,16 +1,19 @@
-"""A small convolutional network."""
+"""A small convolutional network: one, or many in one batch, as a GPU likes it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn import functional
 
-from pate.networks.network import Network, Tensors
+from pate.networks.network import Network, Tensors, centered, mirrored
+from pate.networks.training import Minibatches, Recipe, StackedAdamW
 from pate.validation import require, require_choice, require_count
 
 NORMS = ("group", "batch")
@@ -103,7 +106,6 @@ class ConvNet(Network):
         return name.endswith((".mean", ".var"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
-        """See `Network.logits`."""
         values = images
         for layer in range(self.blocks + 1):
             weight = tensors[f"layer{layer}.weight"]
@@ -137,3 +139,216 @@ def require_network(settings: Any) -> None:
     require_count("blocks", settings.blocks, minimum=0)
     require_choice("norm", settings.norm, NORMS)
     require(settings.kernel_size % 2 == 1, "kernel_size", settings.kernel_size, "an odd number")
+
+
+def stacked_logits(
+    network: ConvNet, tensors: Tensors, images: torch.Tensor, valid: torch.Tensor, *, training: bool
+) -> torch.Tensor:
+    """Log-odds `[T, n, num_labels]` of T networks, each on its own images.
+
+    Convolutions are products of gathered pixels with all networks' kernels at once: grouped convolutions, the other
+    way to do it, are slow for many groups. Equal to `ConvNet.logits` up to rounding.
+
+    Args:
+        network: the architecture of all.
+        tensors: theirs, each with a leading axis of T.
+        images: in [-1, 1], `[T, n, channels, height, width]`.
+        valid: bool `[T, n]`, which images count in the means and variances of a batch; a network without any
+            keeps its buffers.
+        training: whether batch statistics are used, and buffers moved.
+    """
+    values = _patches(images, network.patch)  # [T, n, rows, columns, inputs]
+    for layer in range(network.blocks + 1):
+        gathered = values if layer == 0 else Neighborhoods.gather(values, network.kernel_size)
+        weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
+        flat = gathered.flatten(1, 3)
+        values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
+        values = _normalized(network, tensors, layer, values, valid, training).relu_()
+    networks, count, rows, columns, channels = values.shape
+    cells = network.cells
+    means = values.view(networks, count, cells, rows // cells, cells, columns // cells, channels).mean(dim=(3, 5))
+    return torch.baddbmm(tensors["head.bias"][:, None], means.flatten(2), tensors["head.weight"].transpose(1, 2))
+
+
+class Neighborhoods(torch.autograd.Function):
+    """Each pixel's k x k neighbors side by side, zeros outside: `[T, n, rows, columns, c]` to `[…, k * k * c]`."""
+
+    @staticmethod
+    def gather(values: torch.Tensor, side: int) -> torch.Tensor:
+        """Applies the function."""
+        gathered: torch.Tensor = Neighborhoods.apply(values, side)  # type: ignore[no-untyped-call]  # torch's
+        return gathered
+
+    @staticmethod
+    def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
+        """Copies out of a padded array that overlaps itself."""
+        networks, count, rows, columns, channels = values.shape
+        context.side, edge = side, side // 2
+        padded = functional.pad(values, (0, 0, edge, edge, edge, edge))
+        steps = padded.stride()
+        shape = (networks, count, rows, columns, side, side * channels)
+        windows = padded.as_strided(shape, (steps[0], steps[1], steps[2], steps[3], steps[2], 1))
+        return windows.reshape(networks, count, rows, columns, side * side * channels)
+
+    @staticmethod
+    def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Adds each neighbor's share back to its pixel."""
+        networks, count, rows, columns, _ = gradients[0].shape
+        side, edge = context.side, context.side // 2
+        parts = gradients[0].view(networks, count, rows, columns, side, side, -1)
+        total = parts.new_zeros(networks, count, rows + 2 * edge, columns + 2 * edge, parts.shape[-1])
+        for row in range(side):
+            for column in range(side):
+                total[:, :, row : row + rows, column : column + columns] += parts[..., row, column, :]
+        return total[:, :, edge : edge + rows, edge : edge + columns], None
+
+
+def _patches(images: torch.Tensor, patch: int) -> torch.Tensor:
+    """Patches without overlap, channels innermost: `[T, n, rows, columns, patch * patch * channels]`."""
+    networks, count, channels, height, width = images.shape
+    cut = images.view(networks, count, channels, height // patch, patch, width // patch, patch)
+    return cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(networks, count, height // patch, width // patch, -1)
+
+
+def _normalized(
+    network: ConvNet, tensors: Tensors, layer: int, values: torch.Tensor, valid: torch.Tensor, training: bool
+) -> torch.Tensor:
+    """Values `[T, n, rows, columns, channels]`, normalized in float32."""
+    values = values.float()
+    scale, shift = (tensors[f"layer{layer}.{name}"][:, None, None, None] for name in ("scale", "shift"))
+    if network.norm == "group":
+        grouped = values.view(*values.shape[:4], -1, GROUP)
+        var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
+        return torch.addcmul(shift, ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(4), scale)
+    buffers = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
+    mean, var = buffers
+    if training:
+        mean, var = _batch_statistics(values, valid, buffers)
+    center, spread = mean[:, None, None, None], (var[:, None, None, None] + EPSILON).rsqrt()
+    return torch.addcmul(shift, (values - center) * spread, scale)
+
+
+def _batch_statistics(
+    values: torch.Tensor, valid: torch.Tensor, buffers: tuple[torch.Tensor, torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Means and variances over the valid images, `[T, channels]`; moves the running ones."""
+    pixels = values.shape[2] * values.shape[3]
+    mask = valid[:, :, None, None, None]
+    count = (valid.sum(dim=1, keepdim=True) * pixels).clamp(min=1)  # [T, 1]
+    mean = (values * mask).sum(dim=(1, 2, 3)) / count
+    var = ((values - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
+    # as torch's batch norm: biased within the batch, unbiased in the running mean
+    unbiased = var.detach() * count / (count - 1).clamp(min=1)
+    share = MOMENTUM * valid.any(dim=1, keepdim=True)
+    buffers[0].add_(share * (mean.detach() - buffers[0]))
+    buffers[1].add_(share * (unbiased - buffers[1]))
+    return mean, var
+
+
+def fit_stacked(
+    network: ConvNet,
+    images: Sequence[NDArray[Any]],
+    targets: Sequence[NDArray[np.float32]],
+    *,
+    recipe: Recipe,
+    rngs: Sequence[np.random.Generator],
+    device: torch.device,
+) -> tuple[Tensors, NDArray[np.float32]]:
+    """Trains T networks, each as `fit` would train it alone, up to rounding.
+
+    Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another.
+
+    Args:
+        network: the architecture of all.
+        images: of each network, `[n_t, channels, height, width]`; sizes may differ.
+        targets: of each network, `[n_t, num_labels]`.
+        recipe: how.
+        rngs: one for each network.
+        device: where.
+
+    Returns:
+        The tensors, each with a leading axis of T, and the losses `[T, steps]`, NaN where one had finished.
+    """
+    drawn = [network.initial(rng) for rng in rngs]
+    names = [name for name in drawn[0] if not network.is_buffer(name)]
+    tensors = {name: torch.stack([tensors[name] for tensors in drawn]).to(device) for name in drawn[0]}
+    parameters = [tensors[name].requires_grad_() for name in names]
+    shown, wanted, starts = _joined(images, targets, device)
+    sizes = [len(part) for part in images]
+    batches = Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
+    steps = torch.tensor(batches.steps_of, device=device)
+    can_overflow = recipe.loss_scale(device) != 1  # then a step is as if sizes differed: one network's overflow would
+    alike = not can_overflow and bool((steps == batches.num_steps).all())  # else round the others' steps another way
+    optimizer = StackedAdamW(
+        [parameter.detach().flatten(1) for parameter in parameters],
+        learning_rate=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+    )
+    curve = torch.full((len(sizes), batches.num_steps), math.nan, device=device)
+    for step in range(batches.num_steps):
+        rows, counts = batches.draw()
+        flips = _flips(recipe, rngs, counts, rows.shape[1])
+        valid = torch.from_numpy(np.arange(rows.shape[1]) < counts[:, None]).to(device)
+        index = starts[:, None] + torch.from_numpy(rows).to(device)
+        losses, gradients = _gradients(
+            network, tensors, parameters, _pictures(shown, index, flips), wanted[index], valid, recipe
+        )
+        active = valid[:, :1]
+        if can_overflow:
+            finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(dim=0)
+            active = active & finite[:, None]
+            gradients = [gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
+        scale = 1 - step / batches.num_steps if alike else (1 - step / steps).clamp(min=0)[:, None]
+        optimizer.step(gradients, active, scale)
+        curve[:, step] = torch.where(valid[:, 0], losses, math.nan)
+    return {name: tensor.detach() for name, tensor in tensors.items()}, curve.cpu().numpy()
+
+
+def _joined(
+    images: Sequence[NDArray[Any]], targets: Sequence[NDArray[np.float32]], device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """All records one after the other, on the device once, and where each network's begin."""
+    starts = np.cumsum([0, *(len(part) for part in images[:-1])])
+    joined = (torch.from_numpy(np.concatenate(arrays)).to(device) for arrays in (images, targets))
+    shown, wanted = joined
+    return shown, wanted, torch.from_numpy(starts).to(device)
+
+
+def _flips(
+    recipe: Recipe, rngs: Sequence[np.random.Generator], counts: NDArray[np.int64], width: int
+) -> NDArray[np.bool_] | None:
+    """Which images are mirrored, `[T, n]`: each network's generator is asked for as many as `fit` would ask it."""
+    if not recipe.flip:
+        return None
+    flips = np.zeros((len(rngs), width), np.bool_)
+    for row, (rng, count) in enumerate(zip(rngs, counts, strict=True)):
+        if count:
+            flips[row, :count] = rng.random(count) < 0.5
+    return flips
+
+
+def _pictures(shown: torch.Tensor, index: torch.Tensor, flips: NDArray[np.bool_] | None) -> torch.Tensor:
+    """The step's images in [-1, 1], `[T, n, channels, height, width]`."""
+    pictures = centered(shown[index.flatten()])
+    if flips is not None:
+        pictures = mirrored(pictures, torch.from_numpy(flips.ravel()).to(shown.device))
+    return pictures.contiguous().view(*index.shape, *shown.shape[1:])
+
+
+def _gradients(
+    network: ConvNet,
+    tensors: Tensors,
+    parameters: list[torch.Tensor],
+    pictures: torch.Tensor,
+    wanted: torch.Tensor,
+    valid: torch.Tensor,
+    recipe: Recipe,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Each network's loss `[T]`, and its gradients `[T, …]` flattened behind the first axis."""
+    device, scale = pictures.device, recipe.loss_scale(pictures.device)
+    with recipe.autocast(device):
+        logits = stacked_logits(network, tensors, pictures, valid, training=True)
+    each = functional.binary_cross_entropy_with_logits(logits.float(), wanted, reduction="none").sum(dim=2)
+    losses = (each * valid).sum(dim=1) / valid.sum(dim=1).clamp(min=1)
+    gradients = torch.autograd.grad(losses.sum() * scale, parameters)
+    return losses.detach(), [gradient.flatten(1) / scale for gradient in gradients]

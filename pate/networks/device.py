@@ -1,10 +1,11 @@
-"""Where torch works, and on how many threads."""
+"""Torch: loaded when it is first used, the device where it works, and on how many threads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
@@ -13,17 +14,22 @@ from pate.validation import InvalidValue, require_choice
 if TYPE_CHECKING:
     import torch
 else:
-    from pate.networks.later import torch
+
+    class _Torch:
+        """Stands for torch, which takes seconds to load: a page of help, a price or a typo starts without it."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return getattr(import_module("torch"), name)
+
+    torch = _Torch()
 
 _DEVICES = ("auto", "cpu", "cuda")
 
 
 def require_device(name: str) -> torch.device:
-    """Returns the device: "cpu", "cuda", or for "auto" the GPU where there is one.
-
-    Raises:
-        InvalidValue: another name, or "cuda" where torch finds no GPU.
-    """
+    """The device: "cpu", "cuda", or for "auto" the GPU where there is one; raises `InvalidValue` where it is not."""
     require_choice("device", name, _DEVICES)
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
@@ -37,11 +43,7 @@ class DeviceFull(MemoryError):
 
 @contextmanager
 def device_memory(advice: str) -> Iterator[None]:
-    """Runs its body, and says in one line what takes less where the GPU's memory is full.
-
-    Raises:
-        DeviceFull: it is.
-    """
+    """Runs its body; where the GPU's memory is full, raises `DeviceFull` with advice on what takes less."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

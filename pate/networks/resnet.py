@@ -1,8 +1,10 @@
-"""ResNet-50 as torchvision has it, with a head for our labels."""
+"""ResNet-50 as torchvision has it, with a head for our labels; torchvision also where its wheel is another torch's."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -17,8 +19,45 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from pate.networks.network import Network, Tensors, blocks_of
-from pate.networks.torchvision import torchvision_models
 from pate.validation import InvalidValue, require, require_count
+
+_SCHEMAS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+_declared: list[torch.library.Library] = []  # a library's declarations end with it
+
+
+def torchvision_models(setting: str = "teacher=resnet50") -> Any:
+    """Imports `torchvision.models`; `setting` is what needs it.
+
+    Raises:
+        InvalidValue: torchvision is not installed.
+    """
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        raise InvalidValue(f"{setting}: expected torchvision to be installed: pip install 'pate-multilabel[vision]'")
+    if not _declared and needs_schemas(installed_version(Path(spec.origin).parent), torch.version.cuda):
+        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
+        for schema in _SCHEMAS:
+            library.define(schema)  # type: ignore[no-untyped-call]  # torch's
+        _declared.append(library)
+    from torchvision import models
+
+    return models
+
+
+def installed_version(package: Path) -> str:
+    """The version as its file says, since importing it may already fail; empty where there is none."""
+    path = package / "version.py"
+    found = re.search(r"__version__\s*=\s*['\"]([^'\"]+)", path.read_text()) if path.is_file() else None
+    return found.group(1) if found else ""
+
+
+def needs_schemas(version: str, cuda: str | None) -> bool:
+    """Whether torchvision of that version is a CUDA build beside a torch without CUDA."""
+    return cuda is None and "+cu" in version
+
 
 FEATURES = 2048  # channels that the head sees
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # mean and spread that published weights expect
@@ -81,7 +120,6 @@ class ResNet50(Network):
         return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
-        """See `Network.logits`."""
         images = self._standardized(images)
         lone = training and len(images) == 1 and max(images.shape[2:]) <= _TO_ONE_PIXEL
         if lone:  # a single value has no variance: the image is shown beside its mirror image

@@ -1,12 +1,16 @@
-"""The ensemble: which teacher gets which records, and the teachers' votes on the queries."""
+"""The ensemble: which teacher gets which records, their training, and the teachers' votes on the queries."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
@@ -14,11 +18,17 @@ from pate.files.atomic import make_folder, write_text
 from pate.files.reading import damaged, read_text
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
-from pate.run.trained_votes import TrainedVotes
-from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, Voter
-from pate.teachers.isolated import isolated
+from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, Voter, cast_votes
+from pate.teachers.teacher import isolated
 from pate.validation import InvalidValue, require
-from pate.votes.source import VoteSource
+from pate.votes import VoteStore
+from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
+from pate.votes.pool_answers import PoolAnswers, beyond_own
+from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
+from pate.votes.source import Array, Bits, VoteSource, mean_labels
+
+NUM_ASKED = 2048
+"""Rows of the public pool that trained teachers are asked of in rounds."""
 
 _MANIFEST = "the partition of this run's private records"
 _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
@@ -75,11 +85,9 @@ class Ensemble:
 
     def votes(self) -> VoteSource:
         """What the teachers say; they are trained, if they have to be, once that is read."""
-        return self.teacher.votes_of(self)
-
-    def trained_votes(self, teacher: Teacher) -> VoteSource:
-        """The votes of teachers that are trained by a recipe; called by the recipe."""
-        return TrainedVotes(self, teacher)
+        if isinstance(self.teacher, Teacher):
+            return TrainedVotes(self, self.teacher.for_data(self.dataset, self.num_queries))
+        return self.teacher.votes_of(self.dataset, self.partition, self.num_queries)
 
     def train(self, teacher: Teacher) -> CheckpointStore:
         """Trains the teachers that have no checkpoint yet."""
@@ -108,6 +116,115 @@ class Ensemble:
             recipe = isolated(teacher, private.group_ids)
             self.engine.train(TrainingJob(recipe, shard, seeds, store, on_progress))
         return store
+
+
+class TrainedVotes(VoteSource):
+    """Teachers are trained and asked when their votes are first read; the bits are then kept.
+
+    Args:
+        ensemble: the teachers.
+        teacher: their recipe.
+    """
+
+    def __init__(self, ensemble: Ensemble, teacher: Teacher) -> None:
+        self.ensemble, self.teacher = ensemble, teacher
+        self.num_teachers, self.num_queries = ensemble.num_teachers, ensemble.num_queries
+        self.num_labels = ensemble.dataset.num_labels
+        self.records_per_teacher = ensemble.num_groups / ensemble.num_teachers
+
+    def prepare(self) -> None:
+        self._store()
+
+    def bits(self) -> Iterator[Bits]:
+        return self._store().blocks()
+
+    def confidences(self) -> Iterator[NDArray[np.float32]]:
+        store, folder = self.ensemble.train(self.teacher), self.ensemble.folder / "casting"
+        scratch = folder if self.teacher.is_isolated else None  # others answer faster than a file is written
+        asked = self.ensemble.queries.inputs
+        with self.ensemble.monitor.stage("casting votes", self.num_teachers) as advance:
+            for first, block in cast_votes(self.teacher, store, self.num_teachers, asked, scratch=scratch):
+                yield block
+                advance(first + len(block))
+        rmtree(folder, ignore_errors=True)
+
+    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+        """Of rows of numbers; a student of images is more than linear."""
+        if not self.teacher.votes_in_rounds or len(self.ensemble.dataset.public.inputs.shape) != 2:
+            return None
+        count = affordable_directions(
+            noise_multiplier=noise_multiplier,
+            num_teachers=self.num_teachers,
+            num_records=self.ensemble.num_groups,
+            num_labels=self.num_labels,
+            noise_share=SHARE_IN_ROUNDS,
+        )
+        found: MomentVotes = self.remembered(("moments", count), lambda: self._moments(count))
+        return found
+
+    def _moments(self, count: int) -> MomentVotes:
+        public = self.ensemble.dataset.public.inputs
+        directions = PublicPCA.of(np.asarray(public), count)
+        return moment_votes(
+            self.ensemble,
+            directions,
+            public[: max(MOST_PUBLIC, self.num_queries)],
+            self.records_per_teacher,
+            lambda: self.pool_answers(directions, public[:NUM_ASKED]),
+        )
+
+    def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
+        """What every teacher says of these rows and of its own records; each is asked of its own by itself."""
+        store, private = self.ensemble.train(self.teacher), self.ensemble.dataset.private
+        asked = directions.with_constant(rows).astype(np.float32)
+        beyond = np.empty((self.num_teachers, asked.shape[1], self.num_labels), dtype=np.float32)
+        with self.ensemble.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
+            for first, block in cast_votes(self.teacher, store, self.num_teachers, rows):
+                for teacher, of_pool in enumerate(block, start=first):
+                    own = private.take(self.ensemble.partition.indices(teacher))
+                    said = self.teacher.predict_many([store.load(teacher)], own.inputs)[0]
+                    features = directions.with_constant(own.inputs).astype(np.float32)
+                    beyond[teacher] = beyond_own(features, said, own.labels, asked, of_pool)
+                advance(first + len(block))
+        return PoolAnswers(beyond, asked)
+
+    def label_shares(self) -> Array:
+        partition = self.ensemble.partition
+        return mean_labels(self.ensemble.dataset.private.labels, partition.teacher_of, self.num_teachers)
+
+    def _store(self) -> VoteStore:
+        """The votes as bits, cast first where they are missing."""
+        path = self.ensemble.folder / "votes.npz"
+        shape = {"num_queries": self.num_queries, "num_labels": self.num_labels}
+        if os.path.lexists(path):
+            found = VoteStore.open(path, num_teachers=self.num_teachers)
+            for name, wanted in shape.items():
+                there = getattr(found, name)
+                require(there == wanted, name, there, f"{wanted} in {path}; remove it, and teachers are asked again")
+            return found
+        bits = (block >= 0.5 for block in self.confidences())
+        return VoteStore.write(path, bits, num_teachers=self.num_teachers, **shape)
+
+
+def moment_votes(
+    ensemble: Ensemble,
+    directions: PublicPCA,
+    public_inputs: NDArray[np.float32],
+    records_per_teacher: float,
+    ask: Callable[[], PoolAnswers] | None = None,
+) -> MomentVotes:
+    """The votes of an ensemble in rounds, along given directions; `ask` says what trained teachers say."""
+    private = ensemble.dataset.private
+    return MomentVotes(
+        inputs=private.inputs,
+        labels=private.labels,
+        teacher_of=ensemble.partition.teacher_of,
+        num_teachers=ensemble.num_teachers,
+        directions=directions,
+        public_inputs=public_inputs,
+        records_per_teacher=records_per_teacher,
+        ask=ask,
+    )
 
 
 def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition:

@@ -3,16 +3,15 @@
 What needs torch is loaded when it is asked for.
 """
 
-from pate.files.lazy_names import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-with lazy_names(globals()):
-    from pate.student.cnn import CNNStudent
-    from pate.student.linear import LinearStudent
-    from pate.student.logistic import LogisticStudent
+if TYPE_CHECKING:
+    from pate.student.image import CNNStudent, ResNet50Student
+    from pate.student.linear import LinearStudent, LogisticStudent
     from pate.student.low_rank import LowRankStudent
     from pate.student.mlp import MLPStudent
     from pate.student.model import StudentModel
-    from pate.student.resnet50 import ResNet50Student
     from pate.student.student import Student
 
 __all__ = [
@@ -25,3 +24,24 @@ __all__ = [
     "Student",
     "StudentModel",
 ]
+
+_MODULES = {
+    "CNNStudent": "image",
+    "LinearStudent": "linear",
+    "LogisticStudent": "linear",
+    "LowRankStudent": "low_rank",
+    "MLPStudent": "mlp",
+    "ResNet50Student": "image",
+    "Student": "student",
+    "StudentModel": "model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

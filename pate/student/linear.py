@@ -1,22 +1,36 @@
-"""A linear student in closed form."""
+"""Linear students: by squares in closed form, and by the logistic loss for many rows without noise."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
-from pate.student.logistic import LogisticStudent
-from pate.student.model import StudentModel
-from pate.student.student import OnEpoch, require_rows
-from pate.student.threshold import ThresholdedStudent, matched_threshold, require_penalties
-from pate.validation import require_count, require_positive
+from pate.student.model import Labels, Rows, StudentModel
+from pate.student.student import (
+    OnEpoch,
+    ThresholdedStudent,
+    matched_threshold,
+    require_penalties,
+    require_rows,
+)
+from pate.validation import require, require_count, require_positive
+
+Floats = NDArray[np.float64]
 
 _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 _SMALLEST_SLACK = 1e-9  # of 1 - leverage
+_LOGISTIC_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+_SMALLEST_VARIANCE = 1e-9  # of the largest one
+_LEAST_FREQUENCY = 1e-4  # where the search begins
+_SEARCH = {"maxiter": 100, "ftol": 1e-6}
+_FEWEST_ROWS = 10
 
 
 class LinearModel(StudentModel):
@@ -25,8 +39,8 @@ class LinearModel(StudentModel):
     kind = "linear"
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = rows @ self.arrays["weights"] + self.arrays["bias"]
+    def _probabilities(self, rows: Rows) -> Rows:
+        scores: Rows = rows @ self.arrays["weights"] + self.arrays["bias"]
         return scores.clip(0, 1)
 
 
@@ -68,18 +82,11 @@ class LinearStudent(ThresholdedStudent):
 
     @property
     def ceiling(self) -> LogisticStudent:
-        """See `Student.ceiling`: as linear, by the loss that suits true labels."""
+        """As linear, by the loss that suits true labels."""
         return LogisticStudent()
 
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> LinearModel:
-        """See `Student.fit`. Nothing is random; the one loss reported is the leave-one-out squared error."""
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LinearModel:
+        """Nothing is random; the one loss reported is the leave-one-out squared error."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         if len(rows) < 2:
@@ -96,15 +103,9 @@ class LinearStudent(ThresholdedStudent):
             threshold = matched_threshold(probabilities, self.labels_per_sample)
         if on_epoch is not None:
             on_epoch(0, {"loss": min(errors)})
-        arrays = {"weights": weights, "bias": ridge.prevalence - ridge.center @ weights}
-        choices = {"penalty": float(penalty)}
-        return LinearModel(
-            {name: array.astype(np.float32) for name, array in arrays.items()},
-            threshold,
-            shape,
-            len(rows),
-            choices,
-        )
+        bias = ridge.prevalence - ridge.center @ weights
+        arrays = {"weights": weights.astype(np.float32), "bias": bias.astype(np.float32)}
+        return LinearModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,35 +119,36 @@ class _Ridge:
         left, singular, right: the singular value decomposition of the centered inputs.
     """
 
-    center: NDArray[np.float64]
-    prevalence: NDArray[np.float64]
-    residual: NDArray[np.float64]
-    left: NDArray[np.float64]
-    singular: NDArray[np.float64]
-    right: NDArray[np.float64]
+    center: Floats
+    prevalence: Floats
+    residual: Floats
+    left: Floats
+    singular: Floats
+    right: Floats
 
     @classmethod
-    def of(cls, rows: NDArray[np.float32], labels: NDArray[np.bool_]) -> _Ridge:
+    def of(cls, rows: Rows, labels: Labels) -> _Ridge:
         center, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)
         left, singular, right = np.linalg.svd(rows - center, full_matrices=False)
         return cls(center, prevalence, labels - prevalence, left, singular, right)
 
-    def _shrinkage(self, penalty: float) -> NDArray[np.float64]:
+    def _shrinkage(self, penalty: float) -> Floats:
         """What each singular direction keeps, in [0, 1]."""
         square = self.singular**2
         scaled = penalty * (square.sum() / len(self.residual) or 1.0)
         return square / (square + scaled)
 
-    def weights(self, penalty: float) -> NDArray[np.float64]:
+    def weights(self, penalty: float) -> Floats:
         """Weights `[d, num_labels]`."""
         inverse = np.divide(1, self.singular, out=np.zeros_like(self.singular), where=self.singular > 0)
         kept = (self._shrinkage(penalty) * inverse)[:, None]
         return np.asarray(self.right.T @ (kept * (self.left.T @ self.residual)))
 
-    def held_out(self, penalty: float) -> NDArray[np.float64]:
+    def held_out(self, penalty: float) -> Floats:
         """Each row's scores minus the prevalence when it is left out, `[n, num_labels]` (Allen, 1974)."""
         shrinkage = self._shrinkage(penalty)
         fitted = self.left @ (shrinkage[:, None] * (self.left.T @ self.residual))
+        # Left out, a row's residual is its residual over 1 - its leverage, the diagonal of U diag(shrinkage) U^T + 1/n.
         slack = 1 - self.left**2 @ shrinkage - 1 / len(self.residual)
         error = (self.residual - fitted) / np.maximum(slack, _SMALLEST_SLACK)[:, None]
         return np.asarray(self.residual - error)
@@ -155,9 +157,7 @@ class _Ridge:
         """Mean squared leave-one-out error."""
         return float(np.square(self.residual - self.held_out(penalty)).mean())
 
-    def confine(
-        self, weights: NDArray[np.float64], held_out: NDArray[np.float64], rank: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def confine(self, weights: Floats, held_out: Floats, rank: int) -> tuple[Floats, Floats]:
         """Projects weights and held-out scores on the leading directions of the fitted scores."""
         fitted = (self.left * self.singular) @ (self.right @ weights)
         directions = np.linalg.svd(fitted, full_matrices=False)[2][:rank]
@@ -165,8 +165,159 @@ class _Ridge:
         return weights @ projection, held_out @ projection
 
 
-def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> LinearModel:
+def _constant(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> LinearModel:
     """Predicts the one row's labels, or none."""
     row = np.asarray(labels.any(axis=0), np.float32)
     arrays = {"weights": np.zeros((num_inputs, len(row)), np.float32), "bias": row}
     return LinearModel(arrays, 0.5, shape, len(labels), {})
+
+
+class LogisticModel(StudentModel):
+    """Probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row has."""
+
+    kind = "logistic"
+    forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        return np.asarray(scipy.special.expit(rows @ self.arrays["weights"] + self.arrays["bias"]), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class LogisticStudent(ThresholdedStudent):
+    """Logistic regression of every label at once, its penalty and threshold chosen on a fifth of the rows.
+
+    Rule: L-BFGS on the mean logistic loss plus `penalty / 2` times the squared weights, in units of the inputs' spread
+    and in the coordinates in which the inputs are white, where the search is short. Penalties are tried from the
+    largest down until the held-out loss grows; all rows then fit the best one, and the threshold, one for all labels,
+    is that of the best held-out micro-F1.
+
+    Attributes:
+        penalties: candidates, each > 0.
+        held_out: share of the rows that choose, in (0, 1).
+
+    Raises:
+        InvalidValue: no penalty, or an attribute outside its range.
+    """
+
+    penalties: tuple[float, ...] = field(default=_LOGISTIC_PENALTIES, metadata={"public": True})
+    held_out: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_penalties(self.penalties)
+        require(0 < require_positive("held_out", self.held_out) < 1, "held_out", self.held_out, "a number in (0, 1)")
+
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LogisticModel:
+        """Random is which rows choose; the one loss reported is theirs."""
+        rows, labels = require_rows(inputs, labels, seed)
+        shape = np.asarray(inputs).shape[1:]
+        if len(rows) < _FEWEST_ROWS:
+            return _majority(rows.shape[1], labels, shape)
+        order = np.random.default_rng(seed).permutation(len(rows))
+        choosing, fitted = np.split(order, [max(1, round(self.held_out * len(rows)))])
+        white = _White.of(rows)
+        features = white.features(rows)
+        penalty, loss, weights, probabilities = self._choose(white, features, labels, fitted, choosing)
+        threshold = self._place(probabilities, labels[choosing])
+        weights = white.fit(features, labels, penalty, weights)
+        if on_epoch is not None:
+            on_epoch(0, {"loss": loss})
+        of_inputs, bias = white.of_inputs(weights)
+        never = np.where(labels.any(axis=0), 0.0, -np.inf)
+        arrays = {"weights": of_inputs.astype(np.float32), "bias": (bias + never).astype(np.float32)}
+        return LogisticModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
+
+    def _choose(
+        self,
+        white: _White,
+        features: Rows,
+        labels: Labels,
+        fitted: NDArray[np.intp],
+        choosing: NDArray[np.intp],
+    ) -> tuple[float, float, Floats, Rows]:
+        """The best penalty, its held-out loss, its weights and the held-out probabilities."""
+        weights = white.start(labels)
+        best = math.nan, math.inf, weights, features[:0]
+        for penalty in sorted(self.penalties, reverse=True):
+            weights = white.fit(features[fitted], labels[fitted], penalty, weights)
+            scores = features[choosing] @ weights.astype(np.float32)
+            loss = float((np.logaddexp(0, scores) - scores * labels[choosing]).mean())
+            if loss >= best[1] < math.inf:
+                break
+            best = penalty, loss, weights, scipy.special.expit(scores)
+        return best
+
+
+@dataclass(frozen=True, eq=False)
+class _White:
+    """The coordinates in which the inputs have spread 1 in every direction, and a constant beside them.
+
+    Attributes:
+        center: mean input `[d]`.
+        directions: `[d, r]`, from centered inputs to white ones.
+        penalized: `[r + 1, 1]`, what a squared weight counts for in the penalty; 0 for the constant.
+    """
+
+    center: Floats
+    directions: Floats
+    penalized: Floats
+
+    @classmethod
+    def of(cls, rows: Rows) -> _White:
+        center = rows.mean(axis=0, dtype=np.float64)
+        centered = rows - center
+        wide = centered.shape[1] > len(rows)  # X X^T and X^T X have the same eigenvalues > 0: take the smaller matrix
+        variances, directions = np.linalg.eigh((centered @ centered.T if wide else centered.T @ centered) / len(rows))
+        kept = variances > _SMALLEST_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny)
+        spread, directions = variances[kept], directions[:, kept]
+        if wide:
+            directions = centered.T @ directions / np.sqrt(len(rows) * spread)  # X^T u / |X^T u|, the other one's
+        return cls(center, directions / np.sqrt(spread), np.append(spread.sum() / spread, 0.0)[:, None])
+
+    def features(self, rows: Rows) -> Rows:
+        """White coordinates and the constant 1, `[n, r + 1]`."""
+        white = (rows - self.center.astype(np.float32)) @ self.directions.astype(np.float32)
+        return np.append(white, np.ones((len(rows), 1), np.float32), axis=1)
+
+    def start(self, labels: Labels) -> Floats:
+        """The weights `[r + 1, L]` that give each label its frequency."""
+        frequency = labels.mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
+        weights = np.zeros((len(self.penalized), labels.shape[1]))
+        weights[-1] = np.log(frequency / (1 - frequency))
+        return weights
+
+    def fit(self, features: Rows, labels: Labels, penalty: float, start: Floats) -> Floats:
+        """The weights `[r + 1, L]` of the least penalized loss, searched from others."""
+        from scipy.optimize import minimize  # loads slowly
+
+        loss = partial(_loss, features=features, labels=labels.astype(np.float32), penalized=penalty * self.penalized)
+        found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=_SEARCH)
+        return np.asarray(found.x.reshape(start.shape))
+
+    def of_inputs(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Weights and bias that give the same scores from the inputs themselves."""
+        of_inputs = self.directions @ weights[:-1]
+        return of_inputs, weights[-1] - self.center @ of_inputs
+
+
+def _loss(flat: Floats, *, features: Rows, labels: Rows, penalized: Floats) -> tuple[float, Floats]:
+    """The penalized mean loss and its gradient at weights given in one row."""
+    weights = flat.reshape(len(penalized), labels.shape[1])
+    scores = features @ weights.astype(np.float32)
+    small = np.exp(-np.abs(scores))
+    # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
+    loss = (np.maximum(scores, 0) + np.log1p(small) - scores * labels).sum(dtype=np.float64)
+    probabilities = np.where(scores >= 0, 1, small) / (1 + small)
+    gradient = features.T @ (probabilities - labels) / len(labels) + penalized * weights
+    total = loss / len(labels) + (penalized * weights**2).sum() / 2
+    return float(total), np.asarray(gradient, dtype=np.float64).ravel()
+
+
+def _majority(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> LogisticModel:
+    """Predicts the labels that most of a few rows have, or none."""
+    majority = labels.mean(axis=0) > 0.5 if len(labels) else np.zeros(labels.shape[1], dtype=np.bool_)
+    arrays = {
+        "weights": np.zeros((num_inputs, labels.shape[1]), np.float32),
+        "bias": np.where(majority, np.inf, -np.inf).astype(np.float32),
+    }
+    return LogisticModel(arrays, 0.5, shape, len(labels), {})

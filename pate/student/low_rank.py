@@ -1,4 +1,4 @@
-"""A linear student that knows the noise of what it learns from."""
+"""Linear students of what was released with known noise: trained on scores, or the released weights themselves."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
-from pate.student.logistic import LogisticStudent
-from pate.student.model import StudentModel
-from pate.student.released import ReleasedModel
+from pate.student.linear import LogisticStudent
+from pate.student.model import Labels, Rows, StudentModel
 from pate.student.student import OnEpoch, Student, require_rows
 from pate.validation import require, require_count, require_non_negative
+from pate.votes.expected_f1 import expected_f1_threshold
 from pate.votes.public_pca import PublicPCA
 from pate.votes.shrinkage import shrink_singular_values
 
@@ -39,12 +40,12 @@ class LowRankModel(StudentModel):
         "spreads": "L",
     }
 
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _probabilities(self, rows: Rows) -> Rows:
         scores = self._features(rows) @ self.arrays["weights"]
         distance = (scores - self.arrays["thresholds"]) / self.arrays["spreads"]
         return np.asarray(0.5 + 0.5 * np.tanh(distance / 2), dtype=np.float32)
 
-    def _features(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _features(self, rows: Rows) -> Rows:
         features = (rows - self.arrays["center"]) @ self.arrays["projection"]
         lengths = np.linalg.norm(features, axis=1, keepdims=True)
         return np.asarray(features / np.where(lengths > 0, lengths, 1), dtype=np.float32)
@@ -72,18 +73,10 @@ class LowRankStudent(Student):
 
     @property
     def ceiling(self) -> LogisticStudent:
-        """See `Student.ceiling`: as linear, by the loss that suits true labels."""
+        """As linear, by the loss that suits true labels."""
         return LogisticStudent()
 
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> LowRankModel:
-        """See `Student.fit`."""
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LowRankModel:
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
@@ -98,15 +91,8 @@ class LowRankStudent(Student):
             on_epoch(0, {"loss": float((labels != model.predict(rows)).mean())})
         return LowRankModel(arrays, 0.5, shape, len(rows), model.choices)
 
-    def learn(
-        self,
-        training: TrainingSet,
-        *,
-        pool: NDArray[np.float32],
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> StudentModel:
-        """See `Student.learn`: the released weights themselves, or from the scores, where there are some."""
+    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+        """The released weights themselves, or from the scores, where there are some."""
         if training.weights is not None:
             public = np.concatenate([training.inputs, np.asarray(pool, dtype=np.float32)])
             return ReleasedModel.of(training.weights, public, len(training.inputs))
@@ -124,12 +110,12 @@ class LowRankStudent(Student):
 
     def fit_scores(
         self,
-        inputs: NDArray[np.float32],
+        inputs: Rows,
         scores: Array,
         *,
         noise_std: float,
         prevalence: Array,
-        public_inputs: NDArray[np.float32],
+        public_inputs: Rows,
         in_span: bool = False,
     ) -> LowRankModel:
         """Trains on released scores.
@@ -185,7 +171,7 @@ def _regressed(features: Array, projected: Array) -> Array:
     return np.asarray((right.T * inverse) @ (right @ projected))
 
 
-def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> LowRankModel:
+def _constant(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> LowRankModel:
     """Predicts the labels of rows that are all alike, or none."""
     held = labels.mean(axis=0) >= 0.5 if len(labels) else np.zeros(labels.shape[1], dtype=np.bool_)
     arrays = {
@@ -196,3 +182,45 @@ def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]
         "spreads": np.ones(len(held), np.float32),
     }
     return LowRankModel(arrays, 0.5, shape, len(labels), {})
+
+
+class ReleasedModel(StudentModel):
+    """Calibrated probabilities: the logistic function of linear scores on features of one length.
+
+    Where there is a weight more than directions, features have a height (`PublicPCA.with_constant`).
+    """
+
+    kind = "released"
+    forms: ClassVar[Mapping[str, str]] = {"center": "d", "projection": "dk", "weights": "wL", "bias": "L"}
+
+    @classmethod
+    def of(cls, weights: Array, public_inputs: Rows, num_rows: int) -> ReleasedModel:
+        """That of released weights, its threshold the best expected micro-F1 on public inputs.
+
+        Args:
+            weights: `[D, L]`, on `PublicPCA.with_constant` of directions of the public inputs.
+            public_inputs: float32 `[m, …]`, all of them.
+            num_rows: how many queries were answered.
+        """
+        directions = PublicPCA.of(public_inputs, len(weights) - 1)
+        width = directions.projection.shape[1]
+        arrays = {
+            "center": directions.center,
+            "projection": directions.projection,
+            "weights": weights[:-1] * np.sqrt(len(weights) - 1),
+            "bias": weights[-1],
+        }
+        floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
+        shape = np.asarray(public_inputs).shape[1:]
+        model = cls(floats, 0.5, shape, num_rows, {"directions": float(width)})
+        threshold = expected_f1_threshold(model.predict_proba(public_inputs))
+        return cls(floats, threshold, shape, num_rows, model.choices)
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        features = (rows - self.arrays["center"]) @ self.arrays["projection"]
+        lengths, weights = np.linalg.norm(features, axis=1, keepdims=True), self.arrays["weights"]
+        if len(weights) == features.shape[1]:
+            scores = (features @ weights) / np.where(lengths > 0, lengths, 1)
+        else:
+            scores = (features @ weights[:-1] + weights[-1]) / np.hypot(lengths, 1)
+        return np.asarray(scipy.special.expit(scores + self.arrays["bias"]), dtype=np.float32)

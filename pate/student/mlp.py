@@ -1,24 +1,46 @@
-"""A student with one hidden layer: several members, each trained without a part of the rows."""
+"""A student with one hidden layer: members, each trained without a part of the rows; the model needs no torch."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.student.mlp_model import MLPModel
-from pate.student.student import OnEpoch, require_rows
-from pate.student.threshold import ThresholdedStudent
+from pate.student.model import Labels, Rows, StudentModel
+from pate.student.student import OnEpoch, ThresholdedStudent, require_rows
 from pate.validation import require_count, require_non_negative, require_positive
 
 if TYPE_CHECKING:
     import torch
-    from torch.nn import functional
 else:
-    from pate.networks.later import functional, torch
+    from pate.networks.device import torch
+
+_NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
+
+
+class MLPModel(StudentModel):
+    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+
+    kind = "mlp"
+    forms: ClassVar[Mapping[str, str]] = {
+        "hidden_weights": "mdh",
+        "hidden_bias": "m1h",
+        "weights": "mhL",
+        "bias": "m1L",
+        "released": "L",
+    }
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        hidden_weights, hidden_bias, weights, bias = (self.arrays[name] for name in _NAMES)
+        total = np.zeros((len(rows), bias.shape[-1]), np.float32)
+        for member in range(len(weights)):
+            units = np.maximum(rows @ hidden_weights[member] + hidden_bias[member], 0)
+            total += 0.5 + 0.5 * np.tanh((units @ weights[member] + bias[member]) / 2)
+        return total / np.float32(len(weights)) * self.arrays["released"]
 
 
 @dataclass(frozen=True)
@@ -54,15 +76,8 @@ class MLPStudent(ThresholdedStudent):
         require_positive("learning_rate", self.learning_rate)
         require_non_negative("weight_decay", self.weight_decay)
 
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> MLPModel:
-        """See `Student.fit`. Losses reported: the members' mean `loss` and their `held_out_loss`."""
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> MLPModel:
+        """Losses reported: the members' mean `loss` and their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         if len(rows) < 2:
@@ -88,8 +103,8 @@ class MLPStudent(ThresholdedStudent):
 
     def _train(
         self,
-        rows: NDArray[np.float32],
-        labels: NDArray[np.bool_],
+        rows: Rows,
+        labels: Labels,
         fold_of: NDArray[np.int64],
         rng: np.random.Generator,
         on_epoch: OnEpoch | None,
@@ -103,7 +118,7 @@ class MLPStudent(ThresholdedStudent):
         best = _Best(math.inf, 0, [], np.empty(0, np.float32))
         for epoch in range(self.epochs + 1):  # the first without a step behind it
             logits = _logits(parameters, inputs)
-            losses = (functional.softplus(logits) - logits * targets).sum(dim=2)  # [members, n]
+            losses = (torch.nn.functional.softplus(logits) - logits * targets).sum(dim=2)  # [members, n]
             loss, held_out_loss = ((losses * share).sum() for share in shares)
             if on_epoch is not None:
                 on_epoch(epoch, {"loss": loss.item(), "held_out_loss": held_out_loss.item()})
@@ -123,8 +138,8 @@ class _Best:
 
     loss: float
     epoch: int
-    parameters: list[NDArray[np.float32]]
-    held_out: NDArray[np.float32]
+    parameters: list[Rows]
+    held_out: Rows
 
 
 def _initial(
@@ -147,7 +162,7 @@ def _logits(parameters: list[torch.Tensor], inputs: torch.Tensor) -> torch.Tenso
     return torch.baddbmm(bias, torch.baddbmm(hidden_bias, batch, hidden_weights).relu(), weights)
 
 
-def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> MLPModel:
+def _constant(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> MLPModel:
     """Predicts the one row's labels, or none."""
     num_labels = labels.shape[1]
     arrays = {

@@ -20,6 +20,9 @@ from pate.files.atomic import make_folder, replacing, write_text
 from pate.files.reading import damaged, read_json, require_file, unreadable
 from pate.validation import InvalidValue, nearest, require, require_count, require_features
 
+Rows = NDArray[np.float32]
+Labels = NDArray[np.bool_]
+
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
 _MOST_AXES = 8
@@ -27,8 +30,17 @@ LARGEST_INPUT = 2**22
 """Numbers in an input of a student whose arrays do not say how many there are, such as the pixels of a picture."""
 
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
-_OURS = ("cnn", "linear", "logistic", "low_rank", "mlp", "released", "resnet50")  # kinds, loaded when they are read
-_MODULES = {"mlp": "mlp_model"}  # where that is not the kind's name
+_UNUSABLE = (LookupError, ValueError, ArithmeticError, RuntimeError, TypeError, AttributeError, MemoryError)
+_OURS = {
+    "cnn": "image",
+    "linear": "linear",
+    "logistic": "linear",
+    "low_rank": "low_rank",
+    "mlp": "mlp",
+    "released": "low_rank",
+    "resnet50": "image",
+}
+"""The kinds that ship, and the module here that is loaded when one is read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +58,7 @@ class StudentModel(ABC):
         choices: what was chosen on those rows, for the record.
     """
 
-    arrays: Mapping[str, NDArray[np.float32]]
+    arrays: Mapping[str, Rows]
     threshold: float | tuple[float, ...]
     input_shape: tuple[int, ...]
     num_rows: int
@@ -64,7 +76,7 @@ class StudentModel(ABC):
             cls._kinds[cls.kind] = cls
 
     @final
-    def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_proba(self, inputs: Rows) -> Rows:
         """Probability of each label, float32 `[m, num_labels]`, in [0, 1].
 
         Raises:
@@ -76,7 +88,7 @@ class StudentModel(ABC):
         return self._probabilities(inputs.reshape(len(inputs), int(np.prod(self.input_shape))))
 
     @final
-    def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def predict(self, inputs: Rows) -> Labels:
         """The labels, bool `[m, num_labels]`: those whose probability reaches the threshold."""
         return np.asarray(self.predict_proba(inputs) >= np.asarray(self.threshold, np.float32))
 
@@ -109,7 +121,7 @@ class StudentModel(ABC):
         folder = Path(folder)
         card = _read_card(folder / _CARD)
         if card.kind in _OURS:
-            import_module(f"pate.student.{_MODULES.get(card.kind, card.kind)}")
+            import_module(f"pate.student.{_OURS[card.kind]}")
         known = tuple(sorted({*StudentModel._kinds, *_OURS}))
         if card.kind not in known:
             hint = f"{nearest(card.kind, known)}; import the module of a student of your own before pate.load"
@@ -131,15 +143,7 @@ class StudentModel(ABC):
                 said = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
             good = said.ndim == 2 and said.size > 0 and bool(((said >= 0) & (said <= _MOST_PROBABLE)).all())
             found = "probabilities outside [0, 1]"
-        except (
-            LookupError,
-            ValueError,
-            ArithmeticError,
-            RuntimeError,
-            TypeError,
-            AttributeError,
-            MemoryError,
-        ) as error:
+        except _UNUSABLE as error:
             good, found = False, f"{type(error).__name__} when it predicts"
         if good and isinstance(self.threshold, tuple) and len(self.threshold) != said.shape[1]:
             good, found = False, f"{len(self.threshold)} thresholds for {said.shape[1]} labels"
@@ -162,7 +166,7 @@ class StudentModel(ABC):
         return ""
 
     @abstractmethod
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _probabilities(self, rows: Rows) -> Rows:
         """Probabilities `[m, num_labels]` for flattened inputs `[m, d]`."""
 
 
@@ -183,12 +187,6 @@ def _read_card(path: Path) -> _Card:
     try:
         shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
         threshold = _threshold(found["threshold"])
-        require(
-            bool(np.all((np.asarray(threshold) > 0) & (np.asarray(threshold) <= 1))),
-            "threshold",
-            threshold,
-            "in (0, 1]",
-        )
         require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths")
         num_rows = require_count("num_rows", found["num_rows"], minimum=0)
         return _Card(str(found["kind"]), threshold, shape, num_rows, dict(found["choices"]))
@@ -196,11 +194,11 @@ def _read_card(path: Path) -> _Card:
         raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
 
 
-def _read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
+def _read_weights(path: Path) -> dict[str, Rows]:
     rule = "the weights of a published student"
     require_file(path, rule=rule, remedy=_REMEDY)
     try:
-        arrays: dict[str, NDArray[np.float32]] = load_file(path)
+        arrays: dict[str, Rows] = load_file(path)
     except OSError as error:
         raise unreadable(path, error, rule=rule, remedy=_REMEDY) from error
     except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:

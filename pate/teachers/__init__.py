@@ -3,26 +3,18 @@
 What needs torch is loaded when it is asked for.
 """
 
-from pate.files.lazy_names import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-with lazy_names(globals()):
-    from pate.teachers.casting import cast_votes
-    from pate.teachers.checkpoint import CheckpointStore
-    from pate.teachers.cnn import CNNTeacher
-    from pate.teachers.convex import ConvexTeacher
-    from pate.teachers.engines.engine import Engine
-    from pate.teachers.engines.job import TrainingJob
-    from pate.teachers.engines.processes import ProcessesEngine
-    from pate.teachers.engines.ray import RayEngine
-    from pate.teachers.engines.sequential import SequentialEngine
-    from pate.teachers.engines.stacked import StackedEngine
-    from pate.teachers.kernel import KernelTeacher
+if TYPE_CHECKING:
+    from pate.teachers.checkpoint import CheckpointStore, cast_votes
+    from pate.teachers.engines import Engine, ProcessesEngine, RayEngine, SequentialEngine, StackedEngine, TrainingJob
+    from pate.teachers.image import CNNTeacher, ResNet50Teacher
+    from pate.teachers.kernel import ConvexTeacher, KernelTeacher
     from pate.teachers.linear import LinearTeacher
     from pate.teachers.mlp import MLPTeacher
-    from pate.teachers.resnet50 import ResNet50Teacher
     from pate.teachers.sklearn import SklearnTeacher
-    from pate.teachers.teacher import Shard, State, Teacher
-    from pate.teachers.voter import Voter
+    from pate.teachers.teacher import Shard, State, Teacher, Voter
 
 __all__ = [
     "CNNTeacher",
@@ -45,3 +37,35 @@ __all__ = [
     "Voter",
     "cast_votes",
 ]
+
+_MODULES = {
+    "CNNTeacher": "image",
+    "CheckpointStore": "checkpoint",
+    "ConvexTeacher": "kernel",
+    "Engine": "engines",
+    "KernelTeacher": "kernel",
+    "LinearTeacher": "linear",
+    "MLPTeacher": "mlp",
+    "ProcessesEngine": "engines",
+    "RayEngine": "engines",
+    "ResNet50Teacher": "image",
+    "SequentialEngine": "engines",
+    "Shard": "teacher",
+    "SklearnTeacher": "sklearn",
+    "StackedEngine": "engines",
+    "State": "teacher",
+    "Teacher": "teacher",
+    "TrainingJob": "engines",
+    "Voter": "teacher",
+    "cast_votes": "checkpoint",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,25 +1,45 @@
-"""Trained teachers on disk, one file each, whole or not there."""
+"""Trained teachers on disk: one file each, whole or not there, signed; and what they say when they are asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
-from pate.files.atomic import is_regular, make_folder, remove_partials, replacing
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.atomic import (
+    is_regular,
+    make_folder,
+    read_secret,
+    remove_partials,
+    replacing,
+    sync_folder,
+    write_arrays,
+    write_secret,
+)
 from pate.files.reading import damaged, require_file
-from pate.teachers.signature import SigningKey
-from pate.teachers.teacher import State
-from pate.validation import require_count
+from pate.networks.device import device_memory, one_thread
+from pate.teachers.teacher import State, Teacher
+from pate.validation import InvalidValue, require_count
 
+_KEY = re.compile(r"[0-9a-f]{64}\n")
 _CHUNK = "chunk-"
 _WRITERS = 8
 _SIGNATURE = "signature"
 _REMEDY = "remove it, and the same command trains it again from the same records"
+_ASK_AGAIN = "remove it, and the same command asks these teachers again"
 
 
 @dataclass(frozen=True)
@@ -52,11 +72,7 @@ class CheckpointStore:
         return SigningKey(folder.with_name(f"{folder.name}.key"))
 
     def has(self, teacher: int) -> bool:
-        """Whether there is a file that can be read.
-
-        Raises:
-            InvalidValue: a folder has its name.
-        """
+        """Whether there is a file that can be read; raises `InvalidValue` where a folder has its name."""
         path = self._path(teacher)
         if not is_regular(path):
             if path.is_dir():
@@ -150,3 +166,102 @@ class CheckpointStore:
 
     def _path(self, teacher: int) -> Path:
         return Path(self.folder) / f"teacher-{teacher:06d}.safetensors"
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """HMAC-SHA256 with a key of 256 random bits in a file of a run's folder, mode 0600.
+
+    Formal guarantees:
+        * `has_signed` holds only for arrays that the holder of the key signed under the same name.
+        * A key counts only if it is a plain file of 64 hexadecimal digits that belongs to this user and that nobody
+          else may read or write. Others who can write to the folder can exchange the file, but cannot make this user
+          its owner.
+
+    A whole folder, key included, that somebody else made and this user copied is not told apart from one's own.
+
+    Attributes:
+        path: of the key, made by the first `sign`; it is no part of what may be published.
+    """
+
+    path: Path
+
+    def sign(self, name: str, arrays: State) -> str:
+        """The signature of arrays under a name, in hexadecimal; raises `InvalidValue` for a key that is not one."""
+        if not os.path.lexists(self.path):
+            self._make()
+        return self._signature(name, arrays)
+
+    def has_signed(self, name: str, arrays: State, signature: str | None) -> bool:
+        """Whether this key gave that signature to these arrays under this name; False without a key."""
+        if signature is None or not os.path.lexists(self.path):
+            return False
+        return hmac.compare_digest(signature.encode(), self._signature(name, arrays).encode())
+
+    def _signature(self, name: str, arrays: State) -> str:
+        signed = hmac.new(self._read(), repr(name).encode(), sha256)
+        for key, array in sorted(arrays.items()):
+            signed.update(repr((key, array.dtype.str, array.shape)).encode())
+            signed.update(np.ascontiguousarray(array).data)
+        return signed.hexdigest()
+
+    def _make(self) -> None:
+        """Makes the key; of several processes the first one does, in one step."""
+        mine = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.partial")
+        try:
+            write_secret(mine, f"{secrets.token_hex(32)}\n")
+            with suppress(FileExistsError):  # another process was first
+                os.link(mine, self.path)
+        finally:
+            mine.unlink(missing_ok=True)
+        sync_folder(self.path.parent)
+
+    def _read(self) -> bytes:
+        remedy = f"remove it and {self.path.with_suffix('')} to train again"
+        text = read_secret(self.path, remedy=remedy)
+        if _KEY.fullmatch(text) is None:
+            raise InvalidValue(f"secret={self.path}: expected 64 hexadecimal digits; {remedy}")
+        return bytes.fromhex(text.strip())
+
+
+def cast_votes(
+    teacher: Teacher,
+    store: CheckpointStore,
+    num_teachers: int,
+    inputs: NDArray[np.float32],
+    chunk_size: int = 16,
+    scratch: Path | None = None,
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Asks the teachers, a chunk at a time: no more than `chunk_size` teachers are in memory.
+
+    Args:
+        teacher: the recipe they were trained by.
+        store: holds all of them.
+        num_teachers: N.
+        inputs: the queries, float32 `[num_queries, …]`.
+        chunk_size: teachers asked at once.
+        scratch: a folder for what they said, from which a killed run continues; the caller removes it at the end.
+
+    Yields:
+        The index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote
+        is a confidence >= 0.5.
+
+    Raises:
+        InvalidValue: a teacher is missing in the store.
+    """
+    require_count("num_teachers", num_teachers)
+    require_count("chunk_size", chunk_size)
+    for first in range(0, num_teachers, chunk_size):
+        last = min(first + chunk_size, num_teachers)
+        path = None if scratch is None else scratch / f"confidences-{first:06d}-{last:06d}.npz"
+        if path is not None and os.path.lexists(path):
+            form = ArrayForm("f", (last - first, len(inputs), None))
+            yield first, read_arrays(path, {"confidences": form}, remedy=_ASK_AGAIN)["confidences"]
+            continue
+        states = [store.load(index) for index in range(first, last)]
+        with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command asks them on the processor"):
+            confidences = teacher.predict_many(states, inputs)
+        if path is not None:
+            make_folder(path.parent, within=path.parent.parent)
+            write_arrays(path, confidences=confidences)
+        yield first, confidences

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.networks.adam import StackedAdam
 from pate.networks.device import require_device
-from pate.networks.minibatch import Minibatches
-from pate.teachers.padded_batch import PaddedBatch
-from pate.teachers.teacher import Shard, State, Teacher, as_rows, require_shards
+from pate.networks.training import Minibatches, StackedAdamW
+from pate.teachers.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import require_count, require_non_negative, require_positive, require_probability
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
     Parameters = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 else:
-    from pate.networks.later import torch
+    from pate.networks.device import torch
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 
@@ -97,7 +95,7 @@ class MLPTeacher(Teacher):
         self, parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, batches: Minibatches
     ) -> NDArray[np.float32]:
         """Moves the parameters; returns the losses `[num_shards, steps]`, NaN where one had finished."""
-        optimizer = StackedAdam(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+        optimizer = StackedAdamW(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
         curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         for step in range(batches.num_steps):
@@ -157,7 +155,7 @@ def _gradients(
     units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu_()
     logits = torch.baddbmm(bias, units, weights)
     loss = ((torch.nn.functional.softplus(logits) - logits * labels) * share).sum(dim=(1, 2))
-    slope = (logits.sigmoid() - labels).mul_(share)
+    slope = (logits.sigmoid() - labels).mul_(share)  # softplus(z) - z y has the derivative sigmoid(z) - y
     back = slope @ weights.transpose(1, 2).contiguous()  # faster than a product with the transposed view
     back = torch.ops.aten.threshold_backward(back, units, 0)
     gradients = (

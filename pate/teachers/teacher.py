@@ -1,21 +1,71 @@
-"""What every kind of teacher offers: fit many at once, predict with many at once."""
+"""What every kind of teacher is: to a run a voter, to an engine a recipe that fits many at once."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.teachers.voter import Voter
-from pate.validation import require, require_array, require_features
+from pate.validation import InvalidValue, require, require_array, require_features
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
-    from pate.run.ensemble import Ensemble
+    import torch
+
+    from pate.data import Dataset, Partition
+else:
+    from pate.networks.device import torch
+
+
+class Voter:
+    """A recipe for the votes of teachers, each of which knows only its own private records.
+
+    A subclass is either a `Teacher`, which is trained, saved and asked, or says itself how its teachers vote
+    (`votes_of`).
+
+    Attributes:
+        is_trained: whether teachers learn from their records, of the class: their number then has to be given, and
+            few records teach them little.
+        votes_in_rounds: whether they may vote in rounds, of the class; else they cast one matrix of votes.
+        covers_teachers: whether the price covers all records of a teacher together, of the class; else a group of them.
+        votes_in_bits: whether they answer yes or no, of the class; else centered votes alone can read them.
+    """
+
+    is_trained: ClassVar[bool] = True
+    votes_in_rounds: ClassVar[bool] = True
+    covers_teachers: ClassVar[bool] = True
+    votes_in_bits: ClassVar[bool] = True
+
+    @property
+    def minds_scale(self) -> bool:
+        """Whether its teachers suffer from inputs of very different widths, as linear ones do."""
+        return False
+
+    def num_protected(self, num_teachers: int, num_groups: int) -> int:
+        """How many parts of the private records are each bounded in what they change: teachers, or groups."""
+        return num_teachers if self.covers_teachers else num_groups
+
+    def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> VoteSource:
+        """The votes of teachers that are no `Teacher`, on the first samples of the public pool."""
+        raise NotImplementedError(f"{type(self).__name__}: expected a method votes_of, or a subclass of Teacher")
+
+    def check(self, input_shape: tuple[int, ...]) -> None:
+        """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
+
+    def require_reader(self, aggregator: str, input_form: str) -> None:
+        """Raises `InvalidValue` where an aggregator that reads votes in such a form cannot read these teachers'.
+
+        Args:
+            aggregator: its name, for the message.
+            input_form: see `pate.aggregators.Aggregator`.
+        """
+        if not self.votes_in_bits and input_form != "centered":
+            raise InvalidValue(f"aggregator={aggregator}: expected centered_votes, or teachers that vote yes or no")
+
 
 State = dict[str, NDArray[np.generic]]
 """All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them."""
@@ -51,7 +101,7 @@ class Shard:
         return len(self.inputs)
 
 
-class Teacher(Voter):
+class Teacher(Voter, ABC):
     """A recipe for teachers: public hyper-parameters, no learned state.
 
     What a teacher learns from its own records, thresholds included, stays in its state. It sees no record
@@ -62,11 +112,17 @@ class Teacher(Voter):
           rounding (batched kernels choose their summation order by the shape of the batch).
         * Equal calls on one processor with one thread give equal bytes; on a GPU where its convolutions add up in a
           fixed order.
+
+    Attributes:
+        stays_together: whether teachers take far too long one by one, of the class: they are fitted side by side even
+            where rounding could carry the size of one shard to another (`isolated`).
     """
 
-    def votes_of(self, ensemble: Ensemble) -> VoteSource:
-        """See `Voter.votes_of`."""
-        return ensemble.trained_votes(self)
+    stays_together: ClassVar[bool] = False
+
+    def for_data(self, dataset: Dataset, num_queries: int) -> Teacher:
+        """The recipe for a data set, which may need more than inputs; asked before a private record is read."""
+        return self
 
     @property
     def is_isolated(self) -> bool:
@@ -108,3 +164,86 @@ def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
 def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
     """Flattens each record, `[n, …]` to float32 `[n, d]`; n may be 0."""
     return np.asarray(inputs, np.float32).reshape(len(inputs), int(np.prod(inputs.shape[1:])))
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedBatch:
+    """Several shards side by side, padded with zeros to the longest.
+
+    Attributes:
+        inputs: `[num_shards, n, d]`, records flattened.
+        labels: `[num_shards, n, num_labels]`, 0 or 1.
+        mask: `[num_shards, n, 1]`, 1 for a record and 0 for padding.
+        sizes: `[num_shards, 1, 1]`, how many records each shard has.
+    """
+
+    inputs: torch.Tensor
+    labels: torch.Tensor
+    mask: torch.Tensor
+    sizes: torch.Tensor
+
+    @classmethod
+    def of(cls, shards: Sequence[Shard], device: torch.device, dtype: torch.dtype) -> PaddedBatch:
+        """Copies the shards to the device."""
+        longest = max(len(shard) for shard in shards)
+        shape = (len(shards), longest)
+        inputs = np.zeros((*shape, int(np.prod(shards[0].inputs.shape[1:]))), np.float32)
+        labels = np.zeros((*shape, shards[0].labels.shape[1]), np.bool_)
+        for row, shard in enumerate(shards):
+            inputs[row, : len(shard)] = as_rows(shard.inputs)
+            labels[row, : len(shard)] = shard.labels
+        sizes = torch.tensor([len(shard) for shard in shards], device=device)
+        mask = torch.arange(longest, device=device) < sizes[:, None]
+        return cls(
+            torch.from_numpy(inputs).to(device, dtype),
+            torch.from_numpy(labels).to(device, dtype),
+            mask.to(dtype)[..., None],
+            sizes.to(dtype)[:, None, None],
+        )
+
+    def mean(self, values: torch.Tensor) -> torch.Tensor:
+        """Mean over each shard's records of `[num_shards, n, k]`, `[num_shards, 1, k]`; padding must be 0."""
+        return values.sum(dim=1, keepdim=True) / self.sizes
+
+
+@dataclass(frozen=True)
+class IsolatedTeacher(Teacher):
+    """Another recipe, each of its teachers fitted in a call of its own.
+
+    Shards that are fitted side by side are padded to the longest, and the order in which a kernel adds up follows that
+    length. One change can make a shard longer or shorter, such as when a large group takes the place of a small one.
+    Rounding would then carry that change to other teachers, and now and then to their votes.
+
+    Formal guarantee: state i has the same bytes whatever the other shards of the call are.
+
+    Attributes:
+        teacher: the recipe.
+    """
+
+    teacher: Teacher
+
+    @property
+    def is_isolated(self) -> bool:
+        return True
+
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        pairs = zip(shards, seeds, strict=True)
+        return [state for shard, seed in pairs for state in self.teacher.fit_many([shard], [seed])]
+
+    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self.teacher.predict_many(states, inputs)  # side by side: its shapes are public
+
+
+@overload
+def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher: ...
+@overload
+def isolated(teacher: Voter, group_ids: NDArray[np.int64]) -> Voter: ...
+def isolated(teacher: Voter, group_ids: NDArray[np.int64]) -> Voter:
+    """The recipe for records of these groups: apart where groups have several records, and so shards any length.
+
+    Teachers without states, such as kernel teachers, are apart as they are.
+    """
+    sizes_are_public = len(np.unique(group_ids)) == len(group_ids)
+    if sizes_are_public or not isinstance(teacher, Teacher) or teacher.is_isolated or teacher.stays_together:
+        return teacher
+    return IsolatedTeacher(teacher)

@@ -32,7 +32,7 @@ from pate.mechanisms import FixedKRegularizer
 from pate.run.stages.queries import AskedData
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
-from pate.teachers.isolated import IsolatedTeacher
+from pate.teachers.teacher import IsolatedTeacher
 from pate.validation import InvalidValue
 
 CODE = "open(r'{mark}', 'w').close()"

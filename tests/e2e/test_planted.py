@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from pate.run import trained_votes
+from pate.run import ensemble
 from tests.e2e.commands import call
 
 TREE = "teacher.estimator._target_=sklearn.tree.DecisionTreeClassifier"
@@ -42,7 +42,7 @@ def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
         f"output_dir={folder}",
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trained_votes, "cast_votes", stopped)
+        patch.setattr(ensemble, "cast_votes", stopped)
         assert call("train", *words).returncode == 130
     planted = folder / "teachers" / "teacher-000002.safetensors"
     ours = planted.read_bytes()

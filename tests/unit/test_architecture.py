@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ STAIRCASE = [
     for path in FILES
     if path == PACKAGE / "pipeline.py" or path.relative_to(PACKAGE).parts[0] in ("run", "comparison", "classifier")
 ]
-PARTS = re.compile(r"(Votes|TopK|GNMax|Aggregator|Teacher|Voter|Student|BoundaryMax|Release)$")
 RELEASING = {"aggregate", "aggregate_summary", "release_from"}
 SPENDING = RELEASING | {"draw", "release_once", "charge", "forget_noise", "unlink", "rmtree", "save", "learn", "train"}
 SPENDING |= {"write", "write_text", "write_arrays", "print", "say", "stage", "fit"}
@@ -39,16 +37,6 @@ def test_no_file_is_long() -> None:
 
 def test_the_pipeline_is_a_page() -> None:
     assert len((PACKAGE / "pipeline.py").read_text(encoding="utf-8").splitlines()) <= 150
-
-
-def test_nobody_on_the_staircase_asks_for_the_class_of_a_part() -> None:
-    asked = []
-    for path in STAIRCASE:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
-                names = [getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(node.args[1])]
-                asked += [f"{shown(path)}:{node.lineno}: {name}" for name in names if PARTS.search(name)]
-    assert asked == []
 
 
 def test_reading_a_property_spends_writes_and_shows_nothing() -> None:

@@ -16,11 +16,10 @@ from pate.federated.rounds.question import LENGTHS, MOMENTS, SHARES, Question
 from pate.federated.rounds.sum_answer import SumAnswer
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import make_folder, replacing, write_arrays
-from pate.run.ensemble import Ensemble
+from pate.run.ensemble import Ensemble, TrainedVotes, moment_votes
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.stages.holder import HolderPlan, manifest_of, share_of
-from pate.run.trained_votes import TrainedVotes, moment_votes
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.pool_answers import PoolAnswers

@@ -15,12 +15,12 @@ from pate.federated.rounds.asked_votes import AskedVotes
 from pate.federated.rounds.gathering import Exchange
 from pate.federated.rounds.inbox import RoundInbox
 from pate.federated.rounds.question import Question
+from pate.run.ensemble import NUM_ASKED
 from pate.run.holders.unit import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.release import ReleasePlan, release_votes
 from pate.run.stages.terms import Terms
-from pate.run.trained_votes import NUM_ASKED
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.holders import queries_digest
 

@@ -14,7 +14,7 @@ from pate.files.atomic import write_text
 from pate.run.ensemble import deal
 from pate.run.randomness import Randomness
 from pate.teachers import Voter
-from pate.teachers.isolated import isolated
+from pate.teachers.teacher import isolated
 from pate.validation import require, require_count
 
 

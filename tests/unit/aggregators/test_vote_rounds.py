@@ -13,7 +13,7 @@ from pate.aggregators import CenteredRelease, CenteredVotes, ReleaseContext
 from pate.aggregators.rounds.rounds_release import RoundsRelease
 from pate.files.reading import DamagedFile
 from pate.student import LowRankStudent
-from pate.teachers.kernel_votes import KernelVotes
+from pate.teachers.kernel import KernelVotes
 from pate.validation import InvalidValue
 from pate.votes.clipped_moments import ClippedMoments
 

@@ -15,8 +15,8 @@ from pate.data import ImageForm
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.onnx_export import _WRITERS
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student, StudentModel
+from pate.student.low_rank import ReleasedModel
 from pate.student.model import _OURS
-from pate.student.released import ReleasedModel
 from pate.validation import InvalidValue
 from tests.e2e.commands import call
 from tests.unit.bundle.test_bundle import listed

@@ -6,7 +6,7 @@ import pytest
 
 from pate.cli import app
 from pate.networks.device import DeviceFull
-from pate.teachers.engines.engine import WorkersLost
+from pate.teachers.engines import WorkersLost
 
 
 def ended_with(

@@ -16,7 +16,7 @@ import pate.features.backbone as nets
 from pate.data.dataset import unwatched
 from pate.features import Backbone, Extractor, PublicPictures
 from pate.features.featured_data import FeaturedData
-from pate.networks.torchvision import torchvision_models
+from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
 

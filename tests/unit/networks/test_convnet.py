@@ -3,8 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from pate.networks import ConvNet
-from pate.networks.stacked_convnet import stacked_logits
+from pate.networks.convnet import ConvNet, stacked_logits
 from pate.validation import InvalidValue
 
 SHAPE = (3, 16, 16)

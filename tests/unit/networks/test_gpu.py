@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pate.aggregators import TrainingSet
-from pate.networks import Recipe
+from pate.networks.training import Recipe
 from pate.student import CNNStudent
 from pate.teachers import (
     CheckpointStore,
@@ -20,7 +20,7 @@ from pate.teachers import (
     StackedEngine,
     TrainingJob,
 )
-from pate.teachers.casting import cast_votes
+from pate.teachers.checkpoint import cast_votes
 from tests.unit.networks.pretended_gpu import OnGpu, pretended_gpu
 
 REAL = torch.cuda.is_available()

@@ -3,10 +3,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pate.networks import ResNet50, read_weights
 from pate.networks import resnet as resnet_module
-from pate.networks.resnet import FrozenBackbone
-from pate.networks.torchvision import installed_version, needs_schemas, torchvision_models
+from pate.networks.resnet import (
+    FrozenBackbone,
+    ResNet50,
+    installed_version,
+    needs_schemas,
+    read_weights,
+    torchvision_models,
+)
 from pate.student import ResNet50Student
 from pate.teachers import ResNet50Teacher
 from pate.validation import InvalidValue

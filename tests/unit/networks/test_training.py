@@ -1,159 +1,84 @@
+"""The optimizer, and the device that it works on."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
-from pate.networks import ConvNet, Recipe, fit, fit_stacked
-from pate.networks import network as network_module
-from pate.networks.network import Pictures, centered, mirrored, require_images
+from pate.networks.device import DeviceFull, device_memory, one_thread, require_device
+from pate.networks.training import StackedAdamW
 from pate.validation import InvalidValue
 
-CPU = torch.device("cpu")
-RECIPE = Recipe(3, 8, 3e-3, 1e-2)
+RATE, DECAY = 0.1, 0.2
 
 
-def network(**changes):
-    return ConvNet(**({"shape": (3, 16, 16), "num_labels": 4, "width": 8, "blocks": 1} | changes))
+def walk(steps, active=None, scale=1.0):
+    """Two parts of five numbers after some steps; each step's gradients are drawn from a fixed seed."""
+    generator = torch.Generator().manual_seed(0)
+    parameter = torch.randn(2, 5, generator=generator)
+    optimizer = StackedAdamW([parameter], learning_rate=RATE, weight_decay=DECAY)
+    for step in range(steps):
+        gradient = torch.randn(2, 5, generator=generator) * 10.0 ** (-step)
+        moving = torch.ones(2, 1, dtype=torch.bool) if active is None else active[step]
+        optimizer.step([gradient], moving, scale)
+    return parameter
 
 
-def trained(images, labels, recipe=RECIPE, seed=0, **changes):
-    rng = np.random.default_rng(seed)
-    return fit(network(**changes), images, labels.astype(np.float32), recipe=recipe, rng=rng, device=CPU)
+def by_torch(steps, scale=1.0):
+    generator = torch.Generator().manual_seed(0)
+    parameter = torch.randn(2, 5, generator=generator)
+    optimizer = torch.optim.AdamW([parameter], lr=RATE * scale, weight_decay=DECAY)
+    for step in range(steps):
+        parameter.grad = torch.randn(2, 5, generator=generator) * 10.0 ** (-step)
+        optimizer.step()
+    return parameter
 
 
-def test_equals_torchs_own_optimizer(make_images):
-    images, labels = make_images(20)
-    tensors, curve = trained(images, labels)
-    rng = np.random.default_rng(0)
-    own = {name: tensor.requires_grad_() for name, tensor in network().initial(rng).items()}
-    optimizer = torch.optim.AdamW(own.values(), lr=3e-3, weight_decay=1e-2)
-    step = 0
-    for _ in range(3):
-        order = rng.permutation(20)
-        for first in range(0, 20, 8):
-            optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / 9)
-            rows = order[first : first + 8]
-            logits = network().logits(own, torch.from_numpy(images[rows]) * 2 - 1, training=True)
-            targets = torch.from_numpy(labels[rows].astype(np.float32))
-            loss = functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(rows)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            assert curve[step] == pytest.approx(float(loss.detach()), rel=1e-4)
-            step += 1
-    for name, tensor in tensors.items():
-        np.testing.assert_allclose(tensor, own[name].detach(), atol=2e-4)
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_equals_torchs_own(scale):
+    wanted = by_torch(6, scale)
+    np.testing.assert_allclose(walk(6, scale=scale), wanted, atol=1e-6)
+    each = torch.full((2, 1), scale)
+    np.testing.assert_allclose(walk(6, scale=each), wanted, atol=1e-6)  # with a rate for each part
 
 
-@pytest.mark.parametrize("norm", ["group", "batch"])
-@pytest.mark.parametrize("precision", ["float32", "float16"])
-@pytest.mark.parametrize("sizes", [(20, 9, 13), (20, 20)])
-def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
-    recipe = Recipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
-    sets = [make_images(size, seed=size) for size in sizes]
-    tensors, curve = fit_stacked(
-        network(norm=norm),
-        [images for images, _ in sets],
-        [labels.astype(np.float32) for _, labels in sets],
-        recipe=recipe,
-        rngs=[np.random.default_rng(size) for size in sizes],
-        device=CPU,
-    )
-    tolerance = 2e-3 if precision == "float32" else 0.05
-    for row, (images, labels) in enumerate(sets):
-        alone, losses = trained(images, labels, recipe, seed=sizes[row], norm=norm)
-        np.testing.assert_allclose(curve[row, : len(losses)], losses, atol=tolerance)
-        assert np.isnan(curve[row, len(losses) :]).all()
-        for name in alone:
-            np.testing.assert_allclose(tensors[name][row], alone[name], atol=tolerance)
+def test_a_part_that_rests_stays_and_the_other_does_not_notice():
+    both, first = torch.tensor([[True], [True]]), torch.tensor([[True], [False]])
+    found = walk(4, [both, both, first, first])
+    np.testing.assert_allclose(found[0], by_torch(4)[0], atol=1e-6)
+    np.testing.assert_array_equal(found[1], walk(2)[1])
 
 
-def test_the_overflow_of_one_network_moves_no_bit_of_another(make_images):
-    """A step that is left out chose the formula of everybody's step, and rounded the others another way."""
-    images, labels = make_images(16)
-    recipe = Recipe(3, 8, 3e-2, 1e-2, precision="float16")
-    tame, wild = (
-        fit_stacked(
-            network(),
-            [images, images * np.float32(factor)],
-            [labels.astype(np.float32)] * 2,
-            recipe=recipe,
-            rngs=[np.random.default_rng(seed) for seed in (1, 2)],
-            device=CPU,
-        )[0]
-        for factor in (1, 1e6)
-    )
-    for name in tame:
-        assert (tame[name][0] == wild[name][0]).all(), name
-    assert any((tame[name][1] != wild[name][1]).any() for name in tame)
+def test_auto_takes_the_gpu_where_there_is_one():
+    assert require_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert require_device("cpu").type == "cpu"
 
 
-def test_the_loss_falls_to_a_network_that_knows(make_images):
-    images, labels = make_images(120)
-    tensors, curve = trained(images, labels, Recipe(12, 16, 5e-3, 1e-2))
-    assert curve[-1] < 0.3 * curve[0]
-    others, right = make_images(80, seed=1)
-    logits = network().logits(tensors, centered(torch.from_numpy(others)), training=False)
-    assert ((logits.numpy() > 0) == right).mean() > 0.95
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert require_device("auto").type == "cpu"
+    with pytest.raises(InvalidValue, match="device=cuda: expected a GPU that torch can use"):
+        require_device("cuda")
 
 
-def test_equal_arguments_give_equal_bytes_and_another_seed_does_not(make_images):
-    images, labels = make_images(20)
-    first, again, other = (trained(images, labels, seed=seed)[0] for seed in (1, 1, 2))
-    assert all((first[name] == again[name]).all() for name in first)
-    assert not (first["layer0.weight"] == other["layer0.weight"]).all()
+def test_one_thread_is_undone_also_after_an_error():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(KeyError, match="inside"), one_thread():
+            assert torch.get_num_threads() == 1
+            raise KeyError("inside")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
-def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
-    images, labels = make_images(8)
-    recipe, begin = Recipe(1, 8, 1e-3, 0.0, precision="float16"), network().initial(np.random.default_rng(0))
-    begin["head.weight"] += 3e4  # beyond what float16 holds, times any activation
-    monkeypatch.setattr(ConvNet, "initial", lambda network, rng: {name: each.clone() for name, each in begin.items()})
-    targets, rng = labels.astype(np.float32), np.random.default_rng(0)
-    result, _ = fit(network(), images, targets, recipe=recipe, rng=rng, device=CPU)
-    assert all((result[name] == begin[name]).all() for name in begin)
-
-
-def test_bytes_and_floats_are_the_same_images():
-    levels = np.arange(3 * 4, dtype=np.uint8).reshape(1, 3, 2, 2) * 20
-    floats = levels.astype(np.float32) / 255
-    np.testing.assert_allclose(centered(torch.from_numpy(levels)), centered(torch.from_numpy(floats)), atol=1e-6)
-    assert centered(torch.from_numpy(floats)).min() == -1
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_few_and_many_pictures_are_drawn_alike(dtype, make_images, monkeypatch):
-    images, rows = (make_images(9)[0] * (255 if dtype == np.uint8 else 1)).astype(dtype), torch.tensor([4, 0, 4])
-    few = Pictures(images, CPU).draw(rows)
-    monkeypatch.setattr(network_module, "_FEW", 0)
-    assert (few == Pictures(images, CPU).draw(rows)).all()
-    assert (few == centered(torch.from_numpy(images[rows.numpy()]))).all()
-
-
-def test_mirrors_the_chosen_ones():
-    images = torch.rand(2, 3, 4, 4)
-    found = mirrored(images, torch.tensor([True, False]))
-    assert (found[0] == images[0].flip(2)).all()
-    assert (found[1] == images[1]).all()
-
-
-def test_refuses_what_is_no_image():
-    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(3, 5\): expected images"):
-        require_images(np.zeros((3, 5), np.float32))
-    with pytest.raises(InvalidValue, match=r"inputs\.dtype=float64: expected float32 in \[0, 1\], or uint8"):
-        require_images(np.zeros((3, 1, 5, 5)))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"epochs": 0}, "epochs=0: expected a whole number >= 1"),
-        ({"batch_size": 0}, "batch_size=0: expected a whole number >= 1"),
-        ({"learning_rate": 0}, "learning_rate=0: expected a number > 0"),
-        ({"weight_decay": -1}, "weight_decay=-1: expected a number >= 0"),
-        ({"precision": "half"}, "precision=half: expected one of auto, float32, bfloat16, float16"),
-    ],
-)
-def test_refuses_impossible_recipes(arguments, message):
-    with pytest.raises(InvalidValue, match=message):
-        Recipe(**({"epochs": 1, "batch_size": 1, "learning_rate": 1.0, "weight_decay": 0.0} | arguments))
+def test_a_full_gpu_is_said_in_one_line_and_other_faults_are_not_touched():
+    said = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 7.79 GiB. See documentation"
+    line = r"^CUDA out of memory\. Tried to allocate 2\.00 GiB \(a smaller chunk takes less\)$"
+    with pytest.raises(DeviceFull, match=line), device_memory("a smaller chunk takes less"):
+        raise torch.cuda.OutOfMemoryError(said)
+    with pytest.raises(RuntimeError, match="no kernel"), device_memory("a smaller chunk takes less"):
+        raise RuntimeError("no kernel")

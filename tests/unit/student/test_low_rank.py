@@ -103,5 +103,3 @@ def test_impossible_scores_are_refused():
         LowRankStudent().fit_scores(QUERIES, TRUE_SCORES, **(settings | {"prevalence": PREVALENCE[:2]}))
     with pytest.raises(InvalidValue, match=r"noise_std=-1\.0: expected a number >= 0"):
         LowRankStudent().fit_scores(QUERIES, TRUE_SCORES, **(settings | {"noise_std": -1.0}))
-    with pytest.raises(InvalidValue, match="num_directions=0: expected a whole number >= 1"):
-        LowRankStudent(num_directions=0)

@@ -1,10 +1,8 @@
 import numpy as np
-import pytest
 import torch
 from torch import nn
 
 from pate.student import MLPStudent
-from pate.validation import InvalidValue
 
 
 def test_the_model_predicts_what_torch_would(rows, held_out):
@@ -47,18 +45,3 @@ def test_the_unit_of_the_inputs_does_not_matter(rows, held_out):
 def test_another_seed_gives_another_model(rows, held_out):
     first, second = (MLPStudent(epochs=5).fit(*rows, seed=seed) for seed in (0, 1))
     assert (first.predict_proba(held_out[0]) != second.predict_proba(held_out[0])).any()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"hidden": 0}, "hidden=0: expected a whole number >= 1"),
-        ({"folds": 1}, "folds=1: expected a whole number >= 2"),
-        ({"epochs": 0}, "epochs=0: expected a whole number >= 1"),
-        ({"learning_rate": -1.0}, r"learning_rate=-1\.0: expected a number > 0"),
-        ({"weight_decay": -0.1}, r"weight_decay=-0\.1: expected a number >= 0"),
-    ],
-)
-def test_refuses_impossible_parameters(arguments, message):
-    with pytest.raises(InvalidValue, match=message):
-        MLPStudent(**arguments)

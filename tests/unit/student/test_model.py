@@ -86,6 +86,5 @@ def test_every_kind_can_be_read_before_its_module_is_loaded():
     files = Path(model.__file__).parent.glob("*.py")
     written = {kind for file in files for kind in re.findall(r'^    kind = "(\w+)"', file.read_text(), re.MULTILINE)}
     assert written == set(model._OURS)
-    for kind in model._OURS:
-        module = model._MODULES.get(kind, kind)
+    for kind, module in model._OURS.items():
         assert f'kind = "{kind}"' in (Path(model.__file__).parent / f"{module}.py").read_text()

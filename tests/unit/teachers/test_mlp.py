@@ -1,13 +1,11 @@
 import math
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 
-from pate.networks.minibatch import Minibatches
+from pate.networks.training import Minibatches
 from pate.teachers import MLPTeacher, Shard
-from pate.validation import InvalidValue
 
 
 def train_with_autograd(teacher, part, seed):
@@ -82,20 +80,3 @@ def test_minibatches_walk_through_every_record_each_epoch():
     for epoch in (drawn[:2], drawn[2:]):
         assert sorted(np.concatenate([rows[0, : counts[0]] for rows, counts in epoch])) == list(range(7))
     assert sorted(drawn[1][0][1, :3]) == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"hidden": 0}, "hidden=0: expected a whole number >= 1"),
-        ({"epochs": 1.5}, "epochs=1.5: expected a whole number >= 1"),
-        ({"batch_size": 0}, "batch_size=0: expected a whole number >= 1"),
-        ({"learning_rate": 0.0}, "learning_rate=0.0: expected a number > 0"),
-        ({"weight_decay": -1.0}, "weight_decay=-1.0: expected a number >= 0"),
-        ({"threshold": 0.0}, r"threshold=0.0: expected a number in \(0, 1\)"),
-        ({"device": "gpu"}, "device=gpu: expected one of auto, cpu, cuda"),
-    ],
-)
-def test_refuses_impossible_parameters(arguments, message):
-    with pytest.raises(InvalidValue, match=message):
-        MLPTeacher(**arguments)

@@ -92,8 +92,6 @@ def test_refuses_what_is_no_estimator():
         SklearnTeacher(3)
     with pytest.raises(InvalidValue, match="expected an unfitted scikit-learn estimator"):
         SklearnTeacher(DecisionTreeClassifier)
-    with pytest.raises(InvalidValue, match=r"threshold=0.0: expected a number in \(0, 1\)"):
-        SklearnTeacher(DecisionTreeClassifier(), threshold=0.0)
 
 
 def test_an_estimator_that_fails_on_a_part_is_named_with_the_label() -> None:

@@ -1,10 +1,16 @@
+"""Engines: the same bytes from each, and kills at the worst moments."""
+
+from __future__ import annotations
+
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,12 +24,13 @@ from pate.teachers import (
     LinearTeacher,
     MLPTeacher,
     ProcessesEngine,
+    RayEngine,
     SequentialEngine,
     Shard,
     StackedEngine,
     TrainingJob,
 )
-from pate.teachers.engines.engine import WorkersLost
+from pate.teachers.engines import WorkersLost
 from pate.validation import InvalidValue
 
 LINEAR = LinearTeacher(device="cpu")
@@ -240,7 +247,7 @@ def train_deaf_workers(folder):
 @pytest.mark.process
 def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(tmp_path):
     """In a process of its own, whose first workers they are."""
-    code = "import sys; from tests.unit.teachers.engines import test_engine as t; t.train_deaf_workers(sys.argv[1])"
+    code = "import sys; from tests.unit.teachers import test_engines as t; t.train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120
@@ -272,10 +279,238 @@ def test_refuses_an_ensemble_of_nobody(many, tmp_path):
         TrainingJob(LINEAR, many.__getitem__, [], CheckpointStore(tmp_path))
 
 
-def test_refuses_impossible_engines():
-    with pytest.raises(InvalidValue, match="chunk_size=0: expected a whole number >= 1"):
-        StackedEngine(chunk_size=0)
-    with pytest.raises(InvalidValue, match="chunk_size=0: expected a whole number >= 1"):
-        ProcessesEngine(chunk_size=0)
-    with pytest.raises(InvalidValue, match="num_workers=0: expected a whole number >= 1"):
-        ProcessesEngine(num_workers=0)
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (StackedEngine, {"chunk_size": 0}),
+        (ProcessesEngine, {"chunk_size": 0}),
+        (ProcessesEngine, {"num_workers": 0}),
+        (RayEngine, {"chunk_size": 0}),
+        (RayEngine, {"max_retries": -1}),
+        (RayEngine, {"num_gpus": -1}),
+    ],
+)
+def test_an_impossible_setting_is_named(kind, wrong):
+    with pytest.raises(InvalidValue, match=f"^{next(iter(wrong))}=.*: expected"):
+        kind(**wrong)
+
+
+@pytest.fixture
+def states():
+    return {teacher: {"weights": np.full(3, teacher), "loss_curve": np.zeros(1, np.float32)} for teacher in (4, 5, 6)}
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_a_chunk_is_there_as_a_whole_whenever_its_saving_is_cut(states, writes, tmp_path, monkeypatch):
+    store, done = CheckpointStore(tmp_path), []
+    save = CheckpointStore.save
+
+    def cut(self, teacher, state):
+        if len(done) == writes - 1:
+            raise KeyboardInterrupt
+        done.append(teacher)
+        save(self, teacher, state)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(CheckpointStore, "save", cut)
+        store.save_chunk(states)
+    assert len(store.missing(7)) == 7 - len(done)
+    before = {name: (tmp_path / name).stat().st_ino for name in files(tmp_path) if name.startswith("teacher")}
+    store.recover()
+    assert store.missing(7) == [0, 1, 2, 3]
+    assert all((store.load(teacher)["weights"] == teacher).all() for teacher in states)
+    assert all((tmp_path / name).stat().st_ino == inode for name, inode in before.items())
+    assert not list(tmp_path.glob("chunk-*"))
+
+
+def test_a_chunk_saved_undisturbed_leaves_what_single_saves_leave(states, tmp_path):
+    CheckpointStore(tmp_path / "chunk").save_chunk(states)
+    for teacher, state in states.items():
+        CheckpointStore(tmp_path / "single").save(teacher, state)
+    CheckpointStore(tmp_path / "chunk").save_chunk({})
+    assert files(tmp_path / "chunk") == files(tmp_path / "single")
+
+
+def test_a_torn_chunk_and_half_written_files_are_thrown_away(tmp_path):
+    (tmp_path / "chunk-000004-000006.safetensors").write_bytes(b"torn")
+    (tmp_path / ".chunk-000000-000001.safetensors.4711.partial").write_bytes(b"")
+    (tmp_path / ".teacher-000002.safetensors.4711.partial").write_bytes(b"half")
+    CheckpointStore(tmp_path).recover()
+    assert files(tmp_path) == {}
+
+
+def test_a_chunk_of_a_killed_run_is_not_trained_again(make_parts, tmp_path, monkeypatch):
+    job = TrainingJob(LINEAR, make_parts([20] * 4).__getitem__, range(4), CheckpointStore(tmp_path))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(CheckpointStore, "_take_apart", lambda self, path: (_ for _ in ()).throw(KeyboardInterrupt))
+        StackedEngine(chunk_size=4).train(job)
+    monkeypatch.setattr(LinearTeacher, "fit_many", None)
+    StackedEngine(chunk_size=4).train(job)
+    assert CheckpointStore(tmp_path).missing(4) == []
+
+
+@dataclass(frozen=True)
+class DyingOnceTeacher(LinearTeacher):
+    marker: str = ""
+
+    def fit_many(self, shards, seeds):
+        if 3 in seeds and not Path(self.marker).exists():
+            Path(self.marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().fit_many(shards, seeds)
+
+
+@pytest.mark.process
+def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts, tmp_path):
+    parts, heard = make_parts([20 + index for index in range(6)]), []
+    teacher = DyingOnceTeacher(device="cpu", marker=str(tmp_path / "died"))
+    store = CheckpointStore(tmp_path / "teachers")
+    engine = ProcessesEngine(num_workers=2, chunk_size=2)
+    engine.train(TrainingJob(teacher, parts.__getitem__, range(6), store, lambda *told: heard.append(told)))
+    assert (tmp_path / "died").exists()
+    assert sorted(index for index, _ in heard) == list(range(6))
+    assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in heard)
+    calm = CheckpointStore(tmp_path / "calm")
+    StackedEngine(chunk_size=2).train(TrainingJob(LINEAR, parts.__getitem__, range(6), calm))
+    assert files(tmp_path / "teachers") == files(calm.folder)
+
+
+ABOVE_WORKERS = """
+import os, sys, time
+import numpy as np
+from pathlib import Path
+from pate.teachers import CheckpointStore, LinearTeacher, Shard, ProcessesEngine, TrainingJob
+
+class SlowTeacher(LinearTeacher):
+    def fit_many(self, shards, seeds):
+        Path(sys.argv[1], f"worker-{os.getpid()}").touch()
+        time.sleep(60)
+
+part = Shard(np.ones((9, 3), np.float32), np.ones((9, 2), bool))
+store = CheckpointStore(Path(sys.argv[1], "teachers"))
+ProcessesEngine(num_workers=1).train(TrainingJob(SlowTeacher(device="cpu"), lambda i: part, range(2), store))
+"""
+
+
+@pytest.mark.process
+def test_workers_of_a_killed_run_end_themselves(tmp_path):
+    script = ABOVE_WORKERS.replace("sys.argv[1]", repr(str(tmp_path)))
+    run = subprocess.Popen([sys.executable, "-c", script], cwd=os.getcwd(), stderr=subprocess.DEVNULL)
+    while not (workers := list(tmp_path.glob("worker-*"))):
+        assert run.poll() is None
+        time.sleep(0.05)
+    run.kill()
+    run.wait()
+    process = Path("/proc", workers[0].name.removeprefix("worker-"))
+    deadline = time.monotonic() + 10
+    while process.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not process.exists() or "Z" in (process / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray = pytest.importorskip("ray", reason="Ray is an optional dependency: pip install 'pate-multilabel[ray]'")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp_path):
+    parts, heard = make_parts([20 + index % 3 for index in range(10)]), []
+    for name, engine in (("ray", RayEngine(chunk_size=4, max_in_flight=2)), ("here", StackedEngine(chunk_size=4))):
+        store = CheckpointStore(tmp_path / name)
+        engine.train(TrainingJob(MLP, parts.__getitem__, range(10), store, lambda *told: heard.append(told)))
+    assert files(tmp_path / "ray") == files(tmp_path / "here")
+    assert sorted(heard[:10]) == [(index, store.load(index)["loss_curve"][-1]) for index in range(10)]
+
+
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore")
+def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_parts, tmp_path):
+    parts, heard = make_parts([20] * 6), []
+    teacher = DyingOnceTeacher(device="cpu", marker=str(tmp_path / "died"))
+    store = CheckpointStore(tmp_path / "teachers")
+    job = TrainingJob(teacher, parts.__getitem__, range(6), store, lambda i, loss: heard.append(i))
+    RayEngine(chunk_size=2).train(job)
+    assert (tmp_path / "died").exists()
+    assert sorted(heard) == list(range(6))
+    here = CheckpointStore(tmp_path / "here")
+    StackedEngine(chunk_size=2).train(TrainingJob(LINEAR, parts.__getitem__, range(6), here))
+    assert files(tmp_path / "teachers") == files(tmp_path / "here")
+
+
+WORKER = """
+import sys, time
+from pate.teachers.engines import _end_with_node
+_end_with_node(int(sys.argv[1]))
+print("trains", flush=True)
+time.sleep(120)
+"""
+
+
+@pytest.mark.process
+def test_a_worker_ends_with_its_node():
+    node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(node.pid)], stdout=subprocess.PIPE)
+    with node, worker:
+        try:
+            assert worker.stdout.readline() == b"trains\n"
+            node.kill()
+            node.wait()
+            assert worker.wait(timeout=60) == 1
+        finally:
+            node.kill()
+            worker.kill()
+
+
+@pytest.mark.process
+def test_a_worker_whose_node_is_gone_does_not_begin():
+    node = subprocess.Popen([sys.executable, "-c", ""])
+    node.wait()
+    worker = [sys.executable, "-c", WORKER, str(node.pid)]
+    assert subprocess.run(worker, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
+
+
+@pytest.fixture
+def one_teacher(make_parts, tmp_path):
+    return TrainingJob(LinearTeacher(), make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path))
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """A Ray whose node does not start; what it was asked for."""
+    asked = []
+
+    def init(address, **settings):
+        asked.append(address)
+        raise Exception("The current node timed out\nduring startup")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    return asked
+
+
+def test_a_node_that_does_not_start_is_said_in_one_line(broken, one_teacher):
+    rule = r"^Ray did not start or answer \(engine.address=None: The current node timed out\); 0 of 1 teachers are safe"
+    with pytest.raises(WorkersLost, match=rule + r" in [^\n]*$"):
+        RayEngine().train(one_teacher)
+    assert broken == ["local"]  # never a cluster that this machine happens to know
+
+
+def test_a_cluster_that_does_not_answer_is_not_waited_for(broken, one_teacher):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(WorkersLost, match=rf"engine.address={address}: .*refused.*; 0 of 1 teachers"):
+            RayEngine(address=address).train(one_teacher)
+    assert broken == []
+
+
+def test_a_missing_ray_is_said_in_one_line(one_teacher, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(
+        InvalidValue, match=r"engine=ray: expected Ray to be installed: pip install 'pate-multilabel\[ray\]'"
+    ):
+        RayEngine().train(one_teacher)

@@ -1,0 +1,425 @@
+"""How an ensemble is trained: in this process, in several, on a cluster; the same bytes from each."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import socket
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing.resource_tracker import ensure_running
+from typing import Any
+
+from pate.networks.device import device_memory, one_thread
+from pate.teachers.checkpoint import CheckpointStore
+from pate.teachers.teacher import Shard, State, Teacher
+from pate.validation import InvalidValue, require_count, require_non_negative
+
+OnProgress = Callable[[int, float], None]
+"""Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk."""
+
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}  # the environment of a worker
+_WATCH_S = 0.1
+_ANSWER_S = 10
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Indices of teachers that are trained side by side, and those of them that the store lacks."""
+
+    members: range
+    wanted: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkTask:
+    """All that it takes to train a chunk, in whatever process: the recipe, and records and seed of each member."""
+
+    teacher: Teacher
+    chunk: Chunk
+    shards: Sequence[Shard]
+    seeds: Sequence[int]
+
+    def states(self) -> dict[int, State]:
+        """Trains the members on one thread; returns those that are wanted, by their index."""
+        with one_thread(), device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"):
+            states = self.teacher.fit_many(self.shards, self.seeds)
+        return {index: states[index - self.chunk.members.start] for index in self.chunk.wanted}
+
+    def save_states(self, store: CheckpointStore) -> dict[int, float]:
+        """Trains the members and saves those that are wanted; returns their last losses by their index."""
+        states = self.states()
+        store.save_chunk(states)
+        return {index: last_loss(state) for index, state in states.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingJob:
+    """The teachers that a store is to hold in the end.
+
+    Attributes:
+        teacher: the recipe.
+        shards: gives a teacher's records by its index; called for the teachers of one chunk at a time.
+        seeds: one per teacher, 0 <= seed < 2**32.
+        store: where checkpoints are and go.
+        on_progress: called once per teacher that was missing.
+
+    Raises:
+        InvalidValue: no teacher.
+    """
+
+    teacher: Teacher
+    shards: Callable[[int], Shard]
+    seeds: Sequence[int]
+    store: CheckpointStore
+    on_progress: OnProgress | None = None
+
+    def __post_init__(self) -> None:
+        require_count("num_teachers", self.num_teachers)
+
+    @property
+    def num_teachers(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def summary(self) -> str:
+        """What is safe, for the line that a run ends with."""
+        saved = self.num_teachers - len(self.store.missing(self.num_teachers))
+        return f"{saved} of {self.num_teachers} teachers are safe in {self.store.folder}"
+
+    def chunks(self, size: int) -> list[Chunk]:
+        """The chunks that lack a teacher; first finishes what a killed run began to save.
+
+        Isolated teachers gain nothing from company: they are chunks of one, so that a kill costs no more than it must.
+        """
+        size, total = 1 if self.teacher.is_isolated else size, self.num_teachers
+        self.store.recover()
+        missing = set(self.store.missing(total))
+        members = [range(first, min(first + size, total)) for first in range(0, total, size)]
+        return [Chunk(each, tuple(sorted(wanted))) for each in members if (wanted := missing.intersection(each))]
+
+    def task(self, chunk: Chunk) -> ChunkTask:
+        """Reads the records of a chunk."""
+        members = chunk.members
+        shards, seeds = [self.shards(index) for index in members], [self.seeds[index] for index in members]
+        return ChunkTask(self.teacher, chunk, shards, seeds)
+
+    def report(self, losses: dict[int, float]) -> None:
+        """Tells of teachers that are on the disk."""
+        if self.on_progress is not None:
+            for index, loss in losses.items():
+                self.on_progress(index, loss)
+
+
+def last_loss(state: State) -> float:
+    """The loss at which a teacher's training ended."""
+    return float(state["loss_curve"][-1])
+
+
+class WorkersLost(ChildProcessError, RuntimeError):
+    """Processes that trained teachers died, more often than the engine replaces them; what was saved is safe."""
+
+
+class Engine(ABC):
+    """A way to train the teachers that a store lacks.
+
+    Formal guarantees:
+        * Teachers are trained in chunks fixed by their index: chunk c holds teachers c*C … (c+1)*C-1. A
+          chunk with a missing member is trained again as a whole, so a killed run, started again, ends with
+          the same bytes as one that was not. Files already there are not touched. Teachers that
+          are isolated (`Teacher.is_isolated`) are chunks of one.
+        * A chunk's teachers reach the disk in one step: nothing that was trained to its end is trained again.
+        * Engines with equal chunk size give equal bytes on one kind of machine: each chunk is computed on
+          one thread, in whatever process. With another chunk size teachers agree up to rounding.
+        * Whatever ends a run (a signal, a dead worker, an error in one teacher), the teachers reported
+          before are in the store.
+    """
+
+    @abstractmethod
+    def train(self, job: TrainingJob) -> None:
+        """Trains the teachers that the job's store lacks and saves them there.
+
+        Raises:
+            WorkersLost: worker processes died.
+            DeviceFull: a chunk takes more than the GPU's memory.
+        """
+
+
+@dataclass(frozen=True)
+class StackedEngine(Engine):
+    """Trains a chunk of teachers at a time in this process, by batched matrix products: the way for a GPU.
+
+    Attributes:
+        chunk_size: teachers in a batch. On a CPU more than fit its cache are slower; a GPU likes hundreds.
+
+    Raises:
+        InvalidValue: a chunk size below 1.
+    """
+
+    chunk_size: int = 16
+
+    def __post_init__(self) -> None:
+        require_count("chunk_size", self.chunk_size)
+
+    def train(self, job: TrainingJob) -> None:
+        for chunk in job.chunks(self.chunk_size):
+            job.report(job.task(chunk).save_states(job.store))
+
+
+@dataclass(frozen=True)
+class SequentialEngine(Engine):
+    """Trains teachers one at a time in this process: the least memory, and the reference for the others."""
+
+    def train(self, job: TrainingJob) -> None:
+        StackedEngine(chunk_size=1).train(job)
+
+
+@dataclass(frozen=True)
+class ProcessesEngine(Engine):
+    """Trains a chunk of teachers in each of several processes, one thread each.
+
+    Each record is sent to one worker, through a pipe, never through a file; workers save their teachers
+    themselves. A script needs no `if __name__ == "__main__"` guard. A worker that dies costs the teachers in
+    work at that moment, and the run goes on with new workers; workers of a run that was killed end themselves.
+
+    Attributes:
+        num_workers: processes; None for as many as there are cores to this process.
+        chunk_size: teachers in a batch; with that of `StackedEngine` the checkpoints are the same bytes.
+        max_deaths: how many times workers may die before the run gives up.
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    num_workers: int | None = None
+    chunk_size: int = 16
+    max_deaths: int = 2
+
+    def __post_init__(self) -> None:
+        require_count("chunk_size", self.chunk_size)
+        require_count("max_deaths", self.max_deaths, minimum=0)
+        if self.num_workers is not None:
+            require_count("num_workers", self.num_workers)
+
+    def train(self, job: TrainingJob) -> None:
+        """Progress is reported in the order in which chunks end."""
+        waiting = job.chunks(self.chunk_size)
+        for deaths in range(self.max_deaths + 1):
+            try:
+                self._train(job, waiting)
+                return
+            except BrokenProcessPool as error:
+                left = job.chunks(self.chunk_size)
+                if deaths == self.max_deaths:
+                    cause = "killed, or out of memory: a smaller engine.num_workers or engine.chunk_size takes less"
+                    raise WorkersLost(f"worker processes died {deaths + 1} times ({cause}); {job.summary}") from error
+                saved = [index for chunk in waiting for index in chunk.wanted if job.store.has(index)]
+                job.report({index: last_loss(job.store.load(index)) for index in saved})  # their answers were lost
+                waiting = left
+
+    def _train(self, job: TrainingJob, waiting: list[Chunk]) -> None:
+        """Trains the chunks, removing each from the list once its teachers are reported."""
+        from joblib import cpu_count  # loads slowly
+        from joblib.externals.loky import ProcessPoolExecutor  # its own: the shared one is of another kind in joblib
+
+        num_workers = min(self.num_workers or cpu_count(), max(len(waiting), 1))
+        with _interrupts_held():
+            executor = ProcessPoolExecutor(
+                num_workers, env=_ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
+            )
+        running: dict[Future[dict[int, float]], Chunk] = {}
+
+        def collect() -> None:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                losses = future.result()
+                waiting.remove(running.pop(future))
+                job.report(losses)
+
+        try:
+            for chunk in list(waiting):
+                if len(running) > num_workers:  # one chunk waits, the others are in work
+                    collect()
+                task = job.task(chunk)
+                with _interrupts_held():
+                    running[executor.submit(task.save_states, job.store)] = chunk
+            while running:
+                collect()
+        finally:
+            with _quiet_threads():
+                executor.shutdown(wait=True, kill_workers=bool(running))  # where some are left, it failed
+
+
+@contextmanager
+def _quiet_threads() -> Iterator[None]:
+    """The executor's thread may look for a task that was just dropped with the others, and would print a traceback."""
+    before, threading.excepthook = threading.excepthook, lambda _: None
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Workers that start meanwhile leave signals to this process, which answers them a moment later and stops them."""
+    ensure_running()  # a tracker that starts with the first worker would let Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_unless(needed: Callable[[], bool]) -> None:
+    """Ends this process soon after it is needed no more, so that it never trains what the next run trains too."""
+
+    def watch() -> None:
+        while needed():
+            time.sleep(_WATCH_S)
+        os._exit(1)
+
+    _thread.start_new_thread(watch, ())  # threading's would wait for ever for one that finds no memory to begin with
+
+
+def _end_with_parent(parent: int) -> None:
+    _end_unless(lambda: os.getppid() == parent)
+
+
+@dataclass(frozen=True)
+class RayEngine(Engine):
+    """Trains chunks of teachers as tasks of Ray (optional: `pip install 'pate-multilabel[ray]'`).
+
+    This process alone writes checkpoints, so nodes need no shared disk: each chunk's teachers are saved here as soon
+    as they are trained. A worker or node that dies costs the teachers it was training, which Ray starts again
+    elsewhere. A node started here ends with the run, and workers with their node: none trains on beside the next run.
+    Records travel through Ray's object store, which writes to its nodes' disks where memory is short: all nodes must
+    be trusted with private data.
+
+    Attributes:
+        address: of an existing cluster, or "auto" for the one that this machine belongs to. None uses the cluster that
+            the program is connected to, or else starts one on this machine for the length of the call.
+        chunk_size: teachers in a batch; equal sizes give equal bytes, as with the other engines.
+        num_cpus: that a task asks for; > 0.
+        num_gpus: that a task asks for; a fraction lets several tasks share one.
+        max_retries: how many times a task that was lost is started again.
+        max_in_flight: tasks whose records are with Ray at one time.
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    address: str | None = None
+    chunk_size: int = 16
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+    max_retries: int = 8
+    max_in_flight: int = 64
+
+    def __post_init__(self) -> None:
+        require_count("chunk_size", self.chunk_size)
+        require_count("max_retries", self.max_retries, minimum=0)
+        require_count("max_in_flight", self.max_in_flight)
+        require_non_negative("num_cpus", self.num_cpus)
+        require_non_negative("num_gpus", self.num_gpus)
+
+    def train(self, job: TrainingJob) -> None:
+        """Progress is reported in the order in which chunks end."""
+        chunks = job.chunks(self.chunk_size)
+        if not chunks:
+            return
+        ray = _ray()
+        started_here = not ray.is_initialized()
+        if started_here:
+            self._connect(ray, job)
+        try:
+            self._train(ray, job, chunks)
+        except ray.exceptions.RayError as error:
+            if isinstance(error, ray.exceptions.RayTaskError) and not isinstance(error.cause, ray.exceptions.RayError):
+                raise error.cause from None  # the teacher's own, without a worker's traceback in the message
+            found = f"{type(error).__name__}, after up to {self.max_retries} retries"
+            raise WorkersLost(f"Ray lost a worker or node ({found}); {job.summary}") from error
+        finally:
+            if started_here:
+                ray.shutdown()
+
+    def _connect(self, ray: Any, job: TrainingJob) -> None:
+        """Starts a node or finds the cluster; without an address Ray would look for one of anybody's."""
+        try:
+            _require_answer(self.address or "local")
+            ray.init(
+                self.address or "local",
+                include_dashboard=False,
+                log_to_driver=False,
+                runtime_env={"env_vars": _ONE_THREAD},
+            )
+        except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
+            found = str(error).partition("\n")[0] or type(error).__name__
+            asked = f"engine.address={self.address}: {found}"
+            raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
+
+    def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[Chunk]) -> None:
+        """Sends the chunks out and saves what comes back."""
+        task = ray.remote(_states).options(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries)
+        running: list[Any] = []
+
+        def collect(timeout: float | None = None) -> None:
+            done, running[:] = ray.wait(running, timeout=timeout)
+            for reference in done:
+                states = ray.get(reference)
+                job.store.save_chunk(states)
+                job.report({index: last_loss(state) for index, state in states.items()})
+
+        for chunk in chunks:
+            if running:  # what is trained reaches the disk while others are still sent out
+                collect(None if len(running) >= self.max_in_flight else 0)
+            running.append(task.remote(job.task(chunk)))
+        while running:
+            collect()
+
+
+def _require_answer(address: str) -> None:
+    """Knocks at a host and port: where nobody answers, Ray tries for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+
+
+def _states(task: ChunkTask) -> dict[int, State]:
+    """Trains a chunk in a worker."""
+    _end_with_node(int(os.environ.get("RAY_RAYLET_PID", os.getppid())))
+    return task.states()
+
+
+@cache  # one watching thread per worker
+def _end_with_node(raylet: int) -> None:
+    """Ends this worker soon after its node, which takes Ray seconds."""
+    parent = os.getppid()  # of a node that is not there any more: somebody else, so `raylet` is asked for as well
+    _end_unless(lambda: os.getppid() == parent and _runs(raylet))
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return True
+
+
+def _ray() -> Any:
+    """The package, or one line on how to get it."""
+    try:
+        import ray
+    except ImportError as error:
+        raise InvalidValue("engine=ray: expected Ray to be installed: pip install 'pate-multilabel[ray]'") from error
+    return ray
