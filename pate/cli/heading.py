@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pate.config import CONFIG_FOLDER
+from pate.config.command_line import given_settings
 from pate.files import fingerprint
 from pate.report import Heading
 
-BESIDE = ("output_dir", "ledger", "max_total_epsilon", "redraw", "all_records", "allow_useless", "logger")
+BESIDE = (
+    *("output_dir", "ledger", "max_total_epsilon", "redraw", "all_records", "allow_useless", "logger"),
+    *("noise", "fewer_queries"),  # of which target_epsilon and num_queries say what they come to
+)
 """Settings that the release does not depend on."""
 
-_LATER: Mapping[str, Any] = {"thousands": None, "missing": [], "true": None, "label_separator": None}
 _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")
 _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjacency", "seed")
 
@@ -37,19 +40,6 @@ def run_heading(settings: Mapping[str, Any], said: Iterable[str], choices: Mappi
         | terms
         | {name: value for name, value in given.items() if name not in {*names, *terms, *BESIDE}},
     )
-
-
-def given_settings(said: Iterable[str]) -> dict[str, str]:
-    """Overrides by name, as text."""
-    return dict(text.lstrip("+~").partition("=")[::2] for text in said)
-
-
-def known_before(data: Any) -> Any:
-    """Settings of the data as earlier versions wrote them, which a folder of theirs has: without later defaults."""
-    if not isinstance(data, dict):
-        return data
-    known = {name: value for name, value in data.items() if name not in _LATER or value != _LATER[name]}
-    return known | ({"decimal": "point"} if "decimal" in known and known["decimal"] is None else {})
 
 
 def default_folder(settings: Mapping[str, Any], heading: Heading) -> str:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from hydra.core.config_store import ConfigNode, ConfigStore
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import MISSING, OmegaConf
 
-from pate.config.classes import is_within, located
-from pate.config.kinds import kind_of_group
 from pate.config.location import file_of
+from pate.config.targets import is_within, kind_of_group, located
 
 _PLAIN = (str, int, float, bool)
 _SET_ELSEWHERE = {"aggregator": ("adjacency", "span"), "method": ("name", "adjacency")}
@@ -25,77 +22,35 @@ _NUM_TEACHERS = 400
 Field = tuple[str, Any, Any]
 
 
-def store_command(name: str, command: type) -> None:
-    """Stores the schema of a command under `schema`."""
-    _store("schema", name, partial(_structured, command))
+def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
+    """The schema of a member: that of its class.
 
-
-def store_schemas(groups: Iterable[str], folders: Iterable[Path], trusted: tuple[str, ...]) -> None:
-    """Stores, for each member of some groups, the schema of its class under `schema/GROUP` and its own name.
-
-    The schema is without keys, and open to all, if its class has no trusted prefix, is none of the group's, is no
-    dataclass or cannot be loaded. Such a member is composed unchecked, and building it says what is wrong.
+    It is without keys, and open to all, if its class has no trusted prefix, is none of the group's, is no dataclass or
+    cannot be loaded. Such a member is composed unchecked, and building it says what is wrong.
     """
-    searched = tuple(folders)
-    for group in groups:
-        for name in {path.stem for folder in searched for path in (folder / group).glob("*.yaml")}:
-            _store(f"schema/{group}", name, partial(_schema, group, name, searched, trusted))
-
-
-def _store(group: str, name: str, make: Callable[[], DictConfig]) -> None:
-    place = ConfigStore.instance().repo
-    for part in group.split("/"):
-        place = place.setdefault(part, {})
-    place[f"{name}.yaml"] = _SchemaLater(f"{name}.yaml", group, make)
-
-
-class _SchemaLater(ConfigNode):
-    """A schema that is made when it is composed: a class is loaded only where the member is chosen."""
-
-    def __init__(self, name: str, group: str, make: Callable[[], DictConfig]) -> None:
-        self.name, self.group, self.package, self.provider = name, group, None, None
-        self._make = make
-        self._made: DictConfig | None = None
-
-    @property
-    def node(self) -> DictConfig:
-        """The schema."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    @node.setter
-    def node(self, copied: DictConfig) -> None:
-        self._made = copied
-
-
-def _schema(group: str, name: str, folders: tuple[Path, ...], trusted: tuple[str, ...]) -> DictConfig:
-    target = target_of(group, name, folders)
+    target = target_of(group, name)
     cls = _dataclass(target, group) if target is not None and is_within(target, trusted) else None
     if cls is None:
-        return OmegaConf.create({})
+        return {}
     extra = [_number_of(cls)] if group == "teacher" else []
-    return _structured(schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra))
+    return schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
 
 
-def _structured(cls: type) -> DictConfig:
-    made: DictConfig = OmegaConf.structured(cls)
-    return made
-
-
-def target_of(group: str, name: str, folders: tuple[Path, ...]) -> str | None:
+def target_of(group: str, name: str) -> str | None:
     """The `_target_` of a member, or that of the member of the same group that it begins from; None without one."""
-    file = file_of(group, name, folders)
+    file: Path | None = file_of(group, name)
     if file is None:
         return None
-    text = file.read_text(encoding="utf-8")
-    if found := _TARGET.search(text):
-        return found[1]
-    if "defaults" not in text:
+    try:
+        text = file.read_text(encoding="utf-8")
+        if found := _TARGET.search(text):
+            return found[1]
+        content: Any = OmegaConf.to_container(OmegaConf.load(file)) if "defaults" in text else {}
+    except Exception:  # what is wrong with a file is said where it is composed
         return None
-    content: Any = OmegaConf.to_container(OmegaConf.load(file))
-    bases = [entry for entry in content.get("defaults", []) if isinstance(entry, str) and entry not in ("_self_", name)]
-    return next((target for base in bases if (target := target_of(group, base, folders))), None)
+    defaults = content.get("defaults") if isinstance(content, dict) else None
+    bases = [entry for entry in defaults or () if isinstance(entry, str) and entry not in ("_self_", name)]
+    return next((target for base in bases if (target := target_of(group, base))), None)
 
 
 def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field] = ()) -> type:

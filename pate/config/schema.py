@@ -1,19 +1,17 @@
-"""Schemas of the commands, and how those of the classes behind the groups are found beside them."""
+"""Schemas of the commands' settings, and how Hydra comes to know them and those of the classes behind the groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
-from pate.config.choices import choices
-from pate.config.class_schema import store_command, store_schemas
-from pate.config.classes import TRUSTED_PREFIXES
-from pate.config.location import CONFIG_FOLDER
-from pate.config.overlay import allowed_prefixes, own_folders
-from pate.config.stage_schema import ReleaseConfig, StudentConfig, VoteConfig
+from pate.config.class_schema import member_schema
+from pate.config.location import choices
+from pate.config.targets import TRUSTED_PREFIXES
 
 
 @dataclass
@@ -45,6 +43,8 @@ class TrainConfig(SharedConfig):
 
     Attributes:
         max_epsilon: ask only as many queries as this pays for; a target_epsilon that is only the default gives way.
+        noise: solve for a target, or take it as given; see `settle`, which puts one of them in the place of None.
+        fewer_queries: ask a public pool whole that has less than num_queries; None where nobody named their number.
         all_records: train a model of all private records, the ceiling; None does where that does not take long.
         ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
         max_total_epsilon: what all of them may cost together.
@@ -61,6 +61,8 @@ class TrainConfig(SharedConfig):
     engine: Any = MISSING
     student: Any = MISSING
     max_epsilon: float | None = None
+    noise: str | None = None
+    fewer_queries: bool | None = None
     all_records: bool | None = None
     ledger: str | None = None
     max_total_epsilon: float | None = None
@@ -148,6 +150,7 @@ class CompareConfig:
         shares: goals, shares of the way from a constant to the ceiling.
         all_records: train the ceiling, a model of all private records.
         num_workers: None for one per core.
+        fewer_queries: as in `TrainConfig`.
         allow_useless: run what tells nothing, too.
         output_dir: None names the folder after the settings.
     """
@@ -171,6 +174,7 @@ class CompareConfig:
     adjacency: str = "replace_one"
     target_delta: float = 1e-6
     num_queries: int = 600
+    fewer_queries: bool | None = None
     allow_useless: bool = False
     allowed_targets: list[str] = field(default_factory=list)
     output_dir: str | None = None
@@ -234,6 +238,120 @@ class PredictConfig:
     missing: list[str] = field(default_factory=list)
 
 
+@dataclass
+class VoteConfig:
+    """pate-vote.
+
+    Attributes:
+        holder: the name of this place, or its number where records are dealt.
+        holders: among how many places the records are dealt; None where all are this place's.
+        queries: the file of the public samples; None for those of the data set.
+        num_queries: how many of them are asked, the first ones; None for all.
+        cast: bits or confidences.
+        vote_clip: labels of a query that a teacher may vote for; None for all.
+        question: of rounds, the file of pate-release that is answered; None for votes on queries.
+        output: the vote file.
+        output_dir: of partition and checkpoints; None for a folder beside the vote file.
+        seed: None draws a secret from the operating system.
+        allowed_targets: as in `SharedConfig`.
+    """
+
+    data: Any = MISSING
+    features: Any = MISSING
+    teacher: Any = MISSING
+    engine: Any = MISSING
+    holder: Any = MISSING
+    holders: int | None = None
+    queries: str | None = None
+    num_queries: int | None = None
+    cast: str = "bits"
+    vote_clip: int | None = None
+    question: str | None = None
+    output: str = MISSING
+    output_dir: str | None = None
+    seed: int | None = None
+    allowed_targets: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ReleaseConfig:
+    """pate-release.
+
+    Attributes:
+        votes: the files: a pattern, a name, or a list of them.
+        sum: a file for the sum of these votes, in place of a release; later levels read it as votes.
+        roll: of rounds, the holders and how many teachers each has; None for vote files.
+        max_absent: how many of them may be absent in a round.
+        mailbox: of rounds, the folder of questions and answers.
+        wait: whether rounds wait for all holders.
+        num_queries: of rounds, how many public samples the release is about; None for all.
+        layout: of files of other projects, see `AuditConfig`.
+        num_teachers: of each file, where it holds counts only.
+        name: of the data, in files of other projects.
+        queries: the public samples, for an aggregator that goes by a student's expectation.
+        table_schema: of queries in a table.
+        target_epsilon: what the release may cost.
+        noise: as in `TrainConfig`.
+        ledger: of all releases of these holders.
+        max_total_epsilon: what they may cost together.
+        redraw: draw again what was charged and is gone, at its price.
+        seed: None draws noise from the operating system.
+        output_dir: None names the folder after the settings.
+    """
+
+    votes: Any = MISSING
+    sum: str | None = None
+    roll: Any = None
+    max_absent: int = 0
+    mailbox: str | None = None
+    wait: bool = True
+    num_queries: int | None = None
+    layout: str = "auto"
+    num_teachers: int | None = None
+    name: str = "votes"
+    queries: str | None = None
+    table_schema: str | None = None
+    aggregator: Any = MISSING
+    accountant: Any = MISSING
+    student: Any = MISSING
+    adjacency: str = "replace_one"
+    target_delta: float = 1e-6
+    target_epsilon: float | None = None
+    noise: str | None = None
+    allow_useless: bool = False
+    ledger: str | None = None
+    max_total_epsilon: float | None = None
+    redraw: bool = False
+    seed: int | None = None
+    output_dir: str | None = None
+    allowed_targets: list[str] = field(default_factory=list)
+
+
+@dataclass
+class StudentConfig:
+    """pate-student.
+
+    Attributes:
+        release: the folder that pate-release wrote, or its release/.
+        queries: the file of the public samples.
+        table_schema: of queries in a table.
+        data: the data set whose public samples they are, in place of a file.
+        output: a folder for the bundle; None for that of the release.
+        seed: None makes one of the release.
+        allowed_targets: as in `SharedConfig`.
+    """
+
+    release: str = MISSING
+    queries: str | None = None
+    table_schema: str | None = None
+    data: Any = None
+    features: Any = MISSING
+    student: Any = MISSING
+    output: str | None = None
+    seed: int | None = None
+    allowed_targets: list[str] = field(default_factory=list)
+
+
 COMMANDS: dict[str, type] = {
     "train": TrainConfig,
     "account": AccountConfig,
@@ -250,25 +368,31 @@ COMMANDS: dict[str, type] = {
 GROUPS = ("aggregator", "data", "features", "teacher", "engine", "student")
 """The groups of `pate-train` whose members are classes with settings."""
 
-_OF_A_COMPARISON = "method"
+
+class _Shared(dict[str, Any]):
+    """What is stored while Hydra composes is seen by it, which works on a copy of all else."""
+
+    def __deepcopy__(self, memo: Any) -> _Shared:
+        return self
 
 
-def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> None:
-    """Makes the schemas known to Hydra: of the commands, and of every member's class, under the group `schema`.
+def register_configs(*, allowed: Iterable[str] = ()) -> None:
+    """Makes the schemas known to Hydra: of the commands, and of a member's class as soon as the member is chosen.
 
     Args:
-        training: whether more than aggregators is configured; without, torch is not loaded.
-        words: of the command line, which may name a folder of one's own by `--config-dir`.
+        allowed: modules whose classes may be loaded for that, beside pate and scikit-learn.
     """
-    OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
-    OmegaConf.register_new_resolver("one", _one, replace=True)
+    store, trusted = ConfigStore.instance().store, (*TRUSTED_PREFIXES, *allowed)
+    ConfigStore.instance().repo["schema"] = _Shared()
     for name, command in COMMANDS.items():
-        store_command(name, command)
-    folders = (CONFIG_FOLDER, *own_folders(words))
-    trusted = (*TRUSTED_PREFIXES, *allowed_prefixes(words))
-    store_schemas((*GROUPS, _OF_A_COMPARISON) if training else GROUPS[:1], folders, trusted)
+        store(name, command, group="schema")
 
+    def schema_for(group: str, choice: Any) -> str:
+        """Stores the schema of a chosen member under `schema/GROUP`; a word that names none where there is not one."""
+        if not isinstance(choice, str):
+            return "none"
+        store(choice, member_schema(group, choice, trusted), group=f"schema/{group}")
+        return choice
 
-def _one(choice: Any) -> str:
-    """The chosen member of a group, for which there is a schema; a word that names none where there is not one."""
-    return choice if isinstance(choice, str) else "none"
+    OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
+    OmegaConf.register_new_resolver("schema_for", schema_for, replace=True)  # for lists of defaults

@@ -23,9 +23,8 @@ from sklearn.utils import all_estimators
 import pate
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators import Aggregator
-from pate.config.build import build, class_of
-from pate.config.classes import located
-from pate.config.kinds import kind_of_group, kind_of_parameter
+from pate.config.build import build
+from pate.config.targets import class_of, kind_of_group, kind_of_parameter, located
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features import FeaturedData
 from pate.mechanisms import FixedKRegularizer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pate.cli.heading import default_folder, given_settings, run_heading
+from pate.cli.heading import default_folder, run_heading
 
 SETTINGS = {
     "aggregator": {"_target_": "pate.aggregators.StableTopK"},
@@ -45,7 +45,3 @@ def test_the_folder_is_called_alike_and_stays_within_outputs() -> None:
     )
     odd = run_heading(SETTINGS, [], CHOICES | {"aggregator": "../mine"})
     assert default_folder(SETTINGS, odd).startswith("outputs/wordnet-___mine-")
-
-
-def test_overrides_by_name() -> None:
-    assert given_settings(["a=1", "+b.c=x=y", "~d"]) == {"a": "1", "b.c": "x=y", "d": ""}

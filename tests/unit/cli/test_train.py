@@ -6,13 +6,14 @@ import sys
 import pytest
 from omegaconf import OmegaConf
 
-from pate.cli.train import _settings
+from pate.cli.heading import BESIDE
+from pate.cli.parts import plain_settings
 
 
 def test_a_run_is_the_same_wherever_it_is_written_and_keeps_pictures() -> None:
     where = {"ledger": "c", "max_total_epsilon": 8.0, "redraw": True}
     runs = [{"output_dir": None, "data": {"cache": None}}, {"output_dir": "a", "data": {"cache": "b"}} | where]
-    first, second = (_settings(OmegaConf.create(run)) for run in runs)
+    first, second = (plain_settings(OmegaConf.create(run), BESIDE) for run in runs)
     assert first == second == {"data": {"cache": None}}
 
 

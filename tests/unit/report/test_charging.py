@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pate.cli.progress import ConsoleMonitor
+from pate.cli.console import ConsoleMonitor
 from pate.report import ReleaseSummary, Report, RunFigures, RunWriter, print_report, privacy_card, render_html
 from pate.report.tables import charging_verdict, hit_counts
 from pate.validation import InvalidValue
