@@ -12,12 +12,11 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.console import ConsoleMonitor, watched_load
-from pate.cli.parts import featured, maker, plain_settings
+from pate.cli.run import default_folder, featured, maker, plain_settings
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.config import build
 from pate.config.location import members
 from pate.data import Dataset
-from pate.files import fingerprint
 from pate.validation import InvalidValue, require, require_choice
 
 _OF_THE_FOLDER = (
@@ -34,7 +33,8 @@ def main() -> None:
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison and prints its tables."""
     settings = {key: value for key, value in plain_settings(config, ()).items() if key in _OF_THE_FOLDER}
-    output_dir = Path(config.output_dir or _default_folder(settings))
+    name = str(config.data._target_).rpartition(".")[2].lower()
+    output_dir = Path(config.output_dir or default_folder("compare", name, settings=settings))
     make, fewer = maker(config), config.fewer_queries
     given = [text for text in HydraConfig.get().overrides.task if _root(text) in _PASSED_ON]
     others = _others(config)
@@ -147,13 +147,6 @@ def _seeds(values: Any) -> tuple[int, ...]:
 def _root(override: str) -> str:
     """The group that an override is about."""
     return override.partition("=")[0].lstrip("+~").partition(".")[0]
-
-
-def _default_folder(settings: dict[str, Any]) -> str:
-    """outputs/compare-DATA-HASH: the same data, queries and terms find the same folder."""
-    digest = fingerprint.digest(settings)[:8]
-    name = str(settings["data"]["_target_"]).rpartition(".")[2].lower()
-    return f"outputs/compare-{name}-{digest}"
 
 
 if __name__ == "__main__":

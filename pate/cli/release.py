@@ -14,15 +14,13 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from pate.aggregators import Aggregator
 from pate.cli.app import run_app
 from pate.cli.console import PRIVATE, ConsoleMonitor, print_lines
-from pate.cli.heading import BESIDE
-from pate.cli.parts import maker, plain_settings
+from pate.cli.run import BESIDE, default_folder, maker, plain_settings
 from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
 from pate.config.published import release_settings, told_settings
 from pate.federated import Roll
 from pate.federated.rounds import RoundsOfHolders
 from pate.federated.rounds.mailbox import AnswersAwaited, Mailbox
-from pate.files import fingerprint
 from pate.files.atomic import require_no_links
 from pate.report import format_delta, format_epsilon
 from pate.run.holders.unit import Places
@@ -59,7 +57,7 @@ def release(config: DictConfig) -> None:
         return
     votes, cohort = read_votes(config)
     settings = _settings(config)
-    output_dir = Path(config.output_dir or _default_folder(settings, config))
+    output_dir = Path(config.output_dir or _folder(settings, config))
     terms = release_votes(_plan(config, settings, aggregator), votes, cohort, output_dir, ConsoleMonitor())
     _print(terms, cohort.places, output_dir)
 
@@ -69,7 +67,7 @@ def _release_in_rounds(config: DictConfig, aggregator: Aggregator) -> None:
     require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
     require(config.sum is None, "sum", config.sum, rule)
     settings = _settings(config)
-    output_dir = Path(config.output_dir or _default_folder(settings, config))
+    output_dir = Path(config.output_dir or _folder(settings, config))
     if (made := _in_rounds(config, _plan(config, settings, aggregator), output_dir)) is not None:
         terms, roll = made
         _print(terms, Places(len(roll.holders), max(roll.holders.values())), output_dir)
@@ -206,11 +204,10 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     return plain_settings(config, ("sum", *(_OF_ROUNDS if config.roll is None else ())))
 
 
-def _default_folder(settings: dict[str, Any], config: DictConfig) -> str:
-    """outputs/release-AGGREGATOR-HASH: the same command finds the same folder, so it continues."""
+def _folder(settings: dict[str, Any], config: DictConfig) -> str:
     name = str(config.aggregator._target_).rpartition(".")[2]
     kept = {key: value for key, value in settings.items() if key not in _BESIDE}
-    return f"outputs/release-{name}-{fingerprint.digest(kept)[:8]}"
+    return default_folder("release", name, settings=kept)
 
 
 def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:

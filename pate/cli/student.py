@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.console import ConsoleMonitor, print_lines, watched_load
-from pate.cli.parts import featured, maker
+from pate.cli.run import featured, maker
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.run.stages.queries import Queries

@@ -12,8 +12,7 @@ from omegaconf import DictConfig
 
 from pate.cli.app import run_app
 from pate.cli.console import ConsoleMonitor, watched_load
-from pate.cli.heading import BESIDE, default_folder, run_heading
-from pate.cli.parts import featured, maker, plain_settings
+from pate.cli.run import BESIDE, default_folder, featured, maker, plain_settings, run_heading
 from pate.cli.sweep import sweep_row
 from pate.config.published import public_settings, told_settings
 from pate.pipeline import train
@@ -33,7 +32,9 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
     settings, hydra = plain_settings(config, BESIDE), HydraConfig.get()
     heading = run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
-    output_dir = Path(config.output_dir or default_folder(settings, heading))
+    output_dir = Path(
+        config.output_dir or default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
+    )
     monitor = ConsoleMonitor()
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":

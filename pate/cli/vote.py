@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.console import PRIVATE, ConsoleMonitor, print_lines, watched_load
-from pate.cli.parts import featured, maker, plain_settings
+from pate.cli.run import featured, maker, plain_settings
 from pate.config.published import holder_settings, told_settings
 from pate.federated.answer import queries_file
 from pate.federated.rounds import Question, answer_question

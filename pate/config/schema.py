@@ -1,31 +1,35 @@
-"""Schemas of the commands' settings, and how Hydra comes to know them and those of the classes behind the groups."""
+"""Schemas of settings, by which Hydra knows keys and types.
+
+Those of the commands are written here; the comments beside the same keys in `conf/` say what they are. Those of the
+groups come from the classes: a YAML names its class by `_target_`, and the class knows its keys and their types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+import re
+import types
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
-from pate.config.class_schema import member_schema
-from pate.config.location import choices
-from pate.config.targets import TRUSTED_PREFIXES
+from pate.config.location import choices, file_of
+from pate.config.targets import TRUSTED_PREFIXES, is_within, kind_of_group, located
+
+_PLAIN = (str, int, float, bool)
+_SET_ELSEWHERE = {"aggregator": ("adjacency", "span"), "method": ("name", "adjacency")}
+_TARGET = re.compile(r"^_target_: *['\"]?([\w.]+)", re.MULTILINE)
+_NUM_TEACHERS = 400
+
+Field = tuple[str, Any, Any]
 
 
 @dataclass
 class SharedConfig:
-    """What all commands share.
-
-    Attributes:
-        adjacency: replace_one or add_remove.
-        target_delta: in (0, 1).
-        num_queries: Q.
-        allow_useless: let a release pass that tells nothing.
-        allowed_targets: modules that `_target_` may name a class of, beside pate. and sklearn.; of the command line
-            alone.
-    """
+    """What all commands share."""
 
     aggregator: Any = MISSING
     accountant: Any = MISSING
@@ -39,21 +43,7 @@ class SharedConfig:
 
 @dataclass
 class TrainConfig(SharedConfig):
-    """pate-train.
-
-    Attributes:
-        max_epsilon: ask only as many queries as this pays for; a target_epsilon that is only the default gives way.
-        noise: solve for a target, or take it as given; see `settle`, which puts one of them in the place of None.
-        fewer_queries: ask a public pool whole that has less than num_queries; None where nobody named their number.
-        all_records: train a model of all private records, the ceiling; None does where that does not take long.
-        ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
-        max_total_epsilon: what all of them may cost together.
-        redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
-        holders: among how many holders the teachers are spread, for the privacy card; None for one.
-        seed: None draws noise from the operating system.
-        output_dir: None names the folder after the settings.
-        logger: tensorboard keeps curves in the run's folder, mlflow sends what release/ holds to a server, or none.
-    """
+    """pate-train."""
 
     data: Any = MISSING
     features: Any = MISSING
@@ -75,22 +65,7 @@ class TrainConfig(SharedConfig):
 
 @dataclass
 class AccountConfig(SharedConfig):
-    """pate-account.
-
-    Attributes:
-        num_labels: L.
-        num_teachers: T.
-        max_epsilon: solve for the number of queries that it pays for, in place of num_queries.
-        accountants: all, or a list of names: their prices side by side.
-        ledger: of several runs: what is left of its cap, and what that buys.
-        write_table: write the stability test's table here.
-        votes: a file of public or synthetic votes, to plan a session of charged calls on.
-        prior: a file of the sets of labels that such votes are compared with.
-        num_private: private groups, where they are known: what teachers are dealt, and what delta is held against.
-        lower_bound: search neighbors whose exact laws show what epsilon is at least.
-        suggest: search teachers and queries for the best release at the target.
-        format: text or json.
-    """
+    """pate-account."""
 
     num_labels: int = 40
     num_teachers: int = 400
@@ -108,16 +83,7 @@ class AccountConfig(SharedConfig):
 
 @dataclass
 class AuditConfig:
-    """pate-audit.
-
-    Attributes:
-        votes: the file.
-        layout: auto, or one of teacher_votes, histogram, classes, pairs.
-        num_teachers: N, where the file does not say.
-        aggregator: the one on top; None for the plain one.
-        noise_std: of the release that was made, for all aggregators that have it; the other parameters likewise.
-        format: text or json.
-    """
+    """pate-audit."""
 
     votes: str = MISSING
     layout: str = "auto"
@@ -137,23 +103,7 @@ class AuditConfig:
 
 @dataclass
 class CompareConfig:
-    """pate-compare.
-
-    Attributes:
-        aggregators: names of the groups aggregator and experiment, each with @ and a number of teachers, or without.
-        method: one of the group, with settings of its own.
-        methods: names of the group: what would be taken in place of PATE.
-        epsilons: the budgets.
-        seeds: how many, or a list.
-        ensemble_seed: of partition and teachers.
-        metric: of the frontier.
-        shares: goals, shares of the way from a constant to the ceiling.
-        all_records: train the ceiling, a model of all private records.
-        num_workers: None for one per core.
-        fewer_queries: as in `TrainConfig`.
-        allow_useless: run what tells nothing, too.
-        output_dir: None names the folder after the settings.
-    """
+    """pate-compare."""
 
     data: Any = MISSING
     features: Any = MISSING
@@ -182,20 +132,7 @@ class CompareConfig:
 
 @dataclass
 class TableSchemaConfig:
-    """pate-schema.
-
-    Attributes:
-        data: the file of the public records.
-        output: the file to write.
-        labels: columns that are no features, like group, id, split and drop.
-        category: columns of codes, each value a category.
-        encoding: of a CSV file.
-        decimal: point or comma, of text.
-        thousands: what stands between thousands, of text.
-        missing: words that are missing cells.
-        label_separator: where one of `labels` names all labels of a record.
-        seed: of the dealing, where split gives two shares.
-    """
+    """pate-schema."""
 
     data: str = MISSING
     output: str = MISSING
@@ -215,18 +152,7 @@ class TableSchemaConfig:
 
 @dataclass
 class PredictConfig:
-    """pate-predict.
-
-    Attributes:
-        release: the folder of a bundle.
-        data: the records: a table, a folder of pictures, or an array.
-        output: the file to write.
-        id: a column that names the records; None for their numbers.
-        encoding: of a CSV file.
-        decimal: point or comma, of text; None for that of the public file, like the next two.
-        thousands: what stands between thousands.
-        missing: words that are missing cells.
-    """
+    """pate-predict."""
 
     release: str = MISSING
     data: str = MISSING
@@ -240,21 +166,7 @@ class PredictConfig:
 
 @dataclass
 class VoteConfig:
-    """pate-vote.
-
-    Attributes:
-        holder: the name of this place, or its number where records are dealt.
-        holders: among how many places the records are dealt; None where all are this place's.
-        queries: the file of the public samples; None for those of the data set.
-        num_queries: how many of them are asked, the first ones; None for all.
-        cast: bits or confidences.
-        vote_clip: labels of a query that a teacher may vote for; None for all.
-        question: of rounds, the file of pate-release that is answered; None for votes on queries.
-        output: the vote file.
-        output_dir: of partition and checkpoints; None for a folder beside the vote file.
-        seed: None draws a secret from the operating system.
-        allowed_targets: as in `SharedConfig`.
-    """
+    """pate-vote."""
 
     data: Any = MISSING
     features: Any = MISSING
@@ -275,29 +187,7 @@ class VoteConfig:
 
 @dataclass
 class ReleaseConfig:
-    """pate-release.
-
-    Attributes:
-        votes: the files: a pattern, a name, or a list of them.
-        sum: a file for the sum of these votes, in place of a release; later levels read it as votes.
-        roll: of rounds, the holders and how many teachers each has; None for vote files.
-        max_absent: how many of them may be absent in a round.
-        mailbox: of rounds, the folder of questions and answers.
-        wait: whether rounds wait for all holders.
-        num_queries: of rounds, how many public samples the release is about; None for all.
-        layout: of files of other projects, see `AuditConfig`.
-        num_teachers: of each file, where it holds counts only.
-        name: of the data, in files of other projects.
-        queries: the public samples, for an aggregator that goes by a student's expectation.
-        table_schema: of queries in a table.
-        target_epsilon: what the release may cost.
-        noise: as in `TrainConfig`.
-        ledger: of all releases of these holders.
-        max_total_epsilon: what they may cost together.
-        redraw: draw again what was charged and is gone, at its price.
-        seed: None draws noise from the operating system.
-        output_dir: None names the folder after the settings.
-    """
+    """pate-release."""
 
     votes: Any = MISSING
     sum: str | None = None
@@ -329,17 +219,7 @@ class ReleaseConfig:
 
 @dataclass
 class StudentConfig:
-    """pate-student.
-
-    Attributes:
-        release: the folder that pate-release wrote, or its release/.
-        queries: the file of the public samples.
-        table_schema: of queries in a table.
-        data: the data set whose public samples they are, in place of a file.
-        output: a folder for the bundle; None for that of the release.
-        seed: None makes one of the release.
-        allowed_targets: as in `SharedConfig`.
-    """
+    """pate-student."""
 
     release: str = MISSING
     queries: str | None = None
@@ -396,3 +276,84 @@ def register_configs(*, allowed: Iterable[str] = ()) -> None:
 
     OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
     OmegaConf.register_new_resolver("schema_for", schema_for, replace=True)  # for lists of defaults
+
+
+def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
+    """The schema of a member: that of its class.
+
+    It is without keys, and open to all, if its class has no trusted prefix, is none of the group's, is no dataclass or
+    cannot be loaded. Such a member is composed unchecked, and building it says what is wrong.
+    """
+    target = target_of(group, name)
+    cls = _dataclass(target, group) if target is not None and is_within(target, trusted) else None
+    if cls is None:
+        return {}
+    extra = [_number_of(cls)] if group == "teacher" else []
+    return schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
+
+
+def target_of(group: str, name: str) -> str | None:
+    """The `_target_` of a member, or that of the member of the same group that it begins from; None without one."""
+    file = file_of(group, name)
+    if file is None:
+        return None
+    try:
+        text = file.read_text(encoding="utf-8")
+        if found := _TARGET.search(text):
+            return found[1]
+        content: Any = OmegaConf.to_container(OmegaConf.load(file)) if "defaults" in text else {}
+    except Exception:  # what is wrong with a file is said where it is composed
+        return None
+    defaults = content.get("defaults") if isinstance(content, dict) else None
+    bases = [entry for entry in defaults or () if isinstance(entry, str) and entry not in ("_self_", name)]
+    return next((target for base in bases if (target := target_of(group, base))), None)
+
+
+def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field] = ()) -> type:
+    """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
+    target = ("_target_", str, f"{cls.__module__}.{cls.__qualname__}")
+    return dataclasses.make_dataclass(f"{cls.__name__}Config", [target, *extra, *_fields(cls, without)])
+
+
+def _fields(cls: type, without: tuple[str, ...]) -> Iterator[Field]:
+    try:
+        hints = get_type_hints(cls)
+    except NameError:  # names that only a type checker imports
+        hints = {}
+    for item in dataclasses.fields(cls):
+        if item.init and item.name not in without:
+            yield item.name, _config_type(hints.get(item.name)), _default(item)
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=item.default_factory)
+    return MISSING if item.default is dataclasses.MISSING else item.default
+
+
+def _config_type(hint: Any) -> Any:
+    """The hint itself where it is a plain type, or optional; anything else is left unchecked."""
+    if hint in _PLAIN:
+        return hint
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [part for part in get_args(hint) if part is not type(None)]
+        if len(parts) == 1 and parts[0] in _PLAIN:
+            return parts[0] | None
+    return Any
+
+
+def _number_of(teacher: type) -> Field:
+    """How many teachers; of kernel teachers by default one for each private group."""
+    from pate.teachers import KernelTeacher
+
+    number = ("num_teachers", int | None, None)
+    return number if teacher is KernelTeacher else ("num_teachers", int, _NUM_TEACHERS)
+
+
+def _dataclass(target: str, group: str) -> type | None:
+    try:
+        cls = located(target)
+        fits = cls is not None and kind_of_group(group).accepts(cls)
+    except Exception:
+        return None
+    return cls if fits and dataclasses.is_dataclass(cls) else None

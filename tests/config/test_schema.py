@@ -15,8 +15,8 @@ from omegaconf import MISSING, OmegaConf
 
 from pate.aggregators import GNMax, StableTopK
 from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.class_schema import member_schema, schema_of, target_of
 from pate.config.location import file_of
+from pate.config.schema import member_schema, schema_of, target_of
 from pate.config.targets import located
 
 if TYPE_CHECKING:
