@@ -41,7 +41,7 @@ def compare_from_config(config: DictConfig) -> None:
     names = _names(config.aggregators, others)
     _require_heard(given, names)
     monitor = ConsoleMonitor()
-    accountant = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))  # workers get it alone
+    accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))  # workers get it alone
     check = None if fewer else partial(_require_queries, config.num_queries)
     data = featured(make("data"), make("features"), output_dir, check=check)
     plan = ComparisonPlan(

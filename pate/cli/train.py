@@ -32,9 +32,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
     settings, hydra = plain_settings(config, BESIDE), HydraConfig.get()
     heading = run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
-    output_dir = Path(
-        config.output_dir or default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
-    )
+    names = str(heading.compared["data"]), heading.aggregator
+    output_dir = Path(config.output_dir or default_folder(*names, settings=settings))
     monitor = ConsoleMonitor()
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":

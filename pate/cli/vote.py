@@ -44,9 +44,9 @@ def vote(config: DictConfig) -> None:
         for name in ("queries", "num_queries"):
             require(config[name] is None, name, config[name], "nothing beside question=, whose opening brought samples")
         folder = Path(config.output_dir)
-        file = Path(config.question)
-        require(file.is_file(), "question", file, "a file of pate-release, from its mailbox's questions/")
-        question = Question.from_bytes(file.read_bytes())
+        asked = Path(config.question)
+        require(asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/")
+        question = Question.from_bytes(asked.read_bytes())
         require_no_links(make_folder(folder), "output_dir")
         samples = queries_file(opening_of(question, folder), folder / question.asked[:16])
         _answer(_plan(config, folder, monitor, samples), question, output, folder)

@@ -184,7 +184,7 @@ def _names_in(content: Any) -> set[str]:
     """The keys that a file sets, no deeper than a field of a group."""
     plain = OmegaConf.to_container(content, resolve=False)
     outer = plain if isinstance(plain, dict) else {}
-    inner = {f"{key}.{field}" for key, value in outer.items() if isinstance(value, dict) for field in value}
+    inner = {f"{key!s}.{field!s}" for key, value in outer.items() if isinstance(value, dict) for field in value}
     return {*map(str, outer), *inner}
 
 
