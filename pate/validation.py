@@ -22,10 +22,26 @@ _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
 
 class InvalidValue(ValueError):
-    """A user's mistake: the message reads `name=value: expected rule`, fits on one line and is printable."""
+    """A user's mistake: the message reads `name=value: expected rule`, fits on one line and is printable.
+
+    Attributes:
+        name: of the argument or setting, such as target_epsilon.
+        value: as the message shows it; empty where it shows none, as of private values.
+        rule: what is expected.
+
+    >>> mistake = InvalidValue("target_delta=1.5: expected a number in (0, 1)")
+    >>> mistake.name, mistake.value, mistake.rule
+    ('target_delta', '1.5', 'a number in (0, 1)')
+    """
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(printable(str(message)))
+        text = printable(str(message))
+        super().__init__(text)
+        head, expected, rule = text.partition(": expected ")
+        if not expected:  # such as a file's name and what is wrong with it
+            head, _, rule = text.partition(": ")
+        self.rule = rule
+        self.name, _, self.value = head.partition("=")
 
 
 def printable(text: str) -> str:

@@ -8,13 +8,11 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import islice
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
@@ -22,15 +20,14 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from pate import __version__
-from pate.cli import collect_again
-from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
-from pate.cli.streams import mend_streams, nobody_reads
-from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
-from pate.config.chosen_way import chosen_way, said_of_way
-from pate.config.loader import guarded_files, plain_files, quick_start
+from pate.cli.process import Stopped, end_descendants, ended_by_signals, leave, mend_streams, nobody_reads
+from pate.config import register_configs
+from pate.config.command_line import allowed_modules, said_of_way, way_left_open
+from pate.config.loader import start
 from pate.config.mistakes import (
     explain,
     explain_choice,
+    quoted,
     require_known_keys,
     require_no_dashes,
     require_no_pickle,
@@ -39,7 +36,6 @@ from pate.config.mistakes import (
     shortened,
 )
 from pate.config.schema import COMMANDS
-from pate.config.words import quoted
 from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue, printable
 
@@ -47,30 +43,31 @@ DISTRIBUTION = "pate-multilabel"
 """What is installed by; `pate` is another project there."""
 
 USER_MISTAKE = 2
-_TRAINING = ("train", "compare", "vote", "release", "student")
 _FAILED = 1
-_WITH_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 
 
-def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
+def run_app(task: Callable[[DictConfig], Any], command: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
     A full disk or memory, a file that cannot be read, lost workers and a launcher's job that failed are one line and
     exit code 1. Ctrl-C, SIGTERM and SIGHUP are one line and exit codes 130, 143 and 129 (see `ended_by_signals`). If
     nobody reads the output any more, as behind `| head`, the command ends without a word. Anything else is a fault of
     ours and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
+
+    Args:
+        task: what the command does.
+        command: the name of its file of settings.
     """
     mend_streams()
     if "--version" in sys.argv[1:]:
-        command = Path(sys.argv[0]).stem
-        print(f"{command} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
+        name = Path(sys.argv[0]).stem
+        print(f"{name} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
         sys.exit(0)
-    sys.argv[1:] = map(quoted, _options_first(sys.argv[1:]))
-    with owners_umask(), plain_files():
+    with owners_umask():
         try:
             with ended_by_signals():
-                _run(task, config_name)
+                _run(task, command, [quoted(word) for word in sys.argv[1:]])
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()
@@ -80,23 +77,20 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
             leave(stopped.code)
 
 
-def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
+def _run(task: Callable[[DictConfig], Any], command: str, words: list[str]) -> None:
     """Composes the configuration, runs the task, and says what ended it."""
-    register_configs(training=config_name in _TRAINING, words=sys.argv[1:])
+    register_configs(allowed=allowed_modules(words))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")  # Hydra's, on what it did before 1.1
     refused: list[Exception] = []
-    folder = FILE_COMMANDS if (FILE_COMMANDS / f"{config_name}.yaml").is_file() else CONFIG_FOLDER
-    app = hydra.main(version_base="1.3", config_path=str(folder), config_name=config_name)(
-        _unheard(task, config_name, refused)
-    )
     try:
-        require_utf8(sys.argv[1:])
-        require_no_pickle(sys.argv[1:])
-        require_no_dashes(sys.argv[1:], _known(config_name))
-        with guarded_files(), quick_start(sys.argv[1:]), _way_left_open(config_name):
-            _heard(app)
+        require_utf8(words)
+        require_no_pickle(words)
+        require_no_dashes(words, _known(command))
+        way = way_left_open(words, command)
+        chosen = [] if way is None else [f"way={way}"]
+        _heard(lambda: start(_unheard(task, command, refused), command, words, chosen), words)
         sys.stdout.flush()
         if refused:
             raise refused[0]
@@ -116,35 +110,9 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
         _stop(failure, _FAILED)
 
 
-def _options_first(words: list[str]) -> list[str]:
-    """The same command line, its options before its settings: argparse takes no settings on both sides of an option."""
-    options: list[str] = []
-    settings: list[str] = []
-    left = iter(words)
-    for word in left:
-        (options if word.startswith("-") else settings).append(word)
-        if word in _WITH_VALUE:
-            options.extend(islice(left, 1))
-    return [*options, *settings]
-
-
-@contextmanager
-def _way_left_open(config_name: str) -> Iterator[None]:
-    """Has the command line name what is taken for tables and pictures where it names no teacher, and says so."""
-    words = list(sys.argv)
-    if chosen := chosen_way(words[1:], config_name):
-        sys.argv = [*words, *chosen]
-        if not any(word.startswith("-") for word in words[1:]):  # such as --help, --cfg
-            _say(said_of_way(chosen))
-    try:
-        yield
-    finally:
-        sys.argv = words
-
-
-def _known(config_name: str) -> tuple[str, ...]:
+def _known(command: str) -> tuple[str, ...]:
     """The settings and groups of a command."""
-    return tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
+    return tuple(field.name for field in dataclasses.fields(COMMANDS[command]))
 
 
 def _signal_behind(error: BaseException | None) -> KeyboardInterrupt | None:
@@ -162,25 +130,25 @@ class _Unheard(BaseException):
     """Carries an error past Hydra, which would print a line of its own."""
 
 
-def _unheard(
-    task: Callable[[DictConfig], Any], config_name: str, refused: list[Exception]
-) -> Callable[[DictConfig], Any]:
+def _unheard(task: Callable[[DictConfig], Any], command: str, refused: list[Exception]) -> Callable[[DictConfig], Any]:
     """The task for Hydra; of a sweep in this process it keeps what is refused, and the other jobs go on."""
-    known = _known(config_name)
+    known = _known(command)
 
     def run(config: DictConfig) -> Any:
-        collect_again()
+        hydra = HydraConfig.get()
+        if hydra.mode == RunMode.RUN and (said := said_of_way(hydra.runtime.choices)) is not None:
+            _say(said)
         try:
             require_known_keys(config, known)
-            require_parts(config, COMMANDS[config_name], config_name)
+            require_parts(config, COMMANDS[command], command)
             return task(config)
         except (InvalidValue, HydraException, OmegaConfBaseException) as error:
             if not _is_one_of_many() or _signal_behind(error) is not None:
                 raise _Unheard(f"{type(error).__name__}: {error}") from error
             refused.append(error)
             note = str(error) if isinstance(error, InvalidValue) else explain(error)
-            if "sweep" not in (HydraConfig.get().callbacks or {}):  # which says it below the job's heading
-                _say(f"[{HydraConfig.get().job.num + 1}] {note}")
+            if "sweep" not in (hydra.callbacks or {}):  # which says it below the job's heading
+                _say(f"[{hydra.job.num + 1}] {note}")
             return {"note": note}
         except Exception as error:
             raise _Unheard(f"{type(error).__name__}: {error}") from error
@@ -194,7 +162,7 @@ def _is_one_of_many() -> bool:
     return settings.mode == RunMode.MULTIRUN and str(settings.launcher["_target_"]).endswith(".BasicLauncher")
 
 
-def _heard(app: Callable[[], None]) -> None:
+def _heard(app: Callable[[], None], words: list[str]) -> None:
     """Runs the app and raises the error that was carried past Hydra, as itself.
 
     What Hydra raises beside that came up while it composed. If it is none of its own errors and was not raised in this
@@ -206,15 +174,12 @@ def _heard(app: Callable[[], None]) -> None:
         if carrier.__cause__ is None:
             raise
         raise carrier.__cause__ from None
-    except SystemExit:  # Hydra's way out of --help
-        sys.stdout.flush()
-        raise
     except RecursionError as error:
         raise InvalidValue("defaults: expected files that do not include themselves, nor values too deep") from error
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, InvalidValue) or _raised_in(error).startswith("pate."):
             raise
-        line = explain_choice(sys.argv[1:]) if str(error).startswith("Config group override") else None
+        line = explain_choice(words) if str(error).startswith("Config group override") else None
         said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
         raise InvalidValue(line or said) from error
 

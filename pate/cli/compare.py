@@ -11,19 +11,18 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.cli.app import run_app
-from pate.cli.featured import featured, has_none
-from pate.cli.heading import known_before
-from pate.cli.progress import ConsoleMonitor, watched_load
+from pate.cli.console import ConsoleMonitor, watched_load
+from pate.cli.run import default_folder, featured, maker, plain_settings
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.console import print_frontier
-from pate.config import build, build_aggregator
+from pate.config import build
 from pate.config.location import members
-from pate.config.noise import queries_are_named
 from pate.data import Dataset
-from pate.files import fingerprint
 from pate.validation import InvalidValue, require, require_choice
 
-_OF_THE_FOLDER = ("data", "student", "target_delta", "num_queries", "adjacency", "ensemble_seed", "accountant")
+_OF_THE_FOLDER = (
+    *("data", "features", "student", "target_delta", "num_queries", "adjacency", "ensemble_seed", "accountant"),
+)
 _PASSED_ON = ("teacher", "student")
 
 
@@ -34,25 +33,23 @@ def main() -> None:
 
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison and prints its tables."""
-    settings = {key: _plain(config[key]) for key in _OF_THE_FOLDER}
-    settings["data"] = known_before(settings["data"])
-    fewer = not queries_are_named(HydraConfig.get().overrides.task)
-    if not has_none(config.features):
-        settings["features"] = {**_plain(config.features), "cache": None}
-    output_dir = Path(config.output_dir or _default_folder(settings))
-    allowed = list(config.allowed_targets)
+    settings = {key: value for key, value in plain_settings(config, ()).items() if key in _OF_THE_FOLDER}
+    name = str(config.data._target_).rpartition(".")[2].lower()
+    output_dir = Path(config.output_dir or default_folder("compare", name, settings=settings))
+    make, fewer = maker(config), config.fewer_queries
     given = [text for text in HydraConfig.get().overrides.task if _root(text) in _PASSED_ON]
     others = _others(config)
     names = _names(config.aggregators, others)
     _require_heard(given, names)
     monitor = ConsoleMonitor()
-    read, features = (build(config[part], part, allowed_targets=allowed) for part in ("data", "features"))
-    data = featured(read, features, output_dir, check=None if fewer else partial(_require_queries, config.num_queries))
+    accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))  # workers get it alone
+    check = None if fewer else partial(_require_queries, config.num_queries)
+    data = featured(make("data"), make("features"), output_dir, check=check)
     plan = ComparisonPlan(
         load_dataset=watched_load(data, monitor),
         methods=(*(_method(name, config, given) for name in names), *others),
-        engine=build(config.engine, "engine", allowed_targets=allowed),
-        student=build(config.student, "student", allowed_targets=allowed),
+        engine=make("engine"),
+        student=make("student"),
         all_records=config.all_records,
         num_queries=config.num_queries,
         fewer_queries=fewer,
@@ -60,7 +57,7 @@ def compare_from_config(config: DictConfig) -> None:
         epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
         seeds=_seeds(config.seeds),
         ensemble_seed=config.ensemble_seed,
-        accountant=partial(build, OmegaConf.create(_plain(config.accountant)), "accountant", allowed_targets=allowed),
+        accountant=partial(build, accountant, "accountant", allowed_targets=list(config.allowed_targets)),
         metric=config.metric,
         shares=_numbers("shares", config.shares),
         num_workers=config.num_workers,
@@ -112,14 +109,14 @@ def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
     chosen = [text for text in chosen if not (number and text.startswith("teacher.num_teachers="))]
     terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
     made = compose("train", [*chosen, *number, *terms])
-    allowed = list(config.allowed_targets)
-    teacher = OmegaConf.masked_copy(made.teacher, [key for key in made.teacher if key != "num_teachers"])
+    made.allowed_targets = config.allowed_targets  # which are the command line's
+    make = maker(made)
     return PATEMethod(
         name=name,
-        aggregator=build_aggregator(made.aggregator, adjacency=config.adjacency, allowed_targets=allowed),
-        teacher=build(teacher, "teacher", allowed_targets=allowed),
+        aggregator=make("aggregator"),
+        teacher=make("teacher"),
         num_teachers=made.teacher.num_teachers,
-        student=build(made.student, "student", allowed_targets=allowed),
+        student=make("student"),
     )
 
 
@@ -149,17 +146,6 @@ def _seeds(values: Any) -> tuple[int, ...]:
 def _root(override: str) -> str:
     """The group that an override is about."""
     return override.partition("=")[0].lstrip("+~").partition(".")[0]
-
-
-def _plain(node: Any) -> Any:
-    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-
-
-def _default_folder(settings: dict[str, Any]) -> str:
-    """outputs/compare-DATA-HASH: the same data, queries and terms find the same folder."""
-    digest = fingerprint.digest(settings)[:8]
-    name = str(settings["data"]["_target_"]).rpartition(".")[2].lower()
-    return f"outputs/compare-{name}-{digest}"
 
 
 if __name__ == "__main__":

@@ -7,19 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.aggregators import Aggregator
 from pate.cli.app import run_app
-from pate.cli.heading import BESIDE, given_settings
-from pate.cli.lines import PRIVATE, print_lines
-from pate.cli.progress import ConsoleMonitor
-from pate.cli.rounds import release_in_rounds
-from pate.config import CONFIG_FOLDER, build, build_aggregator
-from pate.config.noise import noise_is_given
+from pate.cli.console import PRIVATE, ConsoleMonitor, print_lines
+from pate.cli.run import BESIDE, default_folder, maker, plain_settings
+from pate.config import CONFIG_FOLDER
+from pate.config.command_line import given_settings
 from pate.config.published import release_settings, told_settings
-from pate.files import fingerprint
+from pate.federated import Roll
+from pate.federated.rounds import RoundsOfHolders
+from pate.federated.rounds.mailbox import AnswersAwaited, Mailbox
+from pate.files.atomic import require_no_links
 from pate.report import format_delta, format_epsilon
 from pate.run.holders.unit import Places
 from pate.run.stages.cohort import Cohort
@@ -35,6 +37,7 @@ from pate.votes.holders.vote_file import is_vote_file, is_whole_archive
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
 _BESIDE = (*BESIDE, "mailbox", "wait")
+_SHOWN = 5
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
 
 
@@ -45,11 +48,7 @@ def main() -> None:
 
 def release(config: DictConfig) -> None:
     """Releases the configured votes, or continues, and says what it cost and what comes next."""
-    aggregator = build_aggregator(
-        config.aggregator, adjacency=config.adjacency, allowed_targets=list(config.allowed_targets)
-    )
-    if noise_is_given(HydraConfig.get().overrides.task, aggregator):
-        config.target_epsilon = None
+    aggregator = maker(config)("aggregator")
     if config.roll is not None:
         _release_in_rounds(config, aggregator)
         return
@@ -58,7 +57,7 @@ def release(config: DictConfig) -> None:
         return
     votes, cohort = read_votes(config)
     settings = _settings(config)
-    output_dir = Path(config.output_dir or _default_folder(settings, config))
+    output_dir = Path(config.output_dir or _folder(settings, config))
     terms = release_votes(_plan(config, settings, aggregator), votes, cohort, output_dir, ConsoleMonitor())
     _print(terms, cohort.places, output_dir)
 
@@ -68,10 +67,52 @@ def _release_in_rounds(config: DictConfig, aggregator: Aggregator) -> None:
     require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
     require(config.sum is None, "sum", config.sum, rule)
     settings = _settings(config)
-    output_dir = Path(config.output_dir or _default_folder(settings, config))
-    if (made := release_in_rounds(config, _plan(config, settings, aggregator), output_dir)) is not None:
+    output_dir = Path(config.output_dir or _folder(settings, config))
+    if (made := _in_rounds(config, _plan(config, settings, aggregator), output_dir)) is not None:
         terms, roll = made
         _print(terms, Places(len(roll.holders), max(roll.holders.values())), output_dir)
+
+
+def _in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> tuple[Terms, Roll] | None:
+    """One call of pate-release: reads the answers that are there, and goes on as far as it can.
+
+    Returns:
+        The terms and who took part; None where answers are awaited, which is said.
+    """
+    rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
+    require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)
+    roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)
+    if config.mailbox is None or plan.queries is None:
+        rule = "a folder for questions and answers, and queries=FILE of the public samples, beside roll="
+        raise InvalidValue(f"mailbox={config.mailbox}: expected {rule}")
+    queries, mailbox = plan.queries(), Path(config.mailbox)
+    require_no_links(mailbox, "mailbox")
+    rule = "a file of public samples with label_names"
+    require(len(queries.label_names) > 0, "queries.label_names", "none", rule)
+    release = RoundsOfHolders(
+        plan=plan,
+        roll=roll,
+        pool=np.asarray(queries.inputs, dtype=np.float32),
+        record_ids=queries.record_ids,
+        label_names=queries.label_names,
+        num_queries=config.num_queries,
+        inbox=mailbox / "sums",
+        output_dir=output_dir,
+    )
+    try:
+        return release.run(Mailbox(mailbox, roll, config.wait), ConsoleMonitor()), roll
+    except AnswersAwaited as awaited:
+        _say_awaited(awaited, roll)
+        return None
+
+
+def _say_awaited(awaited: AnswersAwaited, roll: Roll) -> None:
+    shown = ", ".join(awaited.missing[:_SHOWN]) + (", …" if len(awaited.missing) > _SHOWN else "")
+    print_lines(
+        f"{awaited.question}: send it to the holders; each runs pate-vote question=FILE output=HOLDER.npz",
+        f"{awaited.answers}: put their answers there, then the same command goes on; {len(awaited.missing)} of "
+        f"{len(roll.holders)} are missing: {shown}",
+    )
 
 
 def _write_sum(config: DictConfig) -> None:
@@ -122,10 +163,7 @@ def _paths(config: DictConfig) -> list[Path]:
 
 
 def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
-    allowed = list(config.allowed_targets)
-
-    def make(group: str) -> Any:
-        return build(config[group], group, allowed_targets=allowed)
+    make = maker(config)
 
     def config_yaml(aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str:
         shape = {"num_queries": num_queries, "num_teachers": num_teachers}
@@ -163,18 +201,13 @@ def _public_name() -> str | None:
 
 def _settings(config: DictConfig) -> dict[str, Any]:
     """All that the release depends on, as plain values."""
-    settings = OmegaConf.to_container(config, resolve=True)
-    if not isinstance(settings, dict):
-        raise TypeError("a composed configuration is a dictionary")
-    unused = ("sum", *(_OF_ROUNDS if config.roll is None else ()))
-    return {str(key): value for key, value in settings.items() if key not in unused}
+    return plain_settings(config, ("sum", *(_OF_ROUNDS if config.roll is None else ())))
 
 
-def _default_folder(settings: dict[str, Any], config: DictConfig) -> str:
-    """outputs/release-AGGREGATOR-HASH: the same command finds the same folder, so it continues."""
+def _folder(settings: dict[str, Any], config: DictConfig) -> str:
     name = str(config.aggregator._target_).rpartition(".")[2]
     kept = {key: value for key, value in settings.items() if key not in _BESIDE}
-    return f"outputs/release-{name}-{fingerprint.digest(kept)[:8]}"
+    return default_folder("release", name, settings=kept)
 
 
 def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:

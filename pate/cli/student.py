@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
-from pate.cli.featured import featured
-from pate.cli.lines import print_lines
-from pate.cli.progress import ConsoleMonitor, watched_load
-from pate.config import build
+from pate.cli.console import ConsoleMonitor, print_lines, watched_load
+from pate.cli.run import featured, maker
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.run.stages.queries import Queries
@@ -35,7 +32,7 @@ def train_student(config: DictConfig) -> None:
     node = OmegaConf.to_container(config.student, resolve=True)
     student = told_settings(config, {"student": node})["student"]
     plan = StudentPlan(
-        student=build(config.student, "student", allowed_targets=list(config.allowed_targets)),
+        student=maker(config)("student"),
         queries=_queries(config, release, monitor),
         seed=config.seed,
         with_student=partial(with_student, student=student),
@@ -55,10 +52,7 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
     if config.queries is not None:
         schema = None if config.table_schema is None else Path(config.table_schema)
         return partial(Queries.read, Path(config.queries), schema=schema)
-
-    def make(group: str) -> Any:
-        return build(config[group], group, allowed_targets=list(config.allowed_targets))
-
+    make = maker(config)
     load = watched_load(featured(make("data"), make("features"), release), monitor)
     return lambda: Queries.of(require_dataset(load()))
 

@@ -14,7 +14,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pate.cli.heading import given_settings
+from pate.config.command_line import given_settings
 from pate.files.atomic import make_folder, write_text
 from pate.files.reading import read_json
 from pate.files.spreadsheet import SpreadsheetRows

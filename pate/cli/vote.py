@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
-from pate.cli.featured import featured, has_none
-from pate.cli.heading import known_before
-from pate.cli.lines import PRIVATE, print_lines
-from pate.cli.progress import ConsoleMonitor, watched_load
-from pate.cli.rounds import answer_in_rounds, queries_of, read_question
-from pate.config import build
+from pate.cli.console import PRIVATE, ConsoleMonitor, print_lines, watched_load
+from pate.cli.run import featured, maker, plain_settings
 from pate.config.published import holder_settings, told_settings
+from pate.federated.answer import queries_file
+from pate.federated.rounds import Question, answer_question
+from pate.federated.rounds.holder import opening_of
+from pate.files.atomic import make_folder, replacing, require_no_links
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue, require
@@ -45,9 +44,12 @@ def vote(config: DictConfig) -> None:
         for name in ("queries", "num_queries"):
             require(config[name] is None, name, config[name], "nothing beside question=, whose opening brought samples")
         folder = Path(config.output_dir)
-        question = read_question(Path(config.question))
-        plan = _plan(config, folder, monitor, queries_of(question, folder))
-        answer_in_rounds(plan, question, output, folder)
+        asked = Path(config.question)
+        require(asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/")
+        question = Question.from_bytes(asked.read_bytes())
+        require_no_links(make_folder(folder), "output_dir")
+        samples = queries_file(opening_of(question, folder), folder / question.asked[:16])
+        _answer(_plan(config, folder, monitor, samples), question, output, folder)
         return
     output_dir = Path(config.output_dir or output.with_suffix(".work"))
     file, num_records = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor)
@@ -55,22 +57,17 @@ def vote(config: DictConfig) -> None:
 
 
 def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None) -> HolderPlan:
-    allowed = list(config.allowed_targets)
-
-    def make(group: str) -> Any:
-        return build(config[group], group, allowed_targets=allowed)
-
-    teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
+    make = maker(config)
     data = make("data")
     if queries is None and config.queries is not None:
         queries = Path(config.queries)
     if queries is not None:
         data = AskedData(data, queries)
     reader = featured(data, make("features"), output_dir)
-    settings = _settings(config)
+    settings = plain_settings(config, _BESIDE)
     return HolderPlan(
         load_dataset=watched_load(reader, monitor),
-        teacher=build(teacher, "teacher", allowed_targets=allowed),
+        teacher=make("teacher"),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),
         holder=str(config.holder),
@@ -84,15 +81,18 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries
     )
 
 
-def _settings(config: DictConfig) -> dict[str, Any]:
-    """All that the votes depend on, as plain values; where they are written is not part of it."""
-    settings = OmegaConf.to_container(config, resolve=True)
-    if not isinstance(settings, dict):
-        raise TypeError("a composed configuration is a dictionary")
-    settings["data"] = known_before(settings["data"])
-    if has_none(settings.get("features", {})):
-        settings.pop("features")
-    return {str(key): value for key, value in settings.items() if key not in _BESIDE}
+def _answer(plan: HolderPlan, question: Question, output: Path, output_dir: Path) -> None:
+    """One call of pate-vote in rounds: the answer to one question."""
+    require(output.stem == plan.holder, "output", output, f"{plan.holder}.npz, the name of this holder")
+    answer = answer_question(plan, question, output_dir, ConsoleMonitor())
+    make_folder(output.parent)
+    with replacing(output) as file:
+        file.write(answer)
+    print_lines(
+        f"{output}: the sum over the teachers of holder {plan.holder} ({len(answer):,} bytes)",
+        PRIVATE,
+        f"{output_dir}: teachers and partition, which stay here, for the next question",
+    )
 
 
 def _print(file: VoteFile, num_records: int, output_dir: Path) -> None:

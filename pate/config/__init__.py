@@ -1,7 +1,7 @@
 """Configuration: dataclass schemas, where the YAML lies, and how objects are built from it."""
 
 from pate.config.build import build, build_aggregator
-from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS
+from pate.config.location import CONFIG_FOLDER
 from pate.config.schema import register_configs
 
-__all__ = ["CONFIG_FOLDER", "FILE_COMMANDS", "build", "build_aggregator", "register_configs"]
+__all__ = ["CONFIG_FOLDER", "build", "build_aggregator", "register_configs"]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
-from pate.config.classes import TRUSTED_PREFIXES, is_name, is_within, located
-from pate.config.kinds import Kind, kind_of_group, kind_of_parameter
+from pate.config.targets import (
+    TRUSTED_PREFIXES,
+    Kind,
+    class_of,
+    is_within,
+    kind_of_group,
+    kind_of_parameter,
+    require_modules,
+    require_trusted,
+)
 from pate.validation import InvalidValue, nearest
 
 _TARGET = "_target_"
@@ -34,13 +41,15 @@ def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), *
     Raises:
         InvalidValue: a `_target_` of another kind; keys that the class does not take; values that it refuses.
     """
+    # `hydra.utils.instantiate` would make a configuration of these plain values again, in which a text that reads
+    # ${oc.create:…} becomes a node whose `_target_` nobody judged. So the classes are called with the values that were.
     plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
-    trusted = (*TRUSTED_PREFIXES, *_modules(allowed_targets))
+    trusted = (*TRUSTED_PREFIXES, *require_modules(allowed_targets))
     for target in _targets(plain):
-        _require_trusted(target, trusted)
+        require_trusted(target, trusted)
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(f"{slot}={plain}: expected a node with a _target_, the name of a class")
-    return _Recipe.of(plain, slot, kind_of_group(slot), trusted).make(arguments)
+    return _made(_judged(plain, slot, kind_of_group(slot), trusted), arguments)
 
 
 def build_aggregator(node: DictConfig, *, adjacency: str, allowed_targets: Iterable[str] = ()) -> Aggregator:
@@ -49,101 +58,12 @@ def build_aggregator(node: DictConfig, *, adjacency: str, allowed_targets: Itera
     return made
 
 
-def class_of(target: str, kind: Kind) -> type:
-    """The class of a `_target_` that may be loaded; raises `InvalidValue` unless there is one, of the kind."""
-    try:
-        cls = located(target)
-    except ModuleNotFoundError as error:
-        rule = f"a class that can be imported: it needs {error.name}; install that, or put its folder into PYTHONPATH"
-        raise InvalidValue(f"_target_={target}: expected {rule}") from error
-    if cls is None:
-        rule = "a class that can be imported: install its package, or put its folder into PYTHONPATH"
-        raise InvalidValue(f"_target_={target}: expected {rule}; no function, and no name of another package within it")
-    if not kind.accepts(cls) or inspect.isabstract(cls):
-        raise InvalidValue(f"_target_={target}: expected {kind.rule}")
-    return cls
+class _Call(NamedTuple):
+    """A class that was found and judged, and the values that it is called with; calls within them for nodes."""
 
-
-@dataclass(frozen=True)
-class _Recipe:
-    """A class that was found, and what it is to be called with.
-
-    Attributes:
-        path: of the node, such as teacher.estimator.
-        cls: whose object is made.
-        values: by the names of its parameters; recipes within them for the nodes that have a class.
-    """
-
-    path: str
+    path: str  # of the node, such as teacher.estimator
     cls: type
     values: dict[str, Any]
-
-    @classmethod
-    def of(cls, node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]) -> _Recipe:
-        """Finds the classes of a node and of all within it, each within the modules that are trusted."""
-        found = class_of(node[_TARGET], kind)
-        if not is_within(found.__module__, trusted):
-            _require_trusted(f"{found.__module__}.{found.__qualname__}", trusted)
-        values = {key: value for key, value in node.items() if key != _TARGET}
-        for name in values:
-            if not isinstance(name, str) or name.startswith("_"):
-                raise InvalidValue(f"{path}.{name}: expected arguments of {found.__name__} by their names")
-        if any(base.__module__.startswith("sklearn.") for base in found.__mro__):
-            _require_no_cache(values, path)
-
-        def planned(value: Any, name: str, at: str) -> Any:
-            if isinstance(value, dict) and _TARGET in value:
-                return cls.of(value, at, kind_of_parameter(found, name), trusted)
-            if isinstance(value, dict):
-                return {key: planned(item, name, f"{at}.{key}") for key, item in value.items()}
-            if isinstance(value, list):
-                return [planned(item, name, f"{at}.{index}") for index, item in enumerate(value)]
-            return value
-
-        return cls(path, found, {name: planned(value, name, f"{path}.{name}") for name, value in values.items()})
-
-    def make(self, arguments: Mapping[str, Any]) -> Any:
-        """The object, after those within it."""
-        given = {name: _made(value) for name, value in self.values.items()} | dict(arguments)
-        self._require_parameters(given)
-        try:
-            return self.cls(**given)
-        except (InvalidValue, OSError, MemoryError):
-            raise
-        except Exception as error:
-            found = f"{type(error).__name__}: {error}"
-            raise InvalidValue(f"{self.path}: expected settings that {self.cls.__name__} takes ({found})") from error
-
-    def _require_parameters(self, given: Mapping[str, Any]) -> None:
-        """Raises unless the class takes these names and needs no other."""
-        parameters = inspect.signature(self.cls).parameters.values()
-        if any(each.kind is each.VAR_KEYWORD for each in parameters):
-            return
-        known = tuple(each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY))
-        for name in given:
-            if name not in known:
-                rule = f"a key of {self.cls.__name__}: one of {', '.join(known)}{nearest(name, known)}"
-                raise InvalidValue(f"{self.path}.{name}: expected {rule}")
-        for each in parameters:
-            if each.name in known and each.default is each.empty and each.name not in given:
-                raise InvalidValue(f"{self.path}.{each.name}: expected a value, {self.cls.__name__} assumes none")
-
-
-def _made(value: Any) -> Any:
-    """A value with the objects of all recipes within it."""
-    if isinstance(value, _Recipe):
-        return value.make({})
-    if isinstance(value, dict):
-        return {key: _made(item) for key, item in value.items()}
-    return [_made(item) for item in value] if isinstance(value, list) else value
-
-
-def _modules(allowed: Iterable[str]) -> tuple[str, ...]:
-    modules = tuple(allowed)
-    for module in modules:
-        if not is_name(f"{module.rstrip('.')}.Class"):
-            raise InvalidValue(f"allowed_targets=[{module}]: expected names of modules, such as my_module.")
-    return modules
 
 
 def _targets(node: Any) -> Iterator[Any]:
@@ -158,12 +78,62 @@ def _targets(node: Any) -> Iterator[Any]:
             yield from _targets(value)
 
 
-def _require_trusted(target: Any, trusted: tuple[str, ...]) -> None:
-    if not isinstance(target, str) or not is_within(target, trusted):
-        rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
-        raise InvalidValue(f"_target_={target}: expected {rule}")
-    if not is_name(target):
-        raise InvalidValue(f"_target_={target}: expected the public name of a class, such as sklearn.svm.SVC")
+def _judged(node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]) -> _Call:
+    """Finds the classes of a node and of all within it, each within the modules that are trusted."""
+    cls = class_of(node[_TARGET], kind)
+    if not is_within(cls.__module__, trusted):
+        require_trusted(f"{cls.__module__}.{cls.__qualname__}", trusted)
+    values = {key: value for key, value in node.items() if key != _TARGET}
+    for name in values:
+        if not isinstance(name, str) or name.startswith("_"):
+            raise InvalidValue(f"{path}.{name}: expected arguments of {cls.__name__} by their names")
+    if any(base.__module__.startswith("sklearn.") for base in cls.__mro__):
+        _require_no_cache(values, path)
+
+    def judged(value: Any, name: str, at: str) -> Any:
+        if isinstance(value, dict) and _TARGET in value:
+            return _judged(value, at, kind_of_parameter(cls, name), trusted)
+        if isinstance(value, dict):
+            return {key: judged(item, name, f"{at}.{key}") for key, item in value.items()}
+        if isinstance(value, list):
+            return [judged(item, name, f"{at}.{index}") for index, item in enumerate(value)]
+        return value
+
+    return _Call(path, cls, {name: judged(value, name, f"{path}.{name}") for name, value in values.items()})
+
+
+def _made(value: Any, arguments: Mapping[str, Any] | None = None) -> Any:
+    """A value with the objects of all calls within it."""
+    if isinstance(value, dict):
+        return {key: _made(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_made(item) for item in value]
+    if not isinstance(value, _Call):
+        return value
+    given = {name: _made(item) for name, item in value.values.items()} | dict(arguments or {})
+    _require_parameters(value, given)
+    try:
+        return value.cls(**given)
+    except (InvalidValue, OSError, MemoryError):
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+        raise InvalidValue(f"{value.path}: expected settings that {value.cls.__name__} takes ({found})") from error
+
+
+def _require_parameters(call: _Call, given: Mapping[str, Any]) -> None:
+    """Raises unless the class takes these names and needs no other."""
+    parameters = inspect.signature(call.cls).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    known = tuple(each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY))
+    for name in given:
+        if name not in known:
+            rule = f"a key of {call.cls.__name__}: one of {', '.join(known)}{nearest(name, known)}"
+            raise InvalidValue(f"{call.path}.{name}: expected {rule}")
+    for each in parameters:
+        if each.name in known and each.default is each.empty and each.name not in given:
+            raise InvalidValue(f"{call.path}.{each.name}: expected a value, {call.cls.__name__} assumes none")
 
 
 def _require_no_cache(value: Any, path: str) -> None:

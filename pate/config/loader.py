@@ -1,21 +1,31 @@
-"""What no file may say: settings that choose which code runs, or where private records go, are the command line's."""
+"""Hydra's app as it is, with a loader that judges files.
+
+Settings that choose which code runs, or where private records go, are the command line's: no file may say them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import PurePath
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
-import hydra._internal.hydra
-import omegaconf._utils
 import yaml
+from hydra import version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import _run_app, create_config_search_path, get_args_parser
+from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
+from hydra.errors import SearchPathException
 from hydra.plugins.config_source import ConfigResult
-from omegaconf import OmegaConf
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
 
+from pate.config.command_line import settle
 from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS
 from pate.files.plain_yaml import plain_loader
 from pate.validation import InvalidValue
@@ -23,10 +33,77 @@ from pate.validation import InvalidValue
 _OURS = (f"file://{CONFIG_FOLDER}", f"file://{FILE_COMMANDS}", "pkg://hydra.conf", "structured://")
 _PLUGINS = "pkg://hydra_plugins."
 _HERE = (None, "auto", "local")
+_STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)
+"""What readers of YAML raise, and Hydra of lists of defaults that are none."""
+
+
+def start(task: Callable[[DictConfig], Any], command: str, words: Sequence[str], chosen: Sequence[str] = ()) -> None:
+    """Does what a command line asks of Hydra: runs a task, or several, or prints the configuration, or help.
+
+    It is what `hydra.main` does with `sys.argv`, but for the loader.
+
+    Args:
+        task: takes the composed configuration.
+        command: the name of its file of settings.
+        words: of the command line.
+        chosen: choices beside those of the command line.
+    """
+    version.setbase("1.3")
+    parser = get_args_parser()
+    args = parser.parse_intermixed_args(words)
+    args.overrides += chosen
+    hydra = _App(command, FileGuard(_search_path(args, command)))
+    GlobalHydra.instance().initialize(hydra)
+    try:
+        _do(hydra, task, args.config_name or command, args, parser)
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def _search_path(args: Namespace, command: str) -> ConfigSearchPath:
+    folder = FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
+    path = create_config_search_path(os.path.abspath(args.config_path) if args.config_path else str(folder))
+    if args.config_dir is not None:
+        own = os.path.abspath(args.config_dir)
+        if not os.path.isdir(own):
+            raise SearchPathException(f"Additional config directory '{own}' not found")
+        path.prepend("command-line", f"file://{own}", SearchPathQuery(provider="schema"))
+    return path
+
+
+def _do(hydra: Hydra, task: Callable[[DictConfig], Any], name: str, args: Namespace, parser: ArgumentParser) -> None:
+    words = args.overrides
+    if args.help:
+        hydra.app_help(name, parser, args)
+    elif args.hydra_help:
+        hydra.hydra_help(name, parser, args)
+    elif args.cfg:
+        hydra.show_cfg(name, words, args.cfg, args.package, args.resolve)
+    elif args.shell_completion:
+        hydra.shell_completion(name, words)
+    elif args.info:
+        hydra.show_info(args.info, name, words)
+    else:  # composing everything only to read hydra.mode is left out where nobody names it
+        mode = hydra.get_mode(name, words) if any("hydra.mode" in word for word in words) else None
+        _run_app(not args.multirun, args.multirun, mode, hydra, name, task, words)
+
+
+class _App(Hydra):
+    """Hydra; its `--help` lists our groups alone, with what they are."""
+
+    def get_help(self, help_cfg: DictConfig, cfg: DictConfig, args_parser: ArgumentParser, resolve: bool) -> str:
+        """The page without the fields that the template does not use."""
+        self._template = str(help_cfg.template)
+        return str(super().get_help(help_cfg, cfg, args_parser, resolve))
+
+    def format_config_groups(self, predicate: Callable[[str], bool], compact: bool = True) -> str:
+        """Groups and members, where the page shows them: to list them takes a while."""
+        listed = "CONFIG_GROUPS" in self._template
+        return str(super().format_config_groups(predicate, compact)) if listed else ""
 
 
 class FileGuard(ConfigLoaderImpl):
-    """Hydra's loader, which refuses files that say what is the command line's alone.
+    """Hydra's loader, which refuses files that say what is the command line's alone, and settles who said what.
 
     Files are all but those of this package, of Hydra and of its plugins. They may not set
 
@@ -35,11 +112,33 @@ class FileGuard(ConfigLoaderImpl):
     * `engine.address`, but auto and local: private records are sent there, and what it answers is unpickled.
 
     Each file is judged as it lies in the whole configuration, whatever `@package` it names, before Hydra uses any.
+    Launchers send the loader along to the processes of their jobs.
     """
+
+    def __init__(self, config_search_path: ConfigSearchPath) -> None:
+        super().__init__(config_search_path)
+        self.repository = _Files(config_search_path)
+        self._experiment: set[str] = set()
+
+    def load_configuration(
+        self,
+        config_name: str | None,
+        overrides: list[str],
+        run_mode: RunMode,
+        from_shell: bool = True,
+        validate_sweep_overrides: bool = True,
+    ) -> DictConfig:
+        """Composes, and settles what depends on who said what; see `settle`."""
+        self._experiment = set()
+        config = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
+        settle(config, config.hydra.overrides.task, self._experiment)
+        return config
 
     def _load_single_config(self, default: Any, repo: Any) -> ConfigResult:
         loaded = super()._load_single_config(default, repo)
         _require_harmless(loaded, default.config_path)
+        if any(str(path).startswith("experiment/") for path in (default.config_path, default.parent)):
+            self._experiment |= _names_in(loaded.config)
         return loaded
 
     def _process_config_searchpath(self, config_name: str | None, parsed_overrides: Any, repo: Any) -> None:
@@ -49,24 +148,20 @@ class FileGuard(ConfigLoaderImpl):
         super()._process_config_searchpath(config_name, parsed_overrides, repo)
 
 
-@contextmanager
-def guarded_files() -> Iterator[None]:
-    """Hydra's apps that start meanwhile compose through `FileGuard`, in the processes of launchers too.
+class _Files(ConfigRepository):
+    """Hydra's files; one that is no settings, or more than `plain_loader` reads, is refused by its name and line."""
 
-    A file that is no settings is refused by its name: Hydra lets the errors of whoever reads it through, as they come.
-    """
-    load = ConfigRepository.load_config
-
-    def named(repository: ConfigRepository, config_path: str) -> ConfigResult | None:
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        source = self._find_object_source(config_path, ObjectType.CONFIG)
+        if source is None:
+            return super().load_config(config_path)
+        file = Path(source.path.removeprefix("file://"), source._normalize_file_name(config_path))
         try:
-            return load(repository, config_path)
-        except (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError) as error:
-            source = repository._find_object_source(config_path, ObjectType.CONFIG)
-            file = config_path if source is None else f"{source.path.removeprefix('file://')}/{config_path}.yaml"
+            if source.scheme() == "file" and not _is_ours(f"file://{source.path}", config_path):
+                yaml.compose(file.read_text(encoding="utf-8"), plain_loader())
+            return super().load_config(config_path)
+        except _STRANGE as error:
             raise InvalidValue(f"file={file}: expected settings in YAML ({_reason(error)})") from error
-
-    with _put(hydra._internal.hydra, "ConfigLoaderImpl", FileGuard), _put(ConfigRepository, "load_config", named):
-        yield
 
 
 def _reason(error: Exception) -> str:
@@ -79,49 +174,23 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or "defaults are names, or NAME: MEMBER"
 
 
-@contextmanager
-def plain_files() -> Iterator[None]:
-    """Files of settings are read by `plain_loader` meanwhile: a short one takes little memory and time."""
-    loader = omegaconf._utils.get_yaml_loader
-    with _put(omegaconf._utils, "get_yaml_loader", lambda: plain_loader(loader())):
-        yield
+def _is_ours(source: str, path: str) -> bool:
+    """Whether a file is of this package, of Hydra or of its plugins: its path stays within the source's folder."""
+    inside = not PurePath(path).is_absolute() and ".." not in PurePath(path).parts
+    return inside and (source in _OURS or source.startswith(_PLUGINS))
 
 
-@contextmanager
-def quick_start(words: Sequence[str]) -> Iterator[None]:
-    """Hydra's apps that start meanwhile leave out what takes long and tells nothing.
-
-    * The list of all groups for `--help`: ours are listed with what they are.
-    * Composing everything once only to read `hydra.mode`, which the command line alone can set.
-
-    Args:
-        words: of the command line.
-    """
-    app = hydra._internal.hydra.Hydra
-    needless = [("format_config_groups", "", "--hydra-help"), ("get_mode", None, "hydra.mode")]
-    with ExitStack() as stack:
-        for name, answer, unless in needless:
-            if not any(unless in word for word in words):
-                stack.enter_context(_put(app, name, lambda *_, _answer=answer, **__: _answer))
-        yield
-
-
-@contextmanager
-def _put(place: Any, name: str, value: Any) -> Iterator[None]:
-    """Puts a value in the place of an attribute meanwhile; `unittest.mock` would load asyncio for that."""
-    before = getattr(place, name)
-    setattr(place, name, value)
-    try:
-        yield
-    finally:
-        setattr(place, name, before)
+def _names_in(content: Any) -> set[str]:
+    """The keys that a file sets, no deeper than a field of a group."""
+    plain = OmegaConf.to_container(content, resolve=False)
+    outer = plain if isinstance(plain, dict) else {}
+    inner = {f"{key!s}.{field!s}" for key, value in outer.items() if isinstance(value, dict) for field in value}
+    return {*map(str, outer), *inner}
 
 
 def _require_harmless(loaded: ConfigResult, name: str) -> None:
     """Raises `InvalidValue` where a file that is not ours says what none may."""
-    path = PurePath(name)
-    inside = not path.is_absolute() and ".." not in path.parts
-    if inside and (loaded.path in _OURS or loaded.path.startswith(_PLUGINS)):
+    if _is_ours(loaded.path, name):
         return
     content = OmegaConf.to_container(loaded.config, resolve=False)
     if not isinstance(content, dict):

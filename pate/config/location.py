@@ -1,13 +1,17 @@
-"""Where the YAML lies: inside an installed package, or beside it in a checkout."""
+"""Where the YAML lies, in an installed package or beside it in a checkout; its groups, and how `--help` lists them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from hydra.core.global_hydra import GlobalHydra
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+_SENTENCE = re.compile(r".*?\.(?=\s|$)")
+_WIDTH = 116
 
 CONFIG_FOLDER: Path = next(
     folder for folder in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if (folder / "shared.yaml").is_file()
@@ -36,3 +40,33 @@ def file_of(group: str, name: str, where: Sequence[Path] | None = None) -> Path 
     """The file of a member, the first that is found in some folders; None where there is none."""
     searched = folders() if where is None else where
     return next((path for folder in searched if (path := folder / group / f"{name}.yaml").is_file()), None)
+
+
+def choices(*groups: str) -> str:
+    """The members of groups, a paragraph each: every name with the first sentence of its file's comment."""
+    return "\n\n".join(_paragraph(group) for group in groups)
+
+
+def _paragraph(group: str) -> str:
+    files = {name: file for name in members(group) if (file := file_of(group, name)) is not None}
+    width = max(map(len, files)) + 4
+    lines = [f"  {group}"]
+    for name, file in files.items():
+        text = wrap(_about(file), _WIDTH - width - 2, break_on_hyphens=False) or [""]
+        lines.append(f"    {name:<{width - 2}}{text[0]}".rstrip())
+        lines.extend(" " * (width + 2) + more for more in text[1:])
+    return "\n".join(lines)
+
+
+def _about(file: Path) -> str:
+    """The first sentence of the comment at the head of a file."""
+    comment = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# @package"):
+            continue
+        if not line.startswith("#"):
+            break
+        comment.append(line.removeprefix("#").strip())
+    text = " ".join(comment)
+    found = _SENTENCE.match(text)
+    return found[0].rstrip(".") if found else text

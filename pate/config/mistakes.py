@@ -1,4 +1,4 @@
-"""A user's mistakes in a configuration, each in one line."""
+"""The words of a command line and a configuration's mistakes, each of them in one line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hydra.errors import OverrideParseException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from pate.config.kinds import GROUPS_OF_CLASSES
 from pate.config.location import members
+from pate.config.targets import GROUPS_OF_CLASSES
 from pate.validation import InvalidValue, nearest
 
 _LONGEST = 1000
@@ -23,6 +23,31 @@ _OPTIONS = (
 )  # fmt: skip
 """Of Hydra's, which takes any beginning of them."""
 _TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+
+_LEFT = set("'\"\\${}()=")  # a value that has one of these is already written for Hydra, or is told how to be
+_PART = re.compile(r"[^\[\],]+")
+_MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
+_SHARES = re.compile(r"[\d.]+,[\d.]+")
+_STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
+
+
+def quoted(word: str) -> str:
+    """A setting with quotes around those values that Hydra could not read otherwise; any other word as it is.
+
+    >>> quoted("data.private=öffentlich.csv"), quoted("data.labels=[Größe,age]"), quoted("seed=3")
+    ('data.private="öffentlich.csv"', 'data.labels=["Größe",age]', 'seed=3')
+    """
+    key, equals, value = word.partition("=")
+    if _MARK.fullmatch(value) or (key == "split" and _SHARES.fullmatch(value)):
+        mark = '"' if value == "'" else "'"
+        return f"{key}={mark}{value}{mark}"
+    if not equals or word.startswith("-") or _LEFT & set(value):
+        return word
+    return f"{key}={_PART.sub(lambda part: _quoted(part[0]), value)}"
+
+
+def _quoted(part: str) -> str:
+    return f'"{part.strip()}"' if _STRANGE.search(part) else part
 
 
 def explain(error: Exception) -> str:
@@ -49,7 +74,7 @@ def explain(error: Exception) -> str:
             elif group == "teacher":
                 hint = "; teacher=sklearn takes any classifier of scikit-learn (pate-train teacher=sklearn --help)"
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{hint}"
-    repeated = re.search(r"Multiple values for (\w+)|Error resolving interpolation '\$\{one:\$\{(\w+)\}\}'", text)
+    repeated = re.search(r"Multiple values for (\w+)|Error resolving interpolation '\$\{schema_for:(\w+),", text)
     if repeated:
         group = repeated.group(1) or repeated.group(2)
         return f"{group}: expected one member, and no + before the name: {group}=NAME; -m {group}=A,B runs several"

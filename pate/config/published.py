@@ -18,7 +18,7 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
 from pate.aggregators import Aggregator
-from pate.config.classes import TRUSTED_PREFIXES, is_within, located
+from pate.config.targets import TRUSTED_PREFIXES, is_within, located
 from pate.files.plain_yaml import read_yaml
 from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable

@@ -1,33 +1,35 @@
-"""Schemas of the commands, and how those of the classes behind the groups are found beside them."""
+"""Schemas of settings, by which Hydra knows keys and types.
+
+Those of the commands are written here; the comments beside the same keys in `conf/` say what they are. Those of the
+groups come from the classes: a YAML names its class by `_target_`, and the class knows its keys and their types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import re
+import types
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
-from pate.config.choices import choices
-from pate.config.class_schema import store_command, store_schemas
-from pate.config.classes import TRUSTED_PREFIXES
-from pate.config.location import CONFIG_FOLDER
-from pate.config.overlay import allowed_prefixes, own_folders
-from pate.config.stage_schema import ReleaseConfig, StudentConfig, VoteConfig
+from pate.config.location import choices, file_of
+from pate.config.targets import TRUSTED_PREFIXES, is_within, kind_of_group, located
+
+_PLAIN = (str, int, float, bool)
+_SET_ELSEWHERE = {"aggregator": ("adjacency", "span"), "method": ("name", "adjacency")}
+_TARGET = re.compile(r"^_target_: *['\"]?([\w.]+)", re.MULTILINE)
+_NUM_TEACHERS = 400
+
+Field = tuple[str, Any, Any]
 
 
 @dataclass
 class SharedConfig:
-    """What all commands share.
-
-    Attributes:
-        adjacency: replace_one or add_remove.
-        target_delta: in (0, 1).
-        num_queries: Q.
-        allow_useless: let a release pass that tells nothing.
-        allowed_targets: modules that `_target_` may name a class of, beside pate. and sklearn.; of the command line
-            alone.
-    """
+    """What all commands share."""
 
     aggregator: Any = MISSING
     accountant: Any = MISSING
@@ -41,20 +43,7 @@ class SharedConfig:
 
 @dataclass
 class TrainConfig(SharedConfig):
-    """pate-train.
-
-    Attributes:
-        max_epsilon: ask only as many queries as this pays for; a target_epsilon that is only the default gives way.
-        all_records: train a model of all private records, the ceiling; None does where that does not take long.
-        ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
-        max_total_epsilon: what all of them may cost together.
-        new_account: give records an account of their own in `ledger` although another one knows some of them.
-        redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
-        holders: among how many holders the teachers are spread, for the privacy card; None for one.
-        seed: None draws noise from the operating system.
-        output_dir: None names the folder after the settings.
-        logger: tensorboard keeps curves in the run's folder, mlflow sends what release/ holds to a server, or none.
-    """
+    """pate-train."""
 
     data: Any = MISSING
     features: Any = MISSING
@@ -62,6 +51,8 @@ class TrainConfig(SharedConfig):
     engine: Any = MISSING
     student: Any = MISSING
     max_epsilon: float | None = None
+    noise: str | None = None
+    fewer_queries: bool | None = None
     all_records: bool | None = None
     ledger: str | None = None
     max_total_epsilon: float | None = None
@@ -75,22 +66,7 @@ class TrainConfig(SharedConfig):
 
 @dataclass
 class AccountConfig(SharedConfig):
-    """pate-account.
-
-    Attributes:
-        num_labels: L.
-        num_teachers: T.
-        max_epsilon: solve for the number of queries that it pays for, in place of num_queries.
-        accountants: all, or a list of names: their prices side by side.
-        ledger: of several runs: what is left of its cap, and what that buys.
-        write_table: write the stability test's table here.
-        votes: a file of public or synthetic votes, to plan a session of charged calls on.
-        prior: a file of the sets of labels that such votes are compared with.
-        num_private: private groups, where they are known: what teachers are dealt, and what delta is held against.
-        lower_bound: search neighbors whose exact laws show what epsilon is at least.
-        suggest: search teachers and queries for the best release at the target.
-        format: text or json.
-    """
+    """pate-account."""
 
     num_labels: int = 40
     num_teachers: int = 400
@@ -108,16 +84,7 @@ class AccountConfig(SharedConfig):
 
 @dataclass
 class AuditConfig:
-    """pate-audit.
-
-    Attributes:
-        votes: the file.
-        layout: auto, or one of teacher_votes, histogram, classes, pairs.
-        num_teachers: N, where the file does not say.
-        aggregator: the one on top; None for the plain one.
-        noise_std: of the release that was made, for all aggregators that have it; the other parameters likewise.
-        format: text or json.
-    """
+    """pate-audit."""
 
     votes: str = MISSING
     layout: str = "auto"
@@ -137,22 +104,7 @@ class AuditConfig:
 
 @dataclass
 class CompareConfig:
-    """pate-compare.
-
-    Attributes:
-        aggregators: names of the groups aggregator and experiment, each with @ and a number of teachers, or without.
-        method: one of the group, with settings of its own.
-        methods: names of the group: what would be taken in place of PATE.
-        epsilons: the budgets.
-        seeds: how many, or a list.
-        ensemble_seed: of partition and teachers.
-        metric: of the frontier.
-        shares: goals, shares of the way from a constant to the ceiling.
-        all_records: train the ceiling, a model of all private records.
-        num_workers: None for one per core.
-        allow_useless: run what tells nothing, too.
-        output_dir: None names the folder after the settings.
-    """
+    """pate-compare."""
 
     data: Any = MISSING
     features: Any = MISSING
@@ -173,6 +125,7 @@ class CompareConfig:
     adjacency: str = "replace_one"
     target_delta: float = 1e-6
     num_queries: int = 600
+    fewer_queries: bool | None = None
     allow_useless: bool = False
     allowed_targets: list[str] = field(default_factory=list)
     output_dir: str | None = None
@@ -180,20 +133,7 @@ class CompareConfig:
 
 @dataclass
 class TableSchemaConfig:
-    """pate-schema.
-
-    Attributes:
-        data: the file of the public records.
-        output: the file to write.
-        labels: columns that are no features, like group, id, split and drop.
-        category: columns of codes, each value a category.
-        encoding: of a CSV file.
-        decimal: point or comma, of text.
-        thousands: what stands between thousands, of text.
-        missing: words that are missing cells.
-        label_separator: where one of `labels` names all labels of a record.
-        seed: of the dealing, where split gives two shares.
-    """
+    """pate-schema."""
 
     data: str = MISSING
     output: str = MISSING
@@ -213,18 +153,7 @@ class TableSchemaConfig:
 
 @dataclass
 class PredictConfig:
-    """pate-predict.
-
-    Attributes:
-        release: the folder of a bundle.
-        data: the records: a table, a folder of pictures, or an array.
-        output: the file to write.
-        id: a column that names the records; None for their numbers.
-        encoding: of a CSV file.
-        decimal: point or comma, of text; None for that of the public file, like the next two.
-        thousands: what stands between thousands.
-        missing: words that are missing cells.
-    """
+    """pate-predict."""
 
     release: str = MISSING
     data: str = MISSING
@@ -234,6 +163,74 @@ class PredictConfig:
     decimal: str | None = None
     thousands: str | None = None
     missing: list[str] = field(default_factory=list)
+
+
+@dataclass
+class VoteConfig:
+    """pate-vote."""
+
+    data: Any = MISSING
+    features: Any = MISSING
+    teacher: Any = MISSING
+    engine: Any = MISSING
+    holder: Any = MISSING
+    holders: int | None = None
+    queries: str | None = None
+    num_queries: int | None = None
+    cast: str = "bits"
+    vote_clip: int | None = None
+    question: str | None = None
+    output: str = MISSING
+    output_dir: str | None = None
+    seed: int | None = None
+    allowed_targets: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ReleaseConfig:
+    """pate-release."""
+
+    votes: Any = MISSING
+    sum: str | None = None
+    roll: Any = None
+    max_absent: int = 0
+    mailbox: str | None = None
+    wait: bool = True
+    num_queries: int | None = None
+    layout: str = "auto"
+    num_teachers: int | None = None
+    name: str = "votes"
+    queries: str | None = None
+    table_schema: str | None = None
+    aggregator: Any = MISSING
+    accountant: Any = MISSING
+    student: Any = MISSING
+    adjacency: str = "replace_one"
+    target_delta: float = 1e-6
+    target_epsilon: float | None = None
+    noise: str | None = None
+    allow_useless: bool = False
+    ledger: str | None = None
+    max_total_epsilon: float | None = None
+    redraw: bool = False
+    seed: int | None = None
+    output_dir: str | None = None
+    allowed_targets: list[str] = field(default_factory=list)
+
+
+@dataclass
+class StudentConfig:
+    """pate-student."""
+
+    release: str = MISSING
+    queries: str | None = None
+    table_schema: str | None = None
+    data: Any = None
+    features: Any = MISSING
+    student: Any = MISSING
+    output: str | None = None
+    seed: int | None = None
+    allowed_targets: list[str] = field(default_factory=list)
 
 
 COMMANDS: dict[str, type] = {
@@ -252,25 +249,112 @@ COMMANDS: dict[str, type] = {
 GROUPS = ("aggregator", "data", "features", "teacher", "engine", "student")
 """The groups of `pate-train` whose members are classes with settings."""
 
-_OF_A_COMPARISON = "method"
+
+class _Shared(dict[str, Any]):
+    """What is stored while Hydra composes is seen by it, which works on a copy of all else."""
+
+    def __deepcopy__(self, memo: Any) -> _Shared:
+        return self
 
 
-def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> None:
-    """Makes the schemas known to Hydra: of the commands, and of every member's class, under the group `schema`.
+def register_configs(*, allowed: Iterable[str] = ()) -> None:
+    """Makes the schemas known to Hydra: of the commands, and of a member's class as soon as the member is chosen.
 
     Args:
-        training: whether more than aggregators is configured; without, torch is not loaded.
-        words: of the command line, which may name a folder of one's own by `--config-dir`.
+        allowed: modules whose classes may be loaded for that, beside pate and scikit-learn.
     """
-    OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
-    OmegaConf.register_new_resolver("one", _one, replace=True)
+    store, trusted = ConfigStore.instance().store, (*TRUSTED_PREFIXES, *allowed)
+    ConfigStore.instance().repo["schema"] = _Shared()
     for name, command in COMMANDS.items():
-        store_command(name, command)
-    folders = (CONFIG_FOLDER, *own_folders(words))
-    trusted = (*TRUSTED_PREFIXES, *allowed_prefixes(words))
-    store_schemas((*GROUPS, _OF_A_COMPARISON) if training else GROUPS[:1], folders, trusted)
+        store(name, command, group="schema")
+
+    def schema_for(group: str, choice: Any) -> str:
+        """Stores the schema of a chosen member under `schema/GROUP`; a word that names none where there is not one."""
+        if not isinstance(choice, str):
+            return "none"
+        store(choice, member_schema(group, choice, trusted), group=f"schema/{group}")
+        return choice
+
+    OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
+    OmegaConf.register_new_resolver("schema_for", schema_for, replace=True)  # for lists of defaults
 
 
-def _one(choice: Any) -> str:
-    """The chosen member of a group, for which there is a schema; a word that names none where there is not one."""
-    return choice if isinstance(choice, str) else "none"
+def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
+    """The schema of a member: that of its class.
+
+    It is without keys, and open to all, if its class has no trusted prefix, is none of the group's, is no dataclass or
+    cannot be loaded. Such a member is composed unchecked, and building it says what is wrong.
+    """
+    target = target_of(group, name)
+    cls = _dataclass(target, group) if target is not None and is_within(target, trusted) else None
+    if cls is None:
+        return {}
+    extra = [_number_of(cls)] if group == "teacher" else []
+    return schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
+
+
+def target_of(group: str, name: str) -> str | None:
+    """The `_target_` of a member, or that of the member of the same group that it begins from; None without one."""
+    file = file_of(group, name)
+    if file is None:
+        return None
+    try:
+        text = file.read_text(encoding="utf-8")
+        if found := _TARGET.search(text):
+            return found[1]
+        content: Any = OmegaConf.to_container(OmegaConf.load(file)) if "defaults" in text else {}
+    except Exception:  # what is wrong with a file is said where it is composed
+        return None
+    defaults = content.get("defaults") if isinstance(content, dict) else None
+    bases = [entry for entry in defaults or () if isinstance(entry, str) and entry not in ("_self_", name)]
+    return next((target for base in bases if (target := target_of(group, base))), None)
+
+
+def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field] = ()) -> type:
+    """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
+    target = ("_target_", str, f"{cls.__module__}.{cls.__qualname__}")
+    return dataclasses.make_dataclass(f"{cls.__name__}Config", [target, *extra, *_fields(cls, without)])
+
+
+def _fields(cls: type, without: tuple[str, ...]) -> Iterator[Field]:
+    try:
+        hints = get_type_hints(cls)
+    except NameError:  # names that only a type checker imports
+        hints = {}
+    for item in dataclasses.fields(cls):
+        if item.init and item.name not in without:
+            yield item.name, _config_type(hints.get(item.name)), _default(item)
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=item.default_factory)
+    return MISSING if item.default is dataclasses.MISSING else item.default
+
+
+def _config_type(hint: Any) -> Any:
+    """The hint itself where it is a plain type, or optional; anything else is left unchecked."""
+    if hint in _PLAIN:
+        return hint
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [part for part in get_args(hint) if part is not type(None)]
+        if len(parts) == 1 and parts[0] in _PLAIN:
+            return parts[0] | None
+    return Any
+
+
+def _number_of(teacher: type) -> Field:
+    """How many teachers; of kernel teachers by default one for each private group."""
+    from pate.teachers import KernelTeacher
+
+    number = ("num_teachers", int | None, None)
+    return number if teacher is KernelTeacher else ("num_teachers", int, _NUM_TEACHERS)
+
+
+def _dataclass(target: str, group: str) -> type | None:
+    try:
+        cls = located(target)
+        fits = cls is not None and kind_of_group(group).accepts(cls)
+    except Exception:
+        return None
+    return cls if fits and dataclasses.is_dataclass(cls) else None

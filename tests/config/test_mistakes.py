@@ -10,7 +10,7 @@ from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build, register_configs
 from pate.config.location import CONFIG_FOLDER
-from pate.config.mistakes import explain, explain_choice, require_known_keys, require_no_dashes
+from pate.config.mistakes import explain, explain_choice, quoted, require_known_keys, require_no_dashes
 from pate.validation import InvalidValue
 
 
@@ -203,3 +203,40 @@ def test_a_value_of_another_type_is_said_in_plain_words(override: str, line: str
         register_configs()
         compose("train", [override])
     assert explain(raised.value) == line
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("data=\u00f6ffentlich.csv", "\u00f6ffentlich.csv"),
+        ("data=~/my \u00fc/a&b #1.csv", "~/my \u00fc/a&b #1.csv"),
+        ("labels=[Gr\u00f6\u00dfe, age,\u20ac]", ["Gr\u00f6\u00dfe", "age", "\u20ac"]),
+        ("+data.name=\u6771\u4eac", "\u6771\u4eac"),
+        ("data.label_separator=;", ";"),
+        ("data.thousands=,", ","),
+        ("data.thousands='", "'"),
+        ("data.thousands= ", " "),
+        ("data.missing=[?,-,<60,.]", ["?", "-", "<60", "."]),
+        ("split=.1,.1", ".1,.1"),
+    ],
+)
+def test_letters_of_all_languages_are_read(word: str, value: object) -> None:
+    (override,) = OverridesParser.create().parse_overrides([quoted(word)])
+    assert override.value() == value
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "seed=3",
+        "labels=[a,b]",
+        "data='\u00f6.csv'",
+        'labels=["\u00f6",b]',
+        "--config-dir=\u00f6",
+        "-m",
+        "a=${b:\u00f6}",
+        "~data",
+    ],
+)
+def test_other_words_stay_as_they_are(word: str) -> None:
+    assert quoted(word) == word

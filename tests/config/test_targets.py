@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
+import pickle
 import pkgutil
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue
@@ -23,9 +27,8 @@ from sklearn.utils import all_estimators
 import pate
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators import Aggregator
-from pate.config.build import build, class_of
-from pate.config.classes import located
-from pate.config.kinds import kind_of_group, kind_of_parameter
+from pate.config.build import build
+from pate.config.targets import class_of, kind_of_group, kind_of_parameter, located
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features.featured_data import FeaturedData
 from pate.mechanisms import FixedKRegularizer
@@ -36,28 +39,39 @@ from pate.teachers.teacher import IsolatedTeacher
 from pate.validation import InvalidValue
 
 CODE = "open(r'{mark}', 'w').close()"
-ATTACKS: dict[str, Any] = {
-    "runstring": {"_target_": "pate.durable.np.testing.runstring", "_args_": [CODE, {}]},
+REAL: dict[str, Any] = {
     "through a module of ours": {"_target_": "pate.validation.np.testing.runstring", "_args_": [CODE, {}]},
     "keywords": {"_target_": "pate.validation.np.testing.runstring", "astr": CODE, "dict": {}},
     "a script": {
         "_target_": "sklearn.utils._testing.assert_run_python_script_without_output",
         "source_code": CODE,
     },
-    "torch.hub": {"_target_": "pate.networks.resnet.torch.hub.load", "repo_or_dir": "{mark}", "model": "x"},
-    "torch.load": {"_target_": "pate.networks.resnet.torch.load", "f": "{mark}", "weights_only": False},
-    "torch itself": {"_target_": "torch.load", "f": "{mark}"},
-    "joblib.load": {"_target_": "sklearn.utils.validation.joblib.load", "filename": "{mark}"},
+    "torch.hub": {"_target_": "torch.hub.load", "repo_or_dir": "{folder}", "model": "x", "source": "local"},
+    "torch.load": {"_target_": "torch.load", "f": "{folder}/pickle", "weights_only": False},
+    "joblib.load": {"_target_": "sklearn.utils.validation.joblib.load", "filename": "{folder}/pickle"},
     "joblib.dump": {"_target_": "sklearn.utils.validation.joblib.dump", "value": 1, "filename": "{mark}"},
-    "parallel": {"_target_": "sklearn.utils.parallel.joblib.load", "filename": "{mark}"},
-    "np.load": {"_target_": "pate.files.atomic.np.load", "file": "{mark}", "allow_pickle": True},
-    "np.savetxt": {"_target_": "pate.votes.store.np.savetxt", "fname": "{mark}", "X": [1]},
+    "parallel": {"_target_": "sklearn.utils.parallel.joblib.load", "filename": "{folder}/pickle"},
+    "np.load": {"_target_": "pate.validation.np.load", "file": "{folder}/pickle", "allow_pickle": True},
+    "np.savetxt": {"_target_": "pate.validation.np.savetxt", "fname": "{mark}", "X": [1]},
     "a function of ours": {
         "_target_": "pate.files.atomic.write_text",
         "path": {"_target_": "pate.files.atomic.Path", "_args_": ["{mark}"]},
         "text": "x",
     },
-    "a method": {"_target_": "pate.accounting.ledger.Path.write_text", "_args_": ["{mark}", "x"]},
+    "a method": {
+        "_target_": "pate.files.atomic.Path.touch",
+        "_args_": [{"_target_": "pate.files.atomic.Path", "_args_": ["{mark}"]}],
+    },
+    "a nested one": {
+        "_target_": "pate.accounting.RdpAccountant",
+        "orders": [{"_target_": "pate.validation.np.testing.runstring", "_args_": [CODE, {}]}],
+    },
+}
+"""Attacks that run code, or write a file, where Hydra itself looks a target up."""
+
+ATTACKS: dict[str, Any] = REAL | {
+    "a module that is not there": {"_target_": "pate.durable.np.testing.runstring", "_args_": [CODE, {}]},
+    "torch through a module of ours": {"_target_": "pate.networks.device.torch.load", "f": "{mark}"},
     "a method of a class of ours": {"_target_": "pate.teachers.CheckpointStore.save", "_args_": [1, 2, 3]},
     "os": {"_target_": "pate.files.atomic.os.system", "_args_": ["touch {mark}"]},
     "pickle": {"_target_": "pate.teachers.sklearn.pickle.loads", "_args_": ["x"]},
@@ -84,10 +98,6 @@ ATTACKS: dict[str, Any] = {
     "conversion": {"_target_": "pate.accounting.RdpAccountant", "_convert_": "object"},
     "recursion": {"_target_": "pate.accounting.RdpAccountant", "_recursive_": False},
     "mode": {"_target_": "pate.accounting.RdpAccountant", "_mode_": "x"},
-    "a nested one": {
-        "_target_": "pate.accounting.RdpAccountant",
-        "orders": [{"_target_": "pate.validation.np.testing.runstring", "_args_": [CODE, {}]}],
-    },
     "nested where plain values are": {
         "_target_": "pate.accounting.RdpAccountant",
         "orders": {"_target_": "pate.accounting.RdpAccountant"},
@@ -95,31 +105,63 @@ ATTACKS: dict[str, Any] = {
 }
 
 
-def filled(node: Any, mark: Path) -> Any:
-    """The node, with the file whose presence says that it ran."""
+class Makes:
+    """A pickle of it makes a folder where it is read."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.mark),)
+
+
+def filled(node: Any, folder: Path) -> Any:
+    """The node, with a folder of what it reads, and the file whose presence says that it ran."""
     if isinstance(node, dict):
-        return {key: filled(value, mark) for key, value in node.items()}
+        return {key: filled(value, folder) for key, value in node.items()}
     if isinstance(node, list):
-        return [filled(value, mark) for value in node]
-    return node.replace("{mark}", str(mark)) if isinstance(node, str) else node
+        return [filled(value, folder) for value in node]
+    return node.replace("{mark}", f"{folder}/ran").replace("{folder}", str(folder)) if isinstance(node, str) else node
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pickle").write_bytes(pickle.dumps(Makes(tmp_path / "ran"), protocol=2))
+    (tmp_path / "hubconf.py").write_text(CODE.replace("{mark}", str(tmp_path / "ran")))
+    return tmp_path
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_what_is_no_accountant_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    node = filled(ATTACKS[name], tmp_path / "ran")
+def test_what_is_no_accountant_is_refused_in_one_line(name: str, folder: Path) -> None:
+    node = filled(ATTACKS[name], folder)
     with pytest.raises(InvalidValue, match=r": expected ") as refused:
         build(OmegaConf.create(node), "accountant")
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 600
-    assert not (tmp_path / "ran").exists()
+    assert not (folder / "ran").exists()
 
 
-@pytest.mark.parametrize("name", ["through a module of ours", "np.savetxt"])
-def test_the_same_runs_where_hydra_looks_a_target_up(name: str, tmp_path: Path) -> None:
+@pytest.mark.process
+@pytest.mark.parametrize("name", REAL)
+def test_the_same_runs_where_hydra_looks_a_target_up(name: str, folder: Path) -> None:
     """The attacks are real: who goes back to Hydra's own way goes back to them."""
-    node = filled(ATTACKS[name], tmp_path / "ran")
-    instantiate(node, _convert_="all")
-    assert (tmp_path / "ran").exists()
+    with suppress(InstantiationException, FileNotFoundError):  # after it ran
+        instantiate(filled(REAL[name], folder), _convert_="all")
+    assert (folder / "ran").exists()
+
+
+def test_a_text_that_hydra_would_read_as_a_node_stays_a_text(tmp_path: Path) -> None:
+    """`instantiate` reads ${…} in values that were resolved before: what it then finds, nobody judged."""
+    mark = tmp_path / "ran"
+    text = f"${{oc.create:'{{_target_: pate.validation.np.savetxt, fname: {mark}, X: [1]}}'}}"
+    with suppress(InstantiationException):
+        instantiate({"_target_": "pate.accounting.RdpAccountant", "orders": text})
+    assert mark.exists()
+    mark.unlink()
+    node = OmegaConf.create({"_target_": "pate.accounting.RdpAccountant", "orders": f"\\{text}"})
+    with pytest.raises(InvalidValue, match=r"^(accountant|orders)"):
+        build(node, "accountant")
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize("target", ["lonely.Thing", "lonely_too.inner.Thing"])

@@ -104,7 +104,7 @@ def require_parity(plan: Plan, folder: Path) -> None:
 def shipped(name: str) -> Aggregator:
     """The aggregator of a YAML, for few teachers."""
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        register_configs(training=False)
+        register_configs()
         node = compose("account", [f"aggregator={name}"]).aggregator
     aggregator = build_aggregator(node, adjacency="replace_one")
     small = {"k": 2, "first_queries": 10, "target_hits": 15, "round_size": 10, "max_size": 3, "vote_clip": 2}

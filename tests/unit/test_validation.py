@@ -36,6 +36,21 @@ def test_require_reads_name_value_rule() -> None:
         require(False, "x", 1, "something else")
 
 
+@pytest.mark.parametrize(
+    ("message", "name", "value", "rule"),
+    [
+        ("target_delta=1.5: expected a number in (0, 1)", "target_delta", "1.5", "a number in (0, 1)"),
+        ("votes[0, 1]: expected counts in 0..3", "votes[0, 1]", "", "counts in 0..3"),
+        ("data.private=C: a=b.csv: expected a file", "data.private", "C: a=b.csv", "a file"),
+        ("failure_prob: 2e-06 uses up target_delta=1e-06", "failure_prob", "", "2e-06 uses up target_delta=1e-06"),
+        ("nothing else", "nothing else", "", ""),
+    ],
+)
+def test_a_refusal_knows_what_it_names(message: str, name: str, value: str, rule: str) -> None:
+    refused = pickle.loads(pickle.dumps(InvalidValue(message)))
+    assert (refused.name, refused.value, refused.rule, str(refused)) == (name, value, rule, message)
+
+
 STRANGE = "flu\x1b[2J\u202e\u200b\x00\x9b\u2028gone\ud800"
 SHOWN = r"flu\x1b[2J\u202e\u200b\x00\x9b gone\ud800"
 

@@ -40,7 +40,7 @@ NOT_PRIOR = [
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
     monkeypatch.setenv("COLUMNS", "120")
-    register_configs(training=False)
+    register_configs()
 
     def priced(*overrides: str) -> str:
         account(compose("account", overrides=list(overrides)))

@@ -1,12 +1,14 @@
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from pate.cli import app
 from pate.networks.device import DeviceFull
 from pate.teachers.engines import WorkersLost
+from tests.e2e.commands import call
 
 
 def ended_with(
@@ -14,9 +16,12 @@ def ended_with(
 ) -> tuple[object, str]:
     """The exit code and what was said of an error that comes through Hydra."""
     monkeypatch.setattr(sys, "argv", ["pate-train"])
-    monkeypatch.setattr(app, "register_configs", lambda **_: None)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
-    monkeypatch.setattr(app.hydra, "main", lambda **arguments: lambda task: lambda: (_ for _ in ()).throw(error))
+
+    def failing(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(app, "start", failing)
     with pytest.raises(SystemExit) as stopped:
         app.run_app(lambda config: None, "train")
     return stopped.value.code, capsys.readouterr().err
@@ -81,3 +86,11 @@ def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
     assert app._signal_behind(first) is None
     second.__context__ = stopped = KeyboardInterrupt()
     assert app._signal_behind(first) is stopped
+
+
+def test_options_stand_between_settings(tmp_path: Path) -> None:
+    (tmp_path / "aggregator").mkdir()
+    (tmp_path / "aggregator" / "mine.yaml").write_text("defaults: [gaussian_votes]\nnoise_std: 77.0\n")
+    ended = call("account", "num_queries=10", "--config-dir", str(tmp_path), "aggregator=mine", "format=json")
+    assert ended.returncode == 0, ended.stderr
+    assert '"noise_std": 77.0' in ended.stdout

@@ -20,7 +20,7 @@ VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
 
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
-    register_configs(training=False)
+    register_configs()
 
     def audited(votes: Any, *overrides: str) -> str:
         np.save(tmp_path / "votes.npy", votes)

@@ -7,11 +7,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
-from yaml import YAMLError
+from hydra._internal.utils import create_config_search_path
 
 from pate.aggregators import GaussianVotes
-from pate.config.loader import plain_files
+from pate.config.loader import FileGuard
 from pate.config.published import release_settings, with_student
 from pate.data import TableSchema
 from pate.files.plain_yaml import read_yaml
@@ -80,13 +79,12 @@ def test_it_takes_little_memory(name: str) -> None:
 def test_files_of_settings_are_read_likewise(name: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(HOSTILE[name])
-    started = time.process_time()
-    with plain_files(), pytest.raises(YAMLError, match=r"an alias|too deep"):
-        OmegaConf.load(file)
+    started, files = time.process_time(), FileGuard(create_config_search_path(str(tmp_path))).repository
+    with pytest.raises(InvalidValue, match=r"^file=.*mine.yaml: .*(an alias|too deep)"):
+        files.load_config("mine")
     assert time.process_time() - started < 5
     file.write_text("a: 1e-6\nb: [1, '${a}']\n")
-    with plain_files():
-        assert OmegaConf.load(file).b[1] == 1e-6
+    assert files.load_config("mine").config.b[1] == 1e-6
 
 
 def test_what_is_written_is_read() -> None:

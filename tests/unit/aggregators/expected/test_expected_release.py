@@ -38,7 +38,7 @@ NAMES = members("aggregator")
 
 @pytest.fixture(scope="module", autouse=True)
 def configured() -> Iterator[None]:
-    register_configs(training=False)
+    register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         yield
 

@@ -1,13 +1,16 @@
-"""Signals that end a command: Ctrl-C, SIGTERM and SIGHUP, within a second; a second one kills at once.
+"""A command as a process: the signals that end it, its standard streams, and a machine that lacks memory or threads.
 
-What a run keeps is whole at any moment, so that every end is as safe as a kill.
+Ctrl-C, SIGTERM and SIGHUP end it within a second; a second one kills at once. What a run keeps is whole at any moment,
+so that every end is as safe as a kill. Streams that are closed, or that nobody reads any more, end no run.
 """
 
 from __future__ import annotations
 
 import _thread
 import atexit
+import io
 import os
+import select
 import signal
 import sys
 import threading
@@ -15,13 +18,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, TextIO
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_S = 0.4
 _TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
 _NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"  # it would print what it cleaned up after our last line
+_STREAMS = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
+_SHORTAGES = (
+    "can't start new thread",
+    "failed to map segment",
+    "annot allocate memory",
+    "without exception set",
+    "without setting an exception",
+)
+"""What CPython and the dynamic loader say where they have no error of its own for it."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -151,3 +163,104 @@ def descendants(process: int) -> list[int]:
         found += started
         waiting += started
     return found
+
+
+class _Heedless(io.TextIOWrapper):
+    """A stream that drops what it cannot write: a terminal that was closed ends no run."""
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            drop(self)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            drop(self)
+
+
+def mend_streams() -> None:
+    """Opens closed standard streams on nothing, and has standard error drop what it cannot write.
+
+    A number that is free would go to the next file that is opened, and whatever prints would write into that.
+    """
+    for _, number, _ in _STREAMS:
+        if not _is_open(number):
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            if null != number:
+                os.close(null)
+    for name, _, mode in _STREAMS:
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
+    if sys.stderr is sys.__stderr__ and type(sys.stderr) is io.TextIOWrapper:
+        sys.stderr = _Heedless(sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+
+
+def nobody_reads() -> bool:
+    """Whether standard output is a closed pipe; what is left for it is dropped."""
+    pipe = select.poll()
+    pipe.register(sys.stdout.fileno(), 0)  # errors alone
+    if not any(flags & select.POLLERR for _, flags in pipe.poll(0)):
+        return False
+    drop(sys.stdout)
+    return True
+
+
+def drop(stream: TextIO) -> None:
+    """Lets all that is written to a stream from now on, and what waits in it, go nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def tell_shortages() -> None:
+    """Has Python say in one line what is no fault of ours, from the first import on.
+
+    Nothing is said of a thread that found no memory to begin with: it was one that a command can go on without.
+    """
+    before = sys.unraisablehook
+
+    def unraised(unraised: sys.UnraisableHookArgs) -> None:
+        if not isinstance(unraised.exc_value, MemoryError):
+            before(unraised)
+
+    sys.excepthook, sys.unraisablehook = _told, unraised
+
+
+def _told(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """Says in one line what is no fault of ours, also where it comes while a command is still loading what it needs.
+
+    That is Ctrl-C, and a machine that has no memory left, or no thread.
+    """
+    if issubclass(kind, KeyboardInterrupt):
+        sys.stderr.write("interrupted\n")
+    elif is_shortage(error):
+        line = f"{kind.__name__}: {error}; the same command continues once there is more memory, and threads to start\n"
+        with suppress(OSError):
+            os.write(2, " ".join(line.split()).encode(errors="backslashreplace") + b"\n")
+    else:
+        sys.__excepthook__(kind, error, traceback)
+
+
+def is_shortage(error: BaseException | None) -> bool:
+    """Whether the machine lacks memory or a thread: the error says so, or one in whose wake it came."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # they may go round in circles
+        text = str(error)
+        if isinstance(error, MemoryError) or any(said in text for said in _SHORTAGES):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False

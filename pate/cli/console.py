@@ -1,4 +1,4 @@
-"""Progress on the console: one line a stage, a bar where the number of steps is known."""
+"""What a command says on the console: its product, and progress, one line a stage, a bar where steps are counted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,23 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from pate.data import Dataset
 from pate.data.dataset import KnowsItsSettings, LoadsInStages
 from pate.report.console import PlainConsole
 from pate.run.progress import Advance, Monitor, NullMonitor
 from pate.validation import require
+
+PRIVATE = "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel"
+"""Of a file that a holder sends."""
+
+
+def print_lines(*lines: str) -> None:
+    """Prints lines as they are: nothing in them is markup, and none is cut at the terminal's width."""
+    console = PlainConsole(highlight=False)
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
 
 
 class ConsoleMonitor:

@@ -1,11 +1,13 @@
-"""Commands end by signals: soon, with a line and an exit code, and with all that they started."""
+"""Commands end by signals soon, with a line, a code and all that they started; closed or broken streams end none."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ pytestmark = pytest.mark.process
 
 BLOCK = """
 import subprocess, sys, time
-from pate.cli.signals import Stopped, ended_by_signals
+from pate.cli.process import Stopped, ended_by_signals
 try:
     with ended_by_signals():
         {setup}
@@ -91,7 +93,7 @@ def test_what_was_ignored_stays_ignored() -> None:
     script = (
         "import os, signal\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from pate.cli.signals import ended_by_signals\n"
+        "from pate.cli.process import ended_by_signals\n"
         "with ended_by_signals():\n"
         "    os.kill(os.getpid(), signal.SIGHUP)\n"
         "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)"
@@ -105,7 +107,7 @@ import _thread, os, signal, sys, threading
 def start(*_):
     {instead}
 _thread.start_new_thread = threading._start_new_thread = start
-from pate.cli.signals import Stopped, ended_by_signals, leave
+from pate.cli.process import Stopped, ended_by_signals, leave
 try:
     with ended_by_signals():
         print("went on", flush=True)
@@ -146,3 +148,66 @@ def test_a_machine_without_memory_or_threads_is_said_in_a_line(shortage: str) ->
         [sys.executable, "-c", "import pate.cli\n1 // 0"], capture_output=True, text=True, check=False
     )
     assert "Traceback" in fault.stderr  # of ours
+
+
+SCRIPT = """
+import os, sys
+from pate.cli.process import mend_streams
+mend_streams()
+print("on standard error", file=sys.stderr, flush=True)
+print("on standard output", flush=True)
+with open(sys.argv[1], "w") as file:
+    assert file.fileno() > 2, file.fileno()
+    os.write(2, b"a library's words")
+    os.write(1, b"a library's words")
+"""
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_go_nowhere_and_no_file_takes_their_number(closed: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = f"{sys.executable} {tmp_path / 'script.py'} {ledger} {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "lost sys.stderr" not in done.stderr
+    assert ledger.read_text() == ""
+
+
+def test_an_error_stream_that_nobody_reads_ends_no_command(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read(1)\n" + SCRIPT, str(tmp_path / "file")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    process.stderr.close()
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.close()
+    assert process.stdout.read() == "on standard output\na library's words"
+    process.stdout.close()
+    assert process.wait() == 0
+
+
+HELP = """
+import os, sys
+from pate.cli import app
+
+def hydras_help(*_):
+    print("help")
+
+read, write = os.pipe()
+os.dup2(write, 1)
+os.close(read), os.close(write)
+app.start = hydras_help
+sys.argv = ["pate-audit", "--help"]
+app.run_app(None, "audit")
+"""
+
+
+def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False, env=buffered)
+    assert (done.returncode, done.stderr) == (141, "")

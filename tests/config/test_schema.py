@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
 from omegaconf import MISSING, OmegaConf
 
 from pate.aggregators import GNMax, StableTopK
 from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.class_schema import schema_of, store_schemas, target_of
-from pate.config.classes import located
-from pate.config.overlay import allowed_prefixes, own_folders
+from pate.config.location import file_of
+from pate.config.schema import member_schema, schema_of, target_of
+from pate.config.targets import located
 
 if TYPE_CHECKING:
     from nowhere import Nothing
@@ -95,59 +94,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hydra_config(folder: Path) -> Iterator[None]:
-    register_configs()
-    store_schemas(["aggregator"], [CONFIG_FOLDER, folder], ("pate.", "lacking."))
+    register_configs(allowed=("lacking.",))
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        loader: Any = GlobalHydra.instance().config_loader()
+        loader.get_search_path().prepend("command-line", f"file://{folder}")
+        loader.repository.initialize_sources(loader.get_search_path())
         yield
 
 
 @pytest.mark.usefixtures("hydra_config")
-def test_a_member_that_begins_from_one_of_ours_is_typed_like_it(folder: Path) -> None:
-    where = f"hydra.searchpath=[file://{folder}]"
-    node = compose("train", [where, "aggregator=mine", "aggregator.padded=true"]).aggregator
+def test_a_member_that_begins_from_one_of_ours_is_typed_like_it() -> None:
+    node = compose("train", ["aggregator=mine", "aggregator.padded=true"]).aggregator
     assert (node.max_k, node.padded, node.table_order) == (3, True, 4.4827)
     with pytest.raises(ConfigCompositionException, match="Error merging override"):
-        compose("train", [where, "aggregator=mine", "aggregator.max_k=many"])
+        compose("train", ["aggregator=mine", "aggregator.max_k=many"])
 
 
 @pytest.mark.usefixtures("hydra_config")
-def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked(folder: Path) -> None:
-    node = compose("train", [f"hydra.searchpath=[file://{folder}]", "aggregator=broken"]).aggregator
-    assert node == {"_target_": "lacking.Thing"}
+def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
+    assert compose("train", ["aggregator=broken"]).aggregator == {"_target_": "lacking.Thing"}
+    assert (
+        member_schema("aggregator", "broken", ("pate.",)) == member_schema("aggregator", "broken", ("lacking.",)) == {}
+    )
 
 
-def test_targets_of_members(folder: Path) -> None:
-    folders = (CONFIG_FOLDER, folder)
-    assert target_of("aggregator", "mine", folders) == "pate.aggregators.StableTopK"
-    assert target_of("aggregator", "untargeted", folders) is None
-    assert target_of("aggregator", "nowhere", folders) is None
-
-
-@pytest.mark.parametrize("words", [["--config-dir", "a"], ["--config-dir=a", "seed=1"], ["-m", "-cd", "a"]])
-def test_folders_of_a_command_line(words: list[str]) -> None:
-    assert own_folders(words) == (Path("a"),)
-
-
-def test_no_folder_is_named() -> None:
-    assert own_folders([]) == own_folders(["seed=1", "--config-dir"]) == ()
-
-
-@pytest.mark.parametrize(
-    ("words", "prefixes"),
-    [
-        (["allowed_targets=[x., y.]"], ("x.", "y.")),
-        (["++allowed_targets=[x.]", "experiment=trusting"], ("x.",)),
-        (["--help", "experiment=trusting"], ()),
-        (["experiment=nowhere", "data.root=~/a b("], ()),
-        (["allowed_targets=x."], ()),
-    ],
-)
-def test_what_a_command_line_allows(words: list[str], prefixes: tuple[str, ...]) -> None:
-    assert allowed_prefixes(words) == prefixes
-
-
-@pytest.mark.process
-def test_prices_need_no_torch() -> None:
-    statement = "from pate.config import register_configs; register_configs(training=False)"
-    command = [sys.executable, "-c", f"import sys; {statement}; print('torch' in sys.modules)"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+@pytest.mark.usefixtures("hydra_config")
+def test_targets_of_members() -> None:
+    assert target_of("aggregator", "mine") == "pate.aggregators.StableTopK"
+    assert target_of("aggregator", "untargeted") is None
+    assert target_of("aggregator", "nowhere") is None is file_of("aggregator", "nowhere")

@@ -1,0 +1,139 @@
+"""What a command line leaves open: whether noise is given, how many queries there are, how pictures are taken.
+
+Hydra's lists of defaults say what a choice brings along. They cannot see that a user named no teacher, or noise and no
+target. That is decided here, from the names alone, before anything runs: `--cfg job` prints what was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from pate.aggregators.noise_fields import noise_fields
+from pate.config.build import build_aggregator
+from pate.validation import InvalidValue, require, require_choice
+
+_TARGET = "target_epsilon"
+_WAYS = {
+    "celeba": "pictures",
+    "icons": "pictures",
+    "image_folder": "pictures",
+    "synth_faces": "pictures",
+    "table": "table",
+}
+_NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
+
+
+def given_settings(words: Iterable[str]) -> dict[str, str]:
+    """Settings and choices of a command line by name, as text."""
+    return dict(word.lstrip("+~").partition("=")[::2] for word in words if not word.startswith("-"))
+
+
+def allowed_modules(words: Iterable[str]) -> tuple[str, ...]:
+    """What `allowed_targets` will be: what a command line says, as no file can."""
+    text = given_settings(words).get("allowed_targets")
+    try:
+        value = None if text is None else OverridesParser.create().parse_override(f"allowed_targets={text}").value()
+    except HydraException:  # a mistake that Hydra will name
+        return ()
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def way_left_open(words: Iterable[str], command: str) -> str | None:
+    """The member of `way` for a data set that does best by it, where a command line leaves that open; None elsewhere.
+
+    Where `teacher=`, `features=` or an experiment is named, nothing is chosen: `teacher=cnn` is the papers' way. Where
+    only settings of teachers or an aggregator are given, features are chosen for pictures and no more.
+
+    Args:
+        words: of the command line.
+        command: train or compare.
+
+    >>> way_left_open(["data=synth_faces", "aggregator=gaussian_votes"], "train")
+    'features'
+    >>> way_left_open(["data=celeba", "teacher=cnn"], "train")
+    >>> way_left_open(["data=table", "student=mlp"], "train")
+    'table'
+    """
+    given = given_settings(words)
+    way = _WAYS.get(given.get("data", ""))
+    if way is None or command not in ("train", "compare") or _NAMED & given.keys():
+        return None
+    if command == "train" and not {"teacher", "aggregator"} & {key.partition(".")[0] for key in given}:
+        return way
+    return "features" if way == "pictures" else None
+
+
+def said_of_way(choices: Mapping[str, Any]) -> str | None:
+    """What was chosen by the way, in a line; None where there is none.
+
+    Args:
+        choices: the member of each group.
+    """
+    if (way := choices.get("way")) in (None, "none"):
+        return None
+    groups = [] if way == "table" else ["features"]
+    groups += [] if way == "features" else ["teacher", "aggregator", "accountant", "student"]
+    instead = "teacher=cnn is the papers' way, features=none the pictures'"
+    if way == "table":
+        instead = "teacher=linear and aggregator=gaussian_votes are a plainer way"
+    return f"no teacher is named: {' '.join(f'{group}={choices[group]}' for group in groups)}; {instead}"
+
+
+def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> None:
+    """Puts into a composed configuration what depends on who said what: `noise`, `target_epsilon`, `fewer_queries`.
+
+    Noise is given where the command line names it and no target or, where it names neither, the experiment does. Then
+    it is taken as it is, and no target of the defaults is spent in its place; `noise=` itself decides otherwise.
+
+    Args:
+        config: of a command; one without these settings stays as it is.
+        words: of the command line, settings and choices.
+        experiment: the names that the chosen experiment sets.
+    """
+    line = {_field(word.lstrip("+").partition("=")[0]) for word in words if not word.startswith("~")}
+    if "fewer_queries" in config and config.fewer_queries is None:
+        config.fewer_queries = "num_queries" not in line | experiment
+    if "noise" not in config:
+        return
+    named = _TARGET in line | experiment
+    given = config.noise == "given"
+    if config.noise is None:
+        given = _noise_is_given(config, line, experiment)
+    else:
+        require_choice("noise", config.noise, ("solve", "given"))
+        both = given and named and config.target_epsilon is not None
+        require(not both, _TARGET, config.target_epsilon, "none beside noise=given")
+    if given or (config.get("max_epsilon") is not None and not named):
+        config.target_epsilon = None
+    config.noise = "given" if config.target_epsilon is None else "solve"
+
+
+def _noise_is_given(config: DictConfig, *said: Set[str]) -> bool:
+    """Whether one of those who said something names noise, and no one before it a target."""
+    for names in said:
+        if _TARGET in names:
+            return False
+        fields = {name.removeprefix("aggregator.") for name in names if name.startswith("aggregator.")}
+        if fields and fields & _noise_of(config):
+            return True
+    return False
+
+
+def _noise_of(config: DictConfig) -> Set[str]:
+    """The fields of the aggregator that are noise; none of one that cannot be made, which its command will say."""
+    allowed = list(config.allowed_targets)
+    try:
+        return noise_fields(build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed))
+    except (InvalidValue, OmegaConfBaseException, OSError):
+        return frozenset()
+
+
+def _field(key: str) -> str:
+    """A key, no deeper than a field of a group."""
+    return ".".join(key.split(".")[:2])
