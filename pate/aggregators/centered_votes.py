@@ -233,8 +233,8 @@ class CenteredVotes(TeacherVotesAggregator):
 
         def released() -> Arrays:
             shares, total, each = source.share_sums(), source.num_teachers, source.records_per_teacher
-            kept = {"records_per_teacher": each, "drawn": drawn}
-            return {"prevalence": self.prevalence.release(shares, num_teachers=total, rng=rng, **kept)}
+            found = self.prevalence.release(shares, num_teachers=total, rng=rng, records_per_teacher=each, drawn=drawn)
+            return {"prevalence": found}
 
         return drawn.once("prevalence", released)["prevalence"]
 

@@ -348,7 +348,7 @@ class Payment(Drawn):
         assert self.shared is not None
         entries = self.shared.entries
         name = self._names[0] if os.path.lexists(_id_path(self.folder)) else "new"
-        used = self.shared.hasseed_name(seed_name(self.seed), but=name)
+        used = self.shared.has_noise(seed_name(self.seed), but=name)
         rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
         require(not used, "ledger", self.shared.path, rule)
         if not any(entry.key.startswith(name) for entry in entries):
