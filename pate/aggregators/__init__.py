@@ -1,8 +1,9 @@
 """Aggregators: votes `[Q, L]` to a `Release(labels, answered, event)`; numpy and scipy only."""
 
-from pate.files.lazy_names import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-with lazy_names(globals()):
+if TYPE_CHECKING:
     from pate.aggregators.aggregator import Aggregator
     from pate.aggregators.centered_release import CenteredRelease
     from pate.aggregators.centered_votes import CenteredVotes
@@ -31,6 +32,42 @@ with lazy_names(globals()):
     from pate.aggregators.target_charging.not_prior_top_k import NotPriorTopK
     from pate.aggregators.target_charging.rounds import Round
     from pate.aggregators.vote_counts import counts_for
+
+_MODULE_OF = {
+    "Aggregator": "pate.aggregators.aggregator",
+    "BoundaryMax": "pate.aggregators.target_charging.boundary_max",
+    "BoundaryTopK": "pate.aggregators.target_charging.boundary_top_k",
+    "CenteredRelease": "pate.aggregators.centered_release",
+    "CenteredVotes": "pate.aggregators.centered_votes",
+    "ChargedRelease": "pate.aggregators.target_charging.aggregator",
+    "ClippedVotes": "pate.aggregators.clipped_votes",
+    "ConfidentGNMax": "pate.aggregators.confident_gnmax",
+    "ConfidentVotes": "pate.aggregators.confident_votes",
+    "DistributedVotes": "pate.aggregators.distributed.distributed_votes",
+    "ExpectedRelease": "pate.aggregators.expected.expected_release",
+    "FixedTopK": "pate.aggregators.fixed_top_k",
+    "GNMax": "pate.aggregators.gnmax",
+    "GaussianVotes": "pate.aggregators.gaussian_votes",
+    "HistogramAggregator": "pate.aggregators.histogram",
+    "NoisyScores": "pate.aggregators.release",
+    "NotPriorTopK": "pate.aggregators.target_charging.not_prior_top_k",
+    "PerQueryAggregator": "pate.aggregators.histogram",
+    "PowersetGNMax": "pate.aggregators.powerset_gnmax",
+    "Prevalence": "pate.aggregators.prevalence",
+    "PriorRule": "pate.aggregators.release_context",
+    "Release": "pate.aggregators.release",
+    "ReleaseContext": "pate.aggregators.release_context",
+    "Round": "pate.aggregators.target_charging.rounds",
+    "RoundsRelease": "pate.aggregators.rounds.rounds_release",
+    "StableFixedTopK": "pate.aggregators.stable.stable_fixed_top_k",
+    "StableTopK": "pate.aggregators.stable.stable_top_k",
+    "TargetChargedAggregator": "pate.aggregators.target_charging.aggregator",
+    "TeacherVotesAggregator": "pate.aggregators.per_teacher",
+    "TrainingSet": "pate.aggregators.release",
+    "UselessReleaseWarning": "pate.aggregators.expected.useless",
+    "VoteRounds": "pate.aggregators.rounds.vote_rounds",
+    "counts_for": "pate.aggregators.vote_counts",
+}
 
 __all__ = [
     "Aggregator",
@@ -67,3 +104,15 @@ __all__ = [
     "VoteRounds",
     "counts_for",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a name when it is first asked for (PEP 562)."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

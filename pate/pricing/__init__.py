@@ -1,10 +1,12 @@
 """Prices without data: what a release costs, what a budget buys, what somebody else's release really cost."""
 
-from pate.files.lazy_names import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pate.pricing.expected_release import Expectation, expectation, expected_release
 from pate.pricing.remedies import Remedies, group_votes_tell_more, remedies
 
-with lazy_names(globals()):
+if TYPE_CHECKING:
     from pate.pricing.account_left import AccountLeft, accounts_left
     from pate.pricing.audit import AuditFinding, VoteAudit, audit_votes
     from pate.pricing.budget import Budget
@@ -19,6 +21,32 @@ with lazy_names(globals()):
     from pate.pricing.setting_names import SettingNames
     from pate.pricing.shape import ReleaseShape
     from pate.pricing.suggestion import Suggestion, suggest
+
+_MODULE_OF = {
+    "AccountLeft": "pate.pricing.account_left",
+    "AccountantPrice": "pate.pricing.quote",
+    "AuditFinding": "pate.pricing.audit",
+    "Budget": "pate.pricing.budget",
+    "HitPlan": "pate.pricing.hit_plan",
+    "PricedRelease": "pate.pricing.priced_release",
+    "Quote": "pate.pricing.quote",
+    "ReleaseParameters": "pate.pricing.release_parameters",
+    "ReleaseShape": "pate.pricing.shape",
+    "SettingNames": "pate.pricing.setting_names",
+    "Suggestion": "pate.pricing.suggestion",
+    "VoteAudit": "pate.pricing.audit",
+    "accounts_left": "pate.pricing.account_left",
+    "audit_votes": "pate.pricing.audit",
+    "certify_stability_test": "pate.pricing.certified_test",
+    "cheapest_accountant": "pate.pricing.quote",
+    "largest_num_queries": "pate.pricing.query_count",
+    "lower_bound_of": "pate.pricing.lower_bound",
+    "plan_hits": "pate.pricing.hit_plan",
+    "plan_release": "pate.pricing.priced_release",
+    "quote_release": "pate.pricing.quote",
+    "require_useful": "pate.pricing.guard",
+    "suggest": "pate.pricing.suggestion",
+}
 
 __all__ = [
     "AccountLeft",
@@ -51,3 +79,15 @@ __all__ = [
     "require_useful",
     "suggest",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a name when it is first asked for (PEP 562)."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
