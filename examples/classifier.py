@@ -26,7 +26,7 @@ print(f"epsilon {model.epsilon_:.2f}, delta {model.delta_}, {model.adjacency_}; 
 
 # Every fit of a search is a release. Charged to one ledger, their sum is known: it is what the search costs.
 with tempfile.TemporaryDirectory() as folder:
-    ledger = Path(folder) / "ledger.jsonl"
+    ledger = Path(folder) / "ledger.db"
     model = PATEClassifier(RidgeClassifier(), n_teachers=60, n_queries=40, ledger=ledger)
     search = GridSearchCV(model, {"epsilon": [2.0, 4.0]}, cv=2)
     search.fit(inputs[private], labels[private], X_public=inputs[public])

@@ -21,7 +21,7 @@ from pate.accounting import BudgetExceeded, Ledger, SelfComposedEvent, SharedLed
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.aggregators.release_context import Arrays, Drawn
-from pate.files.atomic import make_folder, write_text
+from pate.files.atomic import make_folder, replacing, write_text
 from pate.files.reading import FROM_BACKUP, damaged, read_text
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
@@ -193,13 +193,22 @@ class Payment(Drawn):
             yield f"ledger={self.shared.path}: {said} epsilon {self._spent}"
 
     def save(self, release: Release, names: PublicNames) -> None:
-        """Writes the release with its names where that is to be done, and enters the file's digest."""
-        written = self._written
-        if written is None or not os.path.lexists(self.release):
-            release.save(self.release, names=names)
-        found = file_digest(self.release)
-        if written is None:
-            self.own.add(f"{self._name}{_WRITTEN}", self._charge_of(self.own, self._name), found.encode)
+        """Commits the digest of the release's file, and writes the file where it is missing.
+
+        In this order, a file that is there was committed: a ledger that does not know of it is an older copy.
+
+        Raises:
+            InvalidValue: nothing of it was committed, so nothing of it was paid for; the file is not that of the draw.
+        """
+        kind, charge = type(self.priced.aggregator).__name__, self._charge_of(self.own, self._name)
+        require(charge != "", "aggregator", kind, "one that draws by `ReleaseContext.drawn`, which pays for it")
+        content = _packed(release.arrays() | names.arrays())
+        if self._written is None:
+            self.own.add(f"{self._name}{_WRITTEN}", charge, hashlib.sha256(content).hexdigest().encode)
+        if not os.path.lexists(self.release):
+            make_folder(self.release.parent, within=self.folder.path)
+            with replacing(self.release) as file:
+                file.write(content)
         self.require_paid()
 
     def require_paid(self) -> None:
@@ -209,7 +218,11 @@ class Payment(Drawn):
         names = self._names
         good = all(entry.event == self.priced.event and entry.key[:32] == names[0] for entry in charges)
         require(good and len(charges) in (len(names), len(names) - 1), "ledger", self.folder.ledger, rule)
-        if (written := self._written) is not None and os.path.lexists(self.release):
+        if os.path.lexists(self.release):
+            written = self._written
+            require(
+                written is not None, "ledger", self.folder.ledger, f"the one that {self.release} came from; {_GONE}"
+            )
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
             require(written == file_digest(self.release), "release", self.release, rule)
 
@@ -380,7 +393,7 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
     price, spent = format_epsilon(priced.epsilon), format_epsilon(account.spent_epsilon)
     rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
     cap = f"max_total_epsilon={account.max_epsilon:g}"
-    return BudgetExceeded(f"{cap}: expected {rule} by ledger={account.path}; nothing is spent")
+    return InvalidValue(f"{cap}: expected {rule} by ledger={account.path}; nothing is spent")
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def sibling_lines(
         charged += found
         num_runs += bool(found)
     if num_runs:
-        total = _epsilon_of([*(entry.event for entry in charged), priced.event], budget.target_delta)
+        total = epsilon_of_all([*(entry.event for entry in charged), priced.event], budget.target_delta)
         bound = (
             f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "no epsilon, as they may fail too often,"
         )
@@ -77,7 +77,7 @@ def _charged(folder: RunFolder, priced: PricedRelease, budget: Budget, data: str
     return ledger.entries
 
 
-def _epsilon_of(events: Iterable[Event], target_delta: float) -> float:
+def epsilon_of_all(events: Iterable[Event], target_delta: float) -> float:
     """A bound on all of them, in whatever order they were released: folders do not tell, nor do clocks and charges.
 
     Optimal composition holds for the order of its steps alone. Gaussians count as its first steps wherever they were,

@@ -16,6 +16,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from pate.accounting import Ledger
 from tests.e2e.deployment import Deployment, end
 
 VICTIMS = ("holder's app", "node", "server's app", "link")
@@ -23,8 +24,8 @@ _SUBMISSIONS = 6
 
 
 def charges(folder: Path) -> int:
-    path = folder / "release" / "ledger.jsonl"
-    return len(path.read_text().splitlines()) - 1 if path.exists() else 0
+    path = folder / "release" / "ledger.db"
+    return len(Ledger.stored(path).entries) if path.exists() else 0
 
 
 def kill(federation: Deployment, victim: str, holder: int) -> bool:

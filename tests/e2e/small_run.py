@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pate.accounting import Ledger, event_to_json
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
 from pate.run.plan import Plan
@@ -37,10 +37,19 @@ def small_dataset() -> Dataset:
 
 
 def charges(folder: Path) -> list[dict[str, Any]]:
-    """What a run's ledger holds beside the moment and the process of each charge."""
-    records = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()[1:]]
-    beside = {"time", "user", "host", "command", "previous"}
-    return [{name: value for name, value in record.items() if name not in beside} for record in records]
+    """What a run's ledger holds of each charge, beside its moment, its process and its folder."""
+    if not (folder / "ledger.db").exists():
+        return []
+    entries = Ledger.stored(folder / "ledger.db").entries
+    return [
+        {"event": event_to_json(each.event), "epsilon": each.epsilon, "draw": each.draw, "noise": each.noise}
+        for each in entries
+    ]
+
+
+def parts(folder: Path) -> list[str]:
+    """What was drawn in a run, as its ledger names it, in order."""
+    return [key.partition(":")[2] for key in Ledger.stored(folder / "ledger.db").keys]
 
 
 class SilentMonitor:

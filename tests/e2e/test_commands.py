@@ -197,7 +197,7 @@ def test_training_mistake_is_one_line_and_exit_code_2(name: str, tmp_path: Path)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "run" / "ledger.jsonl").exists()
+    assert not (tmp_path / "run" / "ledger.db").exists()
 
 
 @pytest.mark.parametrize(("folder", "status"), [("file/run", 2), ("/proc/run", 1)], ids=["below a file", "refused"])
@@ -231,7 +231,7 @@ def test_output_that_nobody_reads_is_no_error() -> None:
 
 def test_killed_run_ends_with_the_same_release(whole: Path, tmp_path: Path) -> None:
     """Killed as soon as a stage has left something: a teacher, the votes, the charge."""
-    for left in ("teachers/*.safetensors", "votes.npz", "ledger.jsonl"):
+    for left in ("teachers/*.safetensors", "votes.npz", "ledger.db"):
         process = subprocess.Popen(
             command("train", *SEEDED, f"output_dir={tmp_path}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -17,7 +17,7 @@ from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor, small_plan
 
 FILES = (
-    "ledger.jsonl",
+    "ledger.db",
     "report.html",
     "report.json",
     "release/release.npz",
@@ -74,7 +74,7 @@ def test_a_file_that_is_changed_or_gone_is_named(folder: Path, name: str, gone: 
 
 
 def test_a_ledger_that_lost_a_charge_is_no_finished_run(folder: Path) -> None:
-    path = folder / "ledger.jsonl"
+    path = folder / "ledger.db"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(InvalidValue, match=r"^manifest=\S*ledger\.jsonl: expected .* restore it from a backup$"):
         train(small_plan(), folder, SilentMonitor())
@@ -87,7 +87,7 @@ def test_a_file_that_the_run_did_not_publish_is_named(folder: Path) -> None:
 
 
 def test_a_finished_folder_of_an_earlier_version_says_what_to_do_and_that_works(folder: Path) -> None:
-    released, spent = (folder / "release/release.npz").read_bytes(), (folder / "ledger.jsonl").read_bytes()
+    released, spent = (folder / "release/release.npz").read_bytes(), (folder / "ledger.db").read_bytes()
     for name in ("manifest.json", "release/manifest.json", "paid.json"):
         (folder / name).unlink()
     with pytest.raises(InvalidValue, match=r"^manifest=\S*: expected .* earlier versions .* remove report\.json"):
@@ -95,7 +95,7 @@ def test_a_finished_folder_of_an_earlier_version_says_what_to_do_and_that_works(
     (folder / "report.json").unlink()
     train(small_plan(), folder, SilentMonitor())
     assert (folder / "release/release.npz").read_bytes() == released
-    assert (folder / "ledger.jsonl").read_bytes() == spent
+    assert (folder / "ledger.db").read_bytes() == spent
     train(small_plan(), folder, SilentMonitor())
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.accounting import AutoAccountant, DamagedLedger, Ledger
+from pate.accounting import AutoAccountant, Ledger
 from pate.aggregators import GaussianVotes, StableTopK
 from pate.data import Dataset, Split
 from pate.pipeline import train
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
+from tests.e2e.small_run import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    NUM_TEACHERS,
+    SilentMonitor,
+    charges,
+    parts,
+    small_dataset,
+    small_plan,
+)
 
 TRAINING = ["training teachers", "training the student", "training the majority"]
 STAGES = ["reading", "casting", "releasing", "writing", *TRAINING]
@@ -57,7 +66,7 @@ def test_epsilon_of_the_report_is_that_of_the_ledger_and_of_the_event(finished: 
     event = small_plan().aggregator.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
     epsilon = json.loads((finished / "report.json").read_text())["privacy"]["epsilon"]
     assert epsilon == AutoAccountant().compose(event).get_epsilon(1e-5)
-    ledger = Ledger.stored(finished / "ledger.jsonl")
+    ledger = Ledger.stored(finished / "ledger.db")
     assert [entry.event for entry in ledger.entries] == [event]
 
 
@@ -78,14 +87,14 @@ def test_refused_rows_are_all_false(finished: Path) -> None:
 
 
 def test_finished_run_is_shown_again_and_costs_nothing(finished: Path) -> None:
-    before = (finished / "ledger.jsonl").read_bytes()
+    before = (finished / "ledger.db").read_bytes()
     monitor = SilentMonitor()
     report = train(small_plan(), finished, monitor)
     assert monitor.stages == []
     said = f"output_dir={finished}: this run is finished; nothing was trained, drawn or spent again"
     assert monitor.lines == [said]
     assert report.privacy.num_queries == NUM_QUERIES
-    assert (finished / "ledger.jsonl").read_bytes() == before
+    assert (finished / "ledger.db").read_bytes() == before
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -98,38 +107,32 @@ def test_interrupted_run_ends_with_the_same_release(finished: Path, tmp_path: Pa
     assert charges(tmp_path) == charges(finished)
 
 
-def test_unseeded_run_continues_with_its_own_noise_then_destroys_its_secret(tmp_path: Path) -> None:
+def test_unseeded_run_keeps_the_secret_of_its_training_alone(tmp_path: Path) -> None:
     plan = small_plan(seed=None)
     with pytest.raises(KeyboardInterrupt):
         train(plan, tmp_path, SilentMonitor(stop_at="casting"))
     secret = tmp_path / "training.secret"
+    before = secret.read_bytes()
     assert stat.S_IMODE(os.stat(secret).st_mode) == 0o600
-    copy = tmp_path.parent / "copy"
     train(plan, tmp_path, SilentMonitor())
-    assert not (tmp_path / "noise.secret").exists()
-    shutil.copytree(tmp_path, copy)
-    for name in ("report.json", "release/release.npz"):
-        (copy / name).unlink()
-    with pytest.raises(InvalidValue, match=r"release=.*its noise is gone: restore it from a backup, or redraw=true"):
-        train(plan, copy, SilentMonitor())
-    assert len(Ledger.stored(copy / "ledger.jsonl").entries) == 1
-    train(replace(plan, redraw=True), copy, SilentMonitor())
-    assert len(Ledger.stored(copy / "ledger.jsonl").entries) == 2, "new noise is a new charge"
+    assert secret.read_bytes() == before
+    assert [path.name for path in tmp_path.rglob("*.secret")] == ["training.secret"]
 
 
-def test_unseeded_run_keeps_its_noise_secret_until_the_release_is_written(
+def test_a_release_that_was_committed_and_not_written_is_written_as_it_was_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(path: Path, **arrays: object) -> None:
+    def fail(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
-        patch.setattr("pate.aggregators.release.write_arrays", fail)
+        patch.setattr("pate.run.payment.replacing", fail)
         train(small_plan(seed=None), tmp_path, SilentMonitor())
-    assert stat.S_IMODE(os.stat(tmp_path / "noise.secret").st_mode) == 0o600
-    charged = (tmp_path / "ledger.jsonl").read_bytes()
+    assert parts(tmp_path) == ["release", "written"]
+    drawn = Ledger.stored(tmp_path / "ledger.db")
+    labels = np.load(io.BytesIO(drawn.read(drawn.keys[0]) or b""))["labels"]
     train(small_plan(seed=None), tmp_path, SilentMonitor())
-    assert (tmp_path / "ledger.jsonl").read_bytes() == charged, "the same noise is the same release"
+    assert np.array_equal(np.load(tmp_path / "release" / "release.npz")["labels"], labels)
 
 
 def test_folder_of_another_run_is_refused(finished: Path) -> None:
@@ -210,13 +213,8 @@ def test_folder_that_another_process_works_on_is_refused(tmp_path: Path) -> None
 def test_lost_ledger_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(small_plan(), tmp_path, SilentMonitor(stop_at="training the student"))
-    (tmp_path / "ledger.jsonl").unlink()
-    with pytest.raises(DamagedLedger, match=r"ledger=.*: expected line 1 as the first of 2 that were cut off"):
-        train(small_plan(), tmp_path, SilentMonitor())
-    (tmp_path / ".ledger.jsonl.head").unlink()
-    with pytest.raises(
-        InvalidValue, match=r"ledger=.*: expected exactly the charges of this release, 1 in all, not 0; restore"
-    ):
+    (tmp_path / "ledger.db").unlink()
+    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected the run's ledger, which is gone; restore it"):
         train(small_plan(), tmp_path, SilentMonitor())
 
 
@@ -287,7 +285,7 @@ def test_nothing_is_spent_before_a_refusal(tmp_path: Path) -> None:
     quiet = GaussianVotes(noise_std=1e9)  # no failure that would use up a delta below what draws can keep
     with pytest.raises(InvalidValue, match=r"target_delta=1e-15: expected at least 2\.23e-14"):
         train(small_plan(aggregator=quiet, target_delta=1e-15), tmp_path / "d", SilentMonitor())
-    assert not list(tmp_path.rglob("ledger.jsonl"))
+    assert not list(tmp_path.rglob("ledger.db"))
 
 
 def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:

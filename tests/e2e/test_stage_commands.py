@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pate
+from pate.accounting import SharedLedger
 from tests.e2e.commands import SURROUNDINGS, call, command, run
 from tests.e2e.small_run import small_dataset
 from tests.e2e.stages_of_run import contents
@@ -58,7 +59,7 @@ def refused(*arguments: str) -> str:
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
-    pattern, ledger = f"votes={files}/votes/*.npz", tmp_path / "ledger.jsonl"
+    pattern, ledger = f"votes={files}/votes/*.npz", tmp_path / "ledger.db"
     released = run("release", pattern, *RELEASE, f"ledger={ledger}", f"output_dir={tmp_path / 'many'}")
     assert released.returncode == 0, released.stderr
     assert "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers" in released.stdout
@@ -74,7 +75,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
     assert str(files) not in settings
     again = call("release", pattern, *RELEASE, f"ledger={ledger}", f"output_dir={tmp_path / 'many'}")
     assert "nothing was drawn or spent again" in again.stderr
-    assert len(ledger.read_text().splitlines()) == 2  # its head and one charge
+    assert len(SharedLedger.stored(ledger).entries) == 1
 
 
 def test_a_finished_vote_is_not_cast_again_and_an_altered_one_is_refused(files: Path, tmp_path: Path) -> None:

@@ -170,13 +170,12 @@ def test_a_killed_holder_goes_on_to_the_same_votes(after: bool, votes: dict[str,
 
 @pytest.mark.parametrize("seed", [SEED, None])
 def test_a_killed_release_is_drawn_once_and_charged_once(
-    seed: int | None, votes: dict[str, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int | None, votes: dict[str, list[Path]], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PATE_SECRET_DIR", "output_dir")
     plan = plan_of(GaussianVotes(noise_std=1.0), seed=seed)
     kills = 0
     while True:
-        folder, ledger = tmp_path / str(kills), tmp_path / f"{kills}.jsonl"
+        folder, ledger = tmp_path / str(kills), tmp_path / f"{kills}.db"
         ours = release_plan(plan, ledger=ledger)
         task = lambda folder=folder, ours=ours: release(ours, votes["bits"], folder)  # noqa: E731
         if not killed_at(kills + 1, task, after=bool(kills % 2)):
@@ -214,7 +213,7 @@ def test_a_killed_student_is_trained_to_the_same_bytes(votes: dict[str, list[Pat
 
 
 def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(votes: dict[str, list[Path]], tmp_path: Path) -> None:
-    plan, ledger = plan_of(GaussianVotes(noise_std=1.0), target_epsilon=5.0), tmp_path / "ledger.jsonl"
+    plan, ledger = plan_of(GaussianVotes(noise_std=1.0), target_epsilon=5.0), tmp_path / "ledger.db"
     release(release_plan(plan, ledger=ledger, max_total_epsilon=6.0), votes["bits"], tmp_path / "first")
     other = release_plan(plan, ledger=ledger, max_total_epsilon=6.0, seed=7)
     with pytest.raises(InvalidValue, match=r"max_total_epsilon=6: expected room for this release"):
@@ -224,7 +223,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(votes: dict[st
 
 
 def test_a_ledger_of_other_data_is_refused(votes: dict[str, list[Path]], tmp_path: Path) -> None:
-    plan, ledger = plan_of(GaussianVotes(noise_std=1.0)), tmp_path / "ledger.jsonl"
+    plan, ledger = plan_of(GaussianVotes(noise_std=1.0)), tmp_path / "ledger.db"
     SharedLedger(ledger, target_delta=1e-5, accountant=AutoAccountant).account("others").charge(
         plan.aggregator.event_for(num_queries=1, num_labels=1, num_teachers=1), adjacency="replace_one", key="x"
     )
@@ -241,7 +240,7 @@ def test_a_folder_of_other_votes_is_refused(votes: dict[str, list[Path]], tmp_pa
         release(release_plan(plan), votes["bits"], tmp_path)
     with pytest.raises(InvalidValue, match=r"data=another: expected the data that this run began"):
         release(release_plan(plan), votes["bits"][2:], tmp_path)
-    assert Ledger.stored(tmp_path / "ledger.jsonl").epsilon > 0
+    assert Ledger.stored(tmp_path / "ledger.db").epsilon > 0
     assert len(charges(tmp_path)) == 1
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pate.accounting import (
@@ -24,10 +22,9 @@ from pate.accounting import (
 from pate.aggregators import GaussianVotes
 from pate.data import Dataset
 from pate.pipeline import train
-from pate.pricing import Budget, ReleaseShape, plan_release
 from pate.report import format_epsilon
-from pate.run.earlier import Siblings
 from pate.run.plan import Plan
+from pate.run.siblings import epsilon_of_all
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
 
@@ -56,7 +53,7 @@ def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
 
 
 def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path: Path) -> None:
-    ledger = tmp_path / "budget" / "ledger.jsonl"
+    ledger = tmp_path / "budget" / "ledger.db"
     first = stopped(plan_of(ledger), tmp_path / "a", "training the student")
     assert not [line for line in first.lines if "earlier" in line or "beside" in line]
     second = stopped(plan_of(ledger), tmp_path / "b", "training the student")
@@ -68,11 +65,11 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
     ]
     assert not [line for line in second.lines if "beside" in line], "the ledger knows of that one"
     assert account(ledger).epsilon == epsilon_of(2)
-    assert Ledger.stored(tmp_path / "a" / "ledger.jsonl").epsilon == epsilon_of(1)
+    assert Ledger.stored(tmp_path / "a" / "ledger.db").epsilon == epsilon_of(1)
 
 
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Path) -> None:
-    ledger, cap = tmp_path / "ledger.jsonl", 1.2 * epsilon_of(1)
+    ledger, cap = tmp_path / "ledger.db", 1.2 * epsilon_of(1)
     plan = plan_of(ledger, max_total_epsilon=cap)
     stopped(plan, tmp_path / "a", "training the student")
     spent = ledger.read_bytes()
@@ -84,33 +81,14 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Pa
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
-    assert not (tmp_path / "b" / "ledger.jsonl").exists()
+    assert not (tmp_path / "b" / "ledger.db").exists()
     with pytest.raises(InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected at most"):
         train(replace(plan, max_total_epsilon=2 * cap), tmp_path / "c", SilentMonitor())
 
 
-def test_the_total_is_charged_first_and_a_run_that_is_stopped_then_continues_for_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger, folder = tmp_path / "ledger.jsonl", tmp_path / "run"
-    plan = plan_of(ledger, max_total_epsilon=1.1 * epsilon_of(1))
-
-    def cut_off(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("pate.run.release.draw", cut_off)
-        train(plan, folder, SilentMonitor())
-    assert len(account(ledger).entries) == 1
-    assert not (folder / "ledger.jsonl").exists() or not Ledger.stored(folder / "ledger.jsonl").entries
-    train(plan, folder, SilentMonitor())
-    train(plan, folder, SilentMonitor())
-    assert len(account(ledger).entries) == 1
-
-
 def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(tmp_path: Path) -> None:
     """Another run was faster while the teachers of this one were trained."""
-    ledger, cap = tmp_path / "ledger.jsonl", 1.1 * epsilon_of(1)
+    ledger, cap = tmp_path / "ledger.db", 1.1 * epsilon_of(1)
     other = SharedLedger(ledger, target_delta=1e-5, accountant=AutoAccountant, max_epsilon=cap).account(
         small_dataset().private_digest()
     )
@@ -125,21 +103,53 @@ def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(tmp_path: Path) ->
         train(plan_of(ledger), tmp_path / "run", Slow())
     assert [entry.key for entry in other.entries] == ["another run"]
     assert not (tmp_path / "run" / "release").exists()
-    assert not (tmp_path / "run" / "ledger.jsonl").exists()
+    assert not Ledger.stored(tmp_path / "run" / "ledger.db").entries
 
 
 def test_other_records_have_a_budget_of_their_own(tmp_path: Path) -> None:
     data = small_dataset()
     swapped = replace(data, private=replace(data.private, labels=~data.private.labels))
-    ledger = tmp_path / "ledger.jsonl"
+    ledger = tmp_path / "ledger.db"
     plan = plan_of(ledger, max_total_epsilon=1.1 * epsilon_of(1))
     stopped(plan, tmp_path / "a", "training the student")
     stopped(replace(plan, load_dataset=lambda: swapped), tmp_path / "b", "training the student")
     assert account(ledger).epsilon == account(ledger, swapped).epsilon == epsilon_of(1)
 
 
+def spelled(digest: str, **owners: range) -> Any:
+    """The small data set as another table would have it: another digest, and whoever is in it."""
+    names = {kind: frozenset(b"%d" % each for each in numbers) for kind, numbers in owners.items()}
+    return lambda: replace(small_dataset(), private_cells=digest * 64, owners=names)
+
+
+def test_people_whom_another_account_knows_are_not_given_a_new_one(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    stopped(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a", "training the student")
+    again, monitor = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105))), SilentMonitor()
+    rule = (
+        r"^ledger=.*: expected the table of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups; or new_"
+    )
+    for _ in range(2):
+        with pytest.raises(InvalidValue, match=rule):
+            train(again, tmp_path / "b", monitor)
+    assert "training teachers" not in monitor.stages
+    assert len(SharedLedger.stored(ledger).entries) == 1
+    stopped(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "c", "training the student")
+    for name, changes in (("d", {"new_account": True}), ("e", {})):  # asked once
+        stopped(replace(again, **changes), tmp_path / name, "training the student")
+    assert len(SharedLedger.stored(ledger).entries) == 4
+
+
+def test_other_people_and_other_kinds_of_names_are_let_in(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    for name, owners in (("a", {"id": range(9)}), ("b", {"id": range(10, 20)}), ("c", {"group": range(9)}), ("d", {})):
+        stopped(plan_of(ledger, load_dataset=spelled(name, **owners)), tmp_path / name, "training the student")
+    assert len(SharedLedger.stored(ledger).data) == 4
+    assert b"b'11'" not in ledger.read_bytes()
+
+
 def test_two_releases_from_one_seed_have_no_total(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.jsonl"
+    ledger = tmp_path / "ledger.db"
     stopped(plan_of(ledger, seed=3), tmp_path / "a", "training the student")
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another seed, as an earlier release"):
         train(plan_of(ledger, seed=3, num_queries=30), tmp_path / "b", SilentMonitor())
@@ -148,7 +158,7 @@ def test_two_releases_from_one_seed_have_no_total(tmp_path: Path) -> None:
 
 
 def test_a_second_draw_is_charged_to_the_total_too(tmp_path: Path) -> None:
-    ledger, folder = tmp_path / "ledger.jsonl", tmp_path / "run"
+    ledger, folder = tmp_path / "ledger.db", tmp_path / "run"
     plan = plan_of(ledger)
     train(plan, folder, SilentMonitor())
     for name in ("report.json", "release/release.npz"):
@@ -158,7 +168,7 @@ def test_a_second_draw_is_charged_to_the_total_too(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_that_a_ledger_does_not_know_of_is_charged_to_it_on_request(tmp_path: Path) -> None:
-    ledger, folder = tmp_path / "ledger.jsonl", tmp_path / "run"
+    ledger, folder = tmp_path / "ledger.db", tmp_path / "run"
     train(plan_of(None), folder, SilentMonitor())
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected the ledger that this finished run is charged to; or"):
         train(plan_of(ledger), folder, SilentMonitor())
@@ -188,7 +198,7 @@ def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_
     ("changes", "message"),
     [
         ({"max_total_epsilon": 3.0}, r"max_total_epsilon=3\.0: expected a ledger= beside it"),
-        ({"ledger": Path("ledger.jsonl"), "max_total_epsilon": 0.0}, r"max_total_epsilon=0\.0: expected a number > 0"),
+        ({"ledger": Path("ledger.db"), "max_total_epsilon": 0.0}, r"max_total_epsilon=0\.0: expected a number > 0"),
     ],
 )
 def test_impossible_settings_are_one_line(changes: dict[str, Any], message: str) -> None:
@@ -198,14 +208,14 @@ def test_impossible_settings_are_one_line(changes: dict[str, Any], message: str)
 
 def test_the_ledger_of_a_run_is_not_that_of_all_runs(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another file than the run's own"):
-        train(plan_of(tmp_path / "ledger.jsonl"), tmp_path, SilentMonitor())
+        train(plan_of(tmp_path / "ledger.db"), tmp_path, SilentMonitor())
 
 
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path / "ledger.jsonl")
+    plan = plan_of(tmp_path / "ledger.db")
     stopped(plan, tmp_path / "run", "training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
-    with pytest.raises(InvalidValue, match=r"^file=.*run\.id: expected the name of a run"):
+    with pytest.raises(InvalidValue, match=r"^file=.*run\.id: expected the names of the run"):
         train(plan, tmp_path / "run", SilentMonitor())
 
 
@@ -218,7 +228,7 @@ def _run(ledger: Path, folder: Path) -> str:
 
 
 def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.jsonl"
+    ledger = tmp_path / "ledger.db"
     with multiprocessing.get_context("spawn").Pool(3) as pool:
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends
@@ -227,34 +237,12 @@ def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(tmp_path: Pat
     assert len([name for name in "abc" if (tmp_path / name / "release").exists()]) == 1
 
 
-def test_copies_of_a_run_are_one_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATE_SECRET_DIR", "output_dir")  # else the first of them erases the secret of both
-    ledger = tmp_path / "ledger.jsonl"
-    plan = plan_of(ledger)
-    stopped(plan, tmp_path / "a", "releasing")
-    shutil.copytree(tmp_path / "a", tmp_path / "b")
-    for name in "ab":
-        stopped(plan, tmp_path / name, "training the student")
-    first, second = (np.load(tmp_path / name / "release" / "release.npz")["labels"] for name in "ab")
-    assert np.array_equal(first, second)
-    assert len(account(ledger).entries) == 1
-
-
 def test_releases_whose_order_nobody_knows_are_bounded_in_every_order() -> None:
     """60 pure releases of .1 and then 60 ranges of .2 cost 5.3720 at best play; the other way round 5.3645."""
     pure, ranges = SelfComposedEvent(PureDpEvent(0.1), 60), SelfComposedEvent(BoundedRangeEvent(0.2), 60)
-    shape, budget = ReleaseShape(num_queries=1, num_labels=2, num_teachers=9), Budget(target_delta=1e-6)
-    priced = plan_release(NOISE, shape, budget)
     worst = ExactAccountant().compose(pure).compose(ranges).get_epsilon(1e-6)
     assert worst == pytest.approx(5.3720, abs=3e-3)
-    lines = {
-        line
-        for first, second in ((pure, ranges), (ranges, pure))
-        for line in Siblings((first,), 1, 0).lines(replace(priced, event=second), budget, seeded=False)
-    }
-    (line,) = lines
-    assert float(line.partition("epsilon ")[2].split()[0]) >= worst
-    gaussians = Siblings((GaussianEvent(3.0), GaussianEvent(5.0)), 2, 0)
-    (line,) = gaussians.lines(replace(priced, event=pure), budget, seeded=False)
+    assert epsilon_of_all([pure, ranges], 1e-6) == epsilon_of_all([ranges, pure], 1e-6) >= worst
+    gaussians = [GaussianEvent(3.0), GaussianEvent(5.0), pure]
     spent = ExactAccountant().compose(GaussianEvent((1 / 9 + 1 / 25) ** -0.5)).compose(pure).get_epsilon(1e-6)
-    assert f"epsilon {format_epsilon(spent)} at" in line, "Gaussians have one figure in every order"
+    assert epsilon_of_all(gaussians, 1e-6) == pytest.approx(spent, rel=1e-9), "Gaussians have one figure in every order"
