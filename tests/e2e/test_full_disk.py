@@ -29,6 +29,6 @@ def test_a_run_that_met_the_end_of_the_disk_continues_and_pays_once(tmp_path: Pa
         assert line.startswith("OSError: [Errno 27] File too large: ")
         assert stopped_at in line
         assert line.endswith("; the same command continues once that is mended")
-    before = {name: (tmp_path / name).read_bytes() for name in ("release/release.npz", "ledger.jsonl", "votes.npz")}
+    before = {name: (tmp_path / name).read_bytes() for name in ("release/release.npz", "ledger.db", "votes.npz")}
     assert train(tmp_path).returncode == 0
     assert {name: (tmp_path / name).read_bytes() for name in before} == before

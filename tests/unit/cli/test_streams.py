@@ -26,13 +26,13 @@ with open(sys.argv[1], "w") as file:
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_go_nowhere_and_no_file_takes_their_number(closed: str, tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.jsonl"
+    written = tmp_path / "file"
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = f"{sys.executable} {tmp_path / 'script.py'} {ledger} {closed}"
+    command = f"{sys.executable} {tmp_path / 'script.py'} {written} {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "lost sys.stderr" not in done.stderr
-    assert ledger.read_text() == ""
+    assert written.read_text() == ""
 
 
 def test_an_error_stream_that_nobody_reads_ends_no_command(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import write_arrays
-from pate.files.kept_arrays import KeptArrays
 from pate.files.reading import DamagedFile, read_json, read_text
 from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
 
@@ -118,17 +116,3 @@ def test_arrays_of_another_form_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(DamagedFile, match=said):
             read_arrays(path, forms)
-
-
-def test_kept_arrays_are_checked_and_their_folder_is_not_made_anew(tmp_path: Path) -> None:
-    kept = KeptArrays(tmp_path)
-    assert kept.once("rounds/first", lambda: np.arange(3)).tolist() == [0, 1, 2]
-    assert (tmp_path / "rounds").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "rounds" / "first.npz").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(DamagedFile, match=r"first\.npz: expected first as .*; restore it from a backup, or remove it"):
-        kept.once("rounds/first", lambda: np.arange(3), (4,))
-    vanished = KeptArrays(tmp_path / "vanished")
-    for name in ("summary", "rounds/round-00000"):
-        with pytest.raises(FileNotFoundError, match="vanished"):
-            vanished.write(name, summary=np.arange(3))
-    assert not os.path.lexists(tmp_path / "vanished")
