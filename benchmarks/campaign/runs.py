@@ -22,12 +22,12 @@ from benchmarks.campaign.warm import Child, Ended, command
 
 _SIZE = (
     *("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20", "num_queries=20"),
-    *("all_records=false", "allow_useless=true"),  # small runs, which teach no student
+    *("all_records=false", "allow_useless=true", "accountant=rdp"),  # small runs, which teach no student
 )
 _TEACHERS = "teacher.num_teachers=8"
 SETTINGS = {
     "labels": (_TEACHERS, "aggregator=gaussian_votes", "target_epsilon=200"),
-    "table": (_TEACHERS, "aggregator=stable_top_k", "target_epsilon=300"),
+    "top_k": (_TEACHERS, "aggregator=stable_top_k", "aggregator.selection_scale=2", "aggregator.test_std=1"),
     "session": (_TEACHERS, "aggregator=stable_top_k_boundary", "aggregator.target_hits=5", "target_epsilon=200"),
     "centered": ("aggregator=centered_votes", "teacher=kernel", "student=low_rank", "target_epsilon=20"),
 }
