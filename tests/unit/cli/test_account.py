@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
 
 from pate.accounting import AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryTopK, GaussianVotes
-from pate.cli.account import account, main
+from pate.cli.account import account
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
@@ -222,19 +223,17 @@ def test_a_ledger_that_is_not_there_is_not_made(run: Callable[..., str], tmp_pat
 
 
 @pytest.fixture
-def asked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """The whole command, which goes by the words that were given."""
-    monkeypatch.setenv("COLUMNS", "120")
+def asked(run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+    """As on the command line, where it is known which words were given."""
 
     def ask(*words: str) -> str:
-        monkeypatch.setattr("sys.argv", ["pate-account", *words])
-        try:
-            main()
-        except SystemExit as ended:
-            assert not ended.code, capsys.readouterr().err
+        config = compose("account", overrides=list(words), return_hydra_config=True)
+        HydraConfig.instance().set_config(config)
+        account(config)
         return capsys.readouterr().out
 
-    return ask
+    yield ask
+    HydraConfig.instance().cfg = None
 
 
 def test_a_ledger_alone_is_listed_as_an_object(asked: Callable[..., str], tmp_path: Path) -> None:
