@@ -97,9 +97,7 @@ def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_pat
             train(plan(), copy, SilentMonitor())
             assert (copy / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
         else:
-            with pytest.raises(
-                InvalidValue, match=r"^\w+=\S+/release\.npz: expected .*; (restore it from a backup|remove it)"
-            ):
+            with pytest.raises(InvalidValue, match=r"release\.npz.*; (restore it from a backup|remove)"):
                 train(plan(), copy, SilentMonitor())
         assert (copy / "ledger.db").read_bytes() == charged
 
