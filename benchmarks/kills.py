@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -22,11 +21,11 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from safetensors.numpy import load_file, save
 
+from benchmarks.campaign.runs import Row, release_of, rows_of
 from benchmarks.descendants import command_of, descendants
 from benchmarks.ray_nodes import RayNodes
 
@@ -55,8 +54,7 @@ _MILESTONES = (
     "teachers/teacher-000005.safetensors",
     "casting",
     "votes.npz",
-    "ledger.jsonl",
-    "rounds",
+    "ledger.db",
     "release/release.npz",
     "release/student",
 )
@@ -139,7 +137,7 @@ class Disturbed:
         self.log, self.errors = self.folder / "trained.log", self.folder / "stderr"
         self.kills = Kills()
         self.saved: dict[str, tuple[int, int]] = {}
-        self.spent: list[bytes] = []
+        self.spent: list[Row] = []
         self.moments: list[float] = []
 
     def kill(self, num_kills: int, rng: random.Random) -> Kills:
@@ -220,20 +218,17 @@ class Disturbed:
             if self.saved.setdefault(path.name, found) != found:
                 self.kills.faults.append(f"{path.name} was saved again")
                 self.saved[path.name] = found
-        released = any((self.path / "release").glob("release.npz")) or any((self.path / "rounds").glob("*.npz"))
-        ledger = self.path / "ledger.jsonl"
-        lines = ledger.read_bytes().splitlines(keepends=True) if ledger.exists() else []
-        whole = [line for line in lines if line.endswith(b"\n")]
-        if whole[: len(self.spent)] != self.spent:
+        spent = rows_of(self.path)
+        if spent[: len(self.spent)] != self.spent:
             self.kills.faults.append("a charge is missing in the ledger")
-        if released and len(whole) < 2:  # a header and a charge
+        if release_of(self.path) is not None and not spent:
             self.kills.faults.append("something was released that is not in the ledger")
-        self.spent = whole
+        self.spent = spent
 
     def _compare(self) -> None:
         """A run that got to its end with the undisturbed one; then everything begins anew."""
-        if _charges(self.path / "ledger.jsonl") != _charges(self.calm / "ledger.jsonl"):
-            self.kills.faults.append("the charges differ from an undisturbed run's")
+        if _drawn(self.path) != _drawn(self.calm):
+            self.kills.faults.append("the charges, or what they paid for, differ from an undisturbed run's")
         names = ["votes.npz", "partition.json", "release/release.npz"]
         for part in ("teachers", "release/student"):
             names += [str(path.relative_to(self.calm)) for path in sorted((self.calm / part).iterdir())]
@@ -263,11 +258,9 @@ class Disturbed:
                     self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again: {rule}")
 
 
-def _charges(path: Path) -> list[dict[str, Any]]:
-    """What a ledger holds beside the moment and the process of each charge."""
-    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    beside = {"time", "user", "host", "command", "previous"}
-    return [{name: value for name, value in record.items() if name not in beside} for record in records]
+def _drawn(folder: Path) -> list[tuple[str, str, bytes]]:
+    """Part, event and release of each line of a run's ledger: all but the run's name."""
+    return [(key.partition(":")[2], event, release) for key, _, event, release in rows_of(folder)]
 
 
 def _content(path: Path) -> bytes:

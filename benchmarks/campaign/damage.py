@@ -8,26 +8,23 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.campaign.faults import FaultyDisk, num_disk_calls
-from benchmarks.campaign.runs import SETTINGS, Kind, Truth, faults_of, refusal_faults, release_of, twin_of
+from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, refusal_faults, release_of
 from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE, Finding
 
 DAMAGES = ("truncate", "empty", "flip", "garbage", "no text", "delete", "folder", "swap", "lines")
 _STATES = 10  # of each kind of run that are kept and damaged again and again
+_LEDGER = "ledger.db"
+_OF_LEDGER = 0.4  # how often the ledger is chosen, of which nothing is drawn or forgotten unseen
+_OLDER = 0.2  # how often an older copy of it is put back
 _WRITTEN_LAST = ("report.json", "release/privacy_card.md")
 
 
 @dataclass(frozen=True)
 class State:
-    """A run as it was when it was stopped.
-
-    Attributes:
-        folder: never damaged itself.
-        release: what it has to release; None where nobody knows.
-    """
+    """A run as it was when it was stopped, never damaged itself; and its ledger as it was earlier, if it was there."""
 
     folder: Path
-    release: bytes | None
+    older: Path | None
 
 
 class Damage:
@@ -39,72 +36,68 @@ class Damage:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._truths: dict[Kind, tuple[Truth, int]] = {}
+        self._truths: dict[Kind, Truth] = {}
         self._states: dict[Kind, list[State]] = {}
 
     def attempt(self, rng: random.Random) -> list[Finding]:
         """One damage to one file."""
         kind = Kind(rng.choice(list(SETTINGS)), rng.choice([1, None]))
-        truth, state = self._truth(kind)[0], self._state(kind, rng)
+        state = self._state(kind, rng)
         folder = self._folder / "damaged"
         shutil.copytree(state.folder, folder)
         try:
             files = sorted(path for path in folder.rglob("*") if path.is_file())
             if not files:
                 return []
-            path = rng.choice(files)
+            path = folder / _LEDGER
+            if path not in files or rng.random() > _OF_LEDGER:
+                path = rng.choice(files)
             name, how = str(path.relative_to(folder)), rng.choice(DAMAGES)
-            damage(path, how, self._other(kind) / name, rng)
-            found = self._continued(kind, truth, state, folder, path)
-            stage = f"{len(files)} files"
-            return [Finding(f.sort, f"{kind.name} of {stage}, {name}, {how}: {f.text}") for f in found]
+            if name == _LEDGER and state.older is not None and rng.random() < _OLDER:
+                how = "older"
+                shutil.copyfile(state.older, path)
+            else:
+                damage(path, how, self._other(kind) / name, rng)
+            found = self._continued(kind, folder, path, release_of(state.folder))
+            return [Finding(f.sort, f"{kind.name} of {len(files)} files, {name}, {how}: {f.text}") for f in found]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _continued(self, kind: Kind, truth: Truth, state: State, folder: Path, path: Path) -> list[Finding]:
-        """What is wrong with the run after the damage."""
-        before = {name: _content(folder / name) for name in _WRITTEN_LAST}
+    def _continued(self, kind: Kind, folder: Path, path: Path, shown: bytes | None) -> list[Finding]:
+        """What is wrong with the run after the damage, given what it had published.
+
+        An older ledger with nothing published beside it is one that nobody can tell from the newest.
+        """
+        before, kept = {name: _content(folder / name) for name in _WRITTEN_LAST}, committed(folder)
         released = release_of(folder)
         ended = kind.start(folder).wait()
         if ended.code == 0:
-            return faults_of(folder, truth, state.release)
-        found = refusal_faults(ended, named=(path.name, path.parent.name))
+            return faults_of(folder, self._truths[kind], kept, shown)
+        found = refusal_faults(ended, named=(path.name, path.parent.name, _LEDGER))
         for name, content in before.items():
             if _content(folder / name) not in (content, None):
                 found.append(Finding(LOW_PRICE, f"{name} was written by a run that was refused"))
-        if released is not None and release_of(folder) not in (released, None):
+        if release_of(folder) not in (released, shown, None):
             found.append(Finding(WRONG_RELEASE, "a run that was refused wrote another release"))
         return found
 
-    def _truth(self, kind: Kind) -> tuple[Truth, int]:
-        if kind not in self._truths:
-            truth = Truth.of(kind, self._folder / f"whole-{kind.name}-{kind.seed}")
-            self._truths[kind] = truth, num_disk_calls(kind, self._folder / "counted")
-        return self._truths[kind]
-
     def _state(self, kind: Kind, rng: random.Random) -> State:
-        """One of the run's states, made when it is asked for: the finished one, or one that died at some call."""
+        """One of the run's states, made when it is asked for: the finished one, or one that was killed twice."""
         states, number = self._states.setdefault(kind, []), rng.randrange(_STATES)
         if number < len(states):
             return states[number]
         folder = self._folder / f"state-{kind.name}-{kind.seed}-{len(states)}"
-        calls = self._truth(kind)[1]
-        at = None if not states else rng.randrange(calls // 20, calls)
-        kind.start(folder, FaultyDisk(folder, at, "dies after").install).wait()
-        states.append(State(folder, self._release(kind, folder)))
+        if kind not in self._truths:
+            self._truths[kind] = Truth.of(kind, folder)
+            states.append(State(folder, None))
+            return states[0]
+        length, older = self._truths[kind].duration_s, folder.with_suffix(".older")
+        kind.kill(folder, rng.uniform(0.3, 0.9) * length)
+        if (folder / _LEDGER).exists():
+            shutil.copyfile(folder / _LEDGER, older)
+        kind.kill(folder, rng.uniform(0.3, 1.2) * length)
+        states.append(State(folder, older if older.exists() else None))
         return states[-1]
-
-    def _release(self, kind: Kind, folder: Path) -> bytes | None:
-        """What a state has to release: what any seeded run does, what is there, or what a copy draws."""
-        truth = self._truth(kind)[0]
-        if kind.seed is not None or (there := release_of(folder)) is not None:
-            return truth.release if kind.seed is not None else there
-        if (twin := twin_of(folder)) is None:
-            return None
-        kind.start(twin).wait()
-        release = release_of(twin)
-        shutil.rmtree(twin)
-        return release
 
     def _other(self, kind: Kind) -> Path:
         """Another run of the same settings, whose files look as if they belonged here."""

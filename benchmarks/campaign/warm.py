@@ -39,7 +39,6 @@ _SURROUNDINGS = {
     "OMP_NUM_THREADS": "1",
     "COLUMNS": "120",
     "HYDRA_FULL_ERROR": "1",
-    "PATE_SECRET_DIR": "output_dir",  # so that a copy of a run has a secret of its own
 }
 _PAUSE_S = 0.002
 _PATIENCE_S = 120.0

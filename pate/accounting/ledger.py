@@ -187,7 +187,7 @@ class Ledger:
         require(isinstance(data, str), "data", type(data).__name__, "the digest of a data set, as a string")
         self.adjacency, self.target_delta = settings.adjacency, settings.target_delta
         self.data, self.path = data, store.path
-        self._store, self._entries, self._looked, self._named = store, list[LedgerEntry](), 0, data
+        self._store, self._entries, self._looked, self._named = store, list[LedgerEntry](), (0, 0), data
         self._total = RunningTotal(self._entries, settings.accountant, self.target_delta)
         rules = sorted(settings.rules(store), key=lambda rule: rule.max_epsilon)
         self._caps = [Cap(rule, self._entries) for rule in rules]
@@ -381,8 +381,9 @@ class Ledger:
             return self._taken(self._store.lines)
 
     def _taken(self, lines: list[Line]) -> list[LedgerEntry]:
+        looked, count = self._looked
         mine = []
-        for line in lines[self._looked :]:
+        for line in lines[looked:]:
             if not self.data and line.data and line.data != self._named:
                 if self._named:
                     raise InvalidValue("data='': expected the digest of one data set, this ledger counts for several")
@@ -390,8 +391,9 @@ class Ledger:
             if not line.under and line.data in ("", self._named):
                 mine.append(_entry(line, self.path))
                 self._require_same_adjacency(mine[-1].event)
-        self._looked = len(lines)
+        del self._entries[count:]  # what an interrupted call left behind
         self._entries += mine
+        self._looked = len(lines), len(self._entries)  # at once, and last: an interrupt forgets no charge
         return self._entries
 
 

@@ -6,6 +6,9 @@ import json
 import os
 import random
 import shutil
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,9 @@ import pytest
 
 from benchmarks.campaign.__main__ import campaign
 from benchmarks.campaign.damage import DAMAGES, damage
-from benchmarks.campaign.faults import FAILURES, FaultyDisk
-from benchmarks.campaign.kills import Kills
-from benchmarks.campaign.runs import SETTINGS, Kind, Truth, faults_of, refusal_faults, unpaid
+from benchmarks.campaign.faulty_disk import FAILURES, preload
+from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, refusal_faults, unpaid
+from benchmarks.campaign.stops import Kills
 from benchmarks.campaign.tally import LOW_PRICE, TRACEBACK, UNCLEAR, WRONG_RELEASE, Finding, Tally
 from benchmarks.campaign.warm import Child, Ended, warm_up
 
@@ -33,14 +36,22 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["kills", "faults", "damage", "input"])
+@pytest.mark.parametrize("kind", ["kills", "damage", "input"])
 def test_a_few_tries_find_no_breach(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _only_the_fastest(monkeypatch)
     tally = campaign(kind, range(2), seed=0)
     assert tally.tries == 2
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
-    assert kind in ("damage", "input") or tally.findings == []
+    assert kind != "kills" or tally.findings == []
     assert tally.summary().startswith(f"{kind}: 2 tries, 0 wrong releases, 0 prices below the truth, ")
+
+
+@pytest.mark.slow
+def test_a_disk_that_fails_finds_no_breach() -> None:
+    """In an interpreter of its own, into which the disk is loaded."""
+    command = [sys.executable, "-m", "benchmarks.campaign", "--kind", "faults", "--tries", "2"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "faults: 2 tries, 0 wrong releases, 0 prices below the truth, 0 tracebacks" in ended.stdout, ended.stderr
 
 
 @pytest.mark.slow
@@ -77,24 +88,33 @@ def _halve_the_report() -> None:
 
 def test_what_is_wrong_with_a_finished_run_is_found(calm: tuple[Path, Truth], tmp_path: Path) -> None:
     folder, truth = calm
-    assert len(truth.charges) == 2
-    assert faults_of(folder, truth, truth.release) == unpaid(folder, truth) == []
+    kept = committed(folder)
+    assert len(truth.charges) == 1
+    assert faults_of(folder, truth, kept, truth.release) == unpaid(folder, truth) == []
 
-    def sorts(change: Callable[[Path], object]) -> set[str]:
+    def sorts(change: Callable[[Path], object], **known: Any) -> set[str]:
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
         change(copy)
-        found = [*faults_of(copy, truth, truth.release), *unpaid(copy, truth)]
+        found = [*faults_of(copy, truth, **({"kept": kept} | known)), *unpaid(copy, truth)]
         shutil.rmtree(copy)
         return {finding.sort for finding in found}
 
     def edited(name: str, old: str, new: str) -> Callable[[Path], object]:
         return lambda run: (run / name).write_text((run / name).read_text(encoding="utf-8").replace(old, new))
 
+    def forgotten(run: Path) -> None:
+        db = sqlite3.connect(run / "ledger.db")
+        db.executescript("DROP TRIGGER charges_stay; DELETE FROM line WHERE under != ''")
+        db.close()
+
     assert sorts(lambda run: (run / "release" / "release.npz").write_bytes(b"other")) == {WRONG_RELEASE}
     assert sorts(lambda run: (run / "release" / "release.npz").unlink()) == {WRONG_RELEASE}
-    assert sorts(lambda run: (run / "ledger.jsonl").unlink()) == {LOW_PRICE}
-    assert sorts(lambda run: damage(run / "ledger.jsonl", "truncate", run, random.Random(0))) == {LOW_PRICE}
+    assert sorts(lambda run: None, shown=b"another") == {WRONG_RELEASE}
+    assert sorts(lambda run: None, kept=kept | {next(iter(kept)): "0"}) == {WRONG_RELEASE}
+    assert sorts(forgotten) == {WRONG_RELEASE}
+    assert LOW_PRICE in sorts(lambda run: (run / "ledger.db").unlink())
+    assert LOW_PRICE in sorts(lambda run: damage(run / "ledger.db", "empty", run, random.Random(0)))
     assert sorts(lambda run: (run / "report.json").unlink()) == {LOW_PRICE}
     assert sorts(edited("report.json", '"epsilon": ', '"epsilon": 0.00')) == {LOW_PRICE}
     assert sorts(edited("release/privacy_card.md", "| epsilon | 20.00 |", "| epsilon | 2.00 |")) == {LOW_PRICE}
@@ -111,21 +131,47 @@ def test_endings_are_told_apart() -> None:
     assert [f.sort for f in refusal_faults(Ended(2, "", "x" * 6674))] == [UNCLEAR]
 
 
+WRITES = """
+import sqlite3, sys
+from pathlib import Path
+from benchmarks.campaign.faulty_disk import FaultyDisk
+folder, failure, what = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+if what == "file":
+    FaultyDisk(folder, 2, failure).install()  # 0 is the opening
+    with open(folder / "file", "wb", buffering=0) as file:
+        for _ in range(3):
+            file.write(b"12")
+else:
+    db = sqlite3.connect(folder / "file", isolation_level=None)
+    db.execute("CREATE TABLE a (b)")
+    FaultyDisk(folder, int(what), failure).install()
+    db.execute("INSERT INTO a VALUES (1)")
+"""
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_disk_fails_at_the_call_that_was_chosen(tmp_path: Path, failure: str) -> None:
-    """Three writes, of which the second fails; a torn one leaves half."""
+    """Of three writes the second, of which a torn one leaves half; and each call of SQLite's commit."""
+    disk = os.environ | preload(tmp_path)
+    (tmp_path / "of").mkdir()
 
-    def act() -> None:
-        FaultyDisk(tmp_path, 2, failure).install()  # 0 is the opening
-        with open(tmp_path / "file", "wb", buffering=0) as file:
-            for _ in range(3):
-                file.write(b"12")
+    def ended(what: str) -> Any:
+        command = [sys.executable, "-c", WRITES, str(tmp_path / "of"), failure, what]
+        return subprocess.run(command, env=disk, capture_output=True, text=True, check=False)
 
-    ended = Child(act).wait(10)
+    file = ended("file")
     left = {"dies after": b"1212", "torn and dies": b"121", "torn and ENOSPC": b"121"}.get(failure, b"12")
-    assert (tmp_path / "file").read_bytes() == left
-    assert ended.code == (-9 if "dies" in failure else 1)
-    assert "dies" in failure or ended.line.startswith("OSError: [Errno ")
+    assert (tmp_path / "of" / "file").read_bytes() == left
+    assert file.returncode == (-9 if "dies" in failure else 1)
+    assert "dies" in failure or file.stderr.splitlines()[-1].startswith("OSError: [Errno ")
+    (tmp_path / "of" / "file").unlink()
+    codes = set()
+    for call in range(8):
+        codes.add(ended(str(call)).returncode)
+        (tmp_path / "of" / "file").unlink()
+        (tmp_path / "of" / "file-journal").unlink(missing_ok=True)
+    assert -9 in codes if "dies" in failure else 1 in codes
 
 
 @pytest.mark.parametrize("how", DAMAGES)

@@ -63,12 +63,12 @@ def test_nothing_takes_it_for_an_event(take: Callable[[DataDependentCost], objec
 
 
 def test_a_ledger_refuses_it_and_writes_nothing(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.jsonl", target_delta=1e-6)
-    before = (tmp_path / "ledger.jsonl").read_bytes()
+    ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6)
+    before = (tmp_path / "ledger.db").read_bytes()
     with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
         ledger.charge(COST, adjacency=ledger.adjacency, key="a")
     assert ledger.entries == []
-    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+    assert (tmp_path / "ledger.db").read_bytes() == before
 
 
 def test_no_report_writes_it() -> None:

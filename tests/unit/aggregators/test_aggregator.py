@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import Event, Ledger, NoOpEvent
+from pate.accounting import Event, NoOpEvent
 from pate.aggregators import PerQueryAggregator
-from pate.validation import InvalidValue
 
 SHAPE = {"num_labels": 4, "num_teachers": 9}
 
@@ -64,24 +63,3 @@ def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
     twin = type("Thresholds", (Thresholds,), {"__qualname__": "Elsewhere"})(thresholds=0)
     names = {item.identity(**SHAPE) for item in (first, twin, replace(first, adjacency="add_remove"))}
     assert len(names) == 3
-
-
-def test_another_number_of_teachers_is_another_release() -> None:
-    """Whatever the aggregator makes of it: the price of this one does not depend on it."""
-    ledger, votes = Ledger(target_delta=1e-6), np.zeros((1, 4), dtype=int)
-    one = Thresholds(thresholds=[0, 0, 0, 0])
-    one.aggregate(votes, num_teachers=9, rng=np.random.default_rng(0), ledger=ledger)
-    with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
-        one.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0), ledger=ledger)
-
-
-def test_two_arrays_that_print_alike_are_two_releases() -> None:
-    """The same noise may not serve both."""
-    one, other = (Thresholds(thresholds=long_array(middle)) for middle in (0.0, 1.0))
-    assert repr(one) == repr(other)
-    ledger, votes = Ledger(target_delta=1e-6), np.zeros((1, 4), dtype=int)
-    for _ in range(2):
-        one.aggregate(votes, num_teachers=9, rng=np.random.default_rng(0), ledger=ledger)
-    assert len(ledger.entries) == 1
-    with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
-        other.aggregate(votes, num_teachers=9, rng=np.random.default_rng(0), ledger=ledger)

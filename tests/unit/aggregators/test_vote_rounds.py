@@ -10,12 +10,12 @@ from sklearn.metrics import average_precision_score
 
 from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, ReleaseContext
+from pate.aggregators.release_context import Drawn
 from pate.aggregators.rounds.rounds_release import RoundsRelease
 from pate.files.reading import DamagedFile
 from pate.student import LowRankStudent
 from pate.teachers.kernel import KernelVotes
 from pate.validation import InvalidValue
-from pate.votes.clipped_moments import ClippedMoments
 
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.normal(size=(5, 4)) * 1.5
@@ -67,7 +67,8 @@ def test_the_student_says_what_was_released(tmp_path: Any) -> None:
     np.testing.assert_allclose(student.predict_proba(INPUTS[4000:4100]), release.scores, atol=1e-5)
     assert (student.predict(INPUTS[4000:4100]) == release.labels).mean() > 0.99
     release.save(tmp_path / "release" / "release.npz")
-    read: Any = aggregator().load_release(tmp_path / "release" / "release.npz", release.event, votes)
+    path, terms = tmp_path / "release" / "release.npz", {"event": release.event, "adjacency": release.adjacency}
+    read = RoundsRelease.load(path, **terms)
     for name in ("labels", "answered", "scores", "weights"):
         np.testing.assert_array_equal(getattr(read, name), getattr(release, name))
 
@@ -76,51 +77,40 @@ def test_a_release_of_other_votes_is_no_release_of_rounds(tmp_path: Any) -> None
     release = aggregator(rounds=1).release_from(source(), ReleaseContext(np.random.default_rng(0)))
     release.save(tmp_path / "release" / "release.npz")
     with pytest.raises(DamagedFile):
-        aggregator().load_release(tmp_path / "release" / "release.npz", release.event, source())
+        RoundsRelease.load(tmp_path / "release" / "release.npz", event=release.event, adjacency=release.adjacency)
 
 
-def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
+def test_one_charge_of_all_rounds_comes_before_the_first_draw() -> None:
     asked = aggregator()
-    prevalence, votes = asked.charges_for(num_teachers=4000, **SHAPE)
+    event = asked.event_for(num_teachers=4000, **SHAPE)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
-    asked.release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
-    assert [entry.event for entry in ledger.entries] == [prevalence, votes]
-    assert ledger.epsilon == pytest.approx(1.0, rel=1e-4)
-    asked.release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
-    assert len(ledger.entries) == 2
-    short = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
+    for number in (1, 2):
+        asked.release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
+        assert [entry.event for entry in ledger.entries] == [event] * number
+    assert ledger.entries[0].epsilon == pytest.approx(1.0, rel=1e-4)
+    short, rng = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6), np.random.default_rng(0)
     with pytest.raises(BudgetExceeded):
-        asked.release_from(source(), ReleaseContext(np.random.default_rng(0), short))
-    assert [entry.event for entry in short.entries] == [prevalence]
+        asked.release_from(source(), ReleaseContext(rng, short))
+    assert short.entries == []
 
 
-def test_other_labels_with_the_same_noise_are_another_release() -> None:
-    asked, ledger = aggregator(), Ledger(target_delta=1e-6, accountant=ExactAccountant)
-    center = CenteredVotes(noise_multiplier=asked.noise_multiplier, prevalence_share=0.0, center=0.3)
-    center.release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
-    other = source()
-    other.labels = ~LABELS[:4000]
-    with pytest.raises(InvalidValue, match="expected fresh noise"):
-        center.release_from(other, ReleaseContext(np.random.default_rng(0), ledger))
-
-
-def test_another_number_of_records_with_the_same_noise_is_another_release() -> None:
-    """Four times as many expected records halve votes and clip alike, so that the first sum is the same in steps."""
-    asked, ledger, sums = aggregator(3.0, 500), Ledger(target_delta=1e-6, accountant=ExactAccountant), []
-    center = CenteredVotes(noise_multiplier=asked.noise_multiplier, prevalence_share=0.0, center=0.3)
-    for records_per_group in (1.0, 4.0):
-        votes = source(np.arange(4000) % 500, 500)
-        votes.records_per_group = records_per_group
-        moments = votes.in_rounds(noise_multiplier=asked.noise_multiplier)
-        clipped = ClippedMoments(1 / np.sqrt(records_per_group), 500)
-        sums.append(moments.total(np.zeros((moments.width, 4)), np.ones(4), clipped))
-        context = ReleaseContext(np.random.default_rng(0), ledger)
-        if records_per_group == 1:
-            center.release_from(votes, context)
-            continue
-        with pytest.raises(InvalidValue, match="expected fresh noise"):
-            center.release_from(votes, context)
-    np.testing.assert_array_equal(*sums)
+def test_rounds_that_were_drawn_are_read_back_and_the_others_drawn_around_them() -> None:
+    """With other noise, as of an unseeded run that was killed; what was committed stays what it was."""
+    kept = Drawn()
+    whole = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(0), drawn=kept))
+    parts = {name: arrays for name, arrays in kept._parts.items() if name != "release"}
+    assert list(parts) == ["prevalence", *(f"round-{number}" for number in range(len(parts) - 1))]
+    again = Drawn()
+    again._parts |= parts
+    same = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(1), drawn=again))
+    np.testing.assert_array_equal(same.labels, whole.labels)
+    begun = Drawn()
+    begun._parts |= {name: parts[name] for name in list(parts)[:2]}
+    other = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(1), drawn=begun))
+    for name in list(parts)[:2]:
+        assert begun._parts[name] is parts[name]
+    assert (begun._parts["round-1"]["total"] != parts["round-1"]["total"]).any()
+    assert other.event == whole.event
 
 
 def test_teachers_of_several_records_are_the_units() -> None:

@@ -215,9 +215,9 @@ def test_mistakes_are_named_before_anything_is_spent(
     parameters: dict[str, Any], message: str, classes: Data, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidValue, match=message):
-        fitted(classes, **({"ledger": tmp_path / "ledger.jsonl"} | parameters))
+        fitted(classes, **({"ledger": tmp_path / "ledger.db"} | parameters))
     delta = parameters.get("target_delta") or 1e-6
-    assert not Ledger(tmp_path / "ledger.jsonl", target_delta=delta, accountant=AutoAccountant).entries
+    assert not Ledger(tmp_path / "ledger.db", target_delta=delta, accountant=AutoAccountant).entries
 
 
 def test_an_aggregator_for_one_label_warns_where_samples_have_more(labels: Data) -> None:

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from pate import PATEClassifier
+from pate.accounting import Ledger
 from pate.validation import InvalidValue
 
 pandas = pytest.importorskip("pandas")
@@ -97,10 +98,11 @@ def test_an_estimator_that_cannot_take_words_says_so_before_anything_is_charged(
     frame, survived = passengers()
     line = r"^estimator=LogisticRegression: expected one that takes the columns of X, such as a pipeline with a Column"
     with pytest.raises(InvalidValue, match=line):
-        fitted(LogisticRegression(), frame, survived, ledger=tmp_path / "ledger.jsonl")
+        fitted(LogisticRegression(), frame, survived, ledger=tmp_path / "ledger.db")
     with pytest.raises(InvalidValue, match=r"^student=LogisticRegression: expected one that takes"):
-        fitted(pipeline(), frame, survived, student=LogisticRegression(), ledger=tmp_path / "ledger.jsonl")
-    assert '"event"' not in (tmp_path / "ledger.jsonl").read_text() if (tmp_path / "ledger.jsonl").exists() else True
+        fitted(pipeline(), frame, survived, student=LogisticRegression(), ledger=tmp_path / "ledger.db")
+    path = tmp_path / "ledger.db"
+    assert not path.exists() or not Ledger.stored(path).entries
 
 
 def test_what_does_not_go_together_is_one_line() -> None:

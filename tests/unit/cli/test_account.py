@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
 
-from pate.accounting import AutoAccountant, GaussianEvent, Ledger, SharedLedger
+from pate.accounting import AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryTopK, GaussianVotes
 from pate.cli.account import account
 from pate.config import CONFIG_FOLDER, register_configs
@@ -143,9 +144,15 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
 
 def ledger_of(path: Path, **settings: Any) -> SharedLedger:
     shared = SharedLedger(path, target_delta=1e-6, **settings)
-    shared.account("a" * 64).charge(GaussianEvent(2.0), adjacency="replace_one", key="first")
-    shared.account("b" * 64).charge(GaussianEvent(8.0), adjacency="replace_one", key="first")
-    shared.account("b" * 64).charge(GaussianEvent(8.0), adjacency="replace_one", key="second")
+    shared.account("a" * 64).charge(
+        GaussianEvent(2.0), adjacency="replace_one", key="first", description="GaussianVotes"
+    )
+    shared.account("b" * 64).charge(
+        GaussianEvent(8.0), adjacency="replace_one", key="first", description="GaussianVotes"
+    )
+    shared.account("b" * 64).charge(
+        GaussianEvent(8.0), adjacency="replace_one", key="second", description="GaussianVotes"
+    )
     return shared
 
 
@@ -159,7 +166,7 @@ GAUSSIAN = [
 
 
 def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    shared = ledger_of(tmp_path / "ledger.jsonl", max_epsilon=4.0)
+    shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     quote = quoted(*GAUSSIAN, f"ledger={shared.path}")
     first, second = quote["accounts"]
     assert [(left["data"], left["num_releases"], left["max_epsilon"]) for left in (first, second)] == [
@@ -180,7 +187,7 @@ def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str
 
 
 def test_the_page_shows_a_row_for_each_data_set(run: Callable[..., str], tmp_path: Path) -> None:
-    shared = ledger_of(tmp_path / "ledger.jsonl")
+    shared = ledger_of(tmp_path / "ledger.db")
     page = run(*GAUSSIAN, f"ledger={shared.path}")
     assert page.count("none") >= 2, "there is no cap"
     assert "aaaaaaaaaaaa " in page
@@ -188,7 +195,7 @@ def test_the_page_shows_a_row_for_each_data_set(run: Callable[..., str], tmp_pat
 
 
 def test_a_ledger_that_names_no_data_is_one_account(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.jsonl", target_delta=1e-6, max_epsilon=4.0)
+    ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=4.0)
     ledger.charge(GaussianEvent(2.0), adjacency="replace_one", key="a fit")
     (left,) = quoted(*GAUSSIAN, f"ledger={ledger.path}")["accounts"]
     assert (left["data"], left["num_releases"]) == ("", 1)
@@ -204,15 +211,79 @@ def test_a_ledger_that_names_no_data_is_one_account(quoted: Callable[..., dict[s
 def test_a_ledger_of_other_terms_is_refused(
     run: Callable[..., str], tmp_path: Path, words: list[str], message: str
 ) -> None:
-    shared = ledger_of(tmp_path / "ledger.jsonl")
+    shared = ledger_of(tmp_path / "ledger.db")
     with pytest.raises(InvalidValue, match=message):
         run(*GAUSSIAN, f"ledger={shared.path}", *words)
 
 
 def test_a_ledger_that_is_not_there_is_not_made(run: Callable[..., str], tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected"):
-        run(*GAUSSIAN, f"ledger={tmp_path / 'none.jsonl'}")
+        run(*GAUSSIAN, f"ledger={tmp_path / 'none.db'}")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def asked(run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+    """As on the command line, where it is known which words were given."""
+
+    def ask(*words: str) -> str:
+        config = compose("account", overrides=list(words), return_hydra_config=True)
+        HydraConfig.instance().set_config(config)
+        account(config)
+        return capsys.readouterr().out
+
+    yield ask
+    HydraConfig.instance().cfg = None
+
+
+def test_a_ledger_alone_is_listed_as_an_object(asked: Callable[..., str], tmp_path: Path) -> None:
+    shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
+    (line,) = asked(f"ledger={shared.path}", "format=json").splitlines()
+    (first, second) = json.loads(line)["accounts"]
+    assert list(first) == ["data", "spent_epsilon", "delta", "cap", "charges"]
+    account = shared.account("b" * 64)
+    assert (second["data"], second["delta"], second["cap"]) == ("b" * 64, 1e-6, 4.0)
+    assert second["spent_epsilon"] == account.spent_epsilon
+    assert [list(charge) for charge in first["charges"]] == [
+        ["time", "user", "command", "mechanism", "draw", "epsilon"]
+    ]
+    alone = RdpAccountant().compose(GaussianEvent(8.0)).get_epsilon(1e-6)
+    assert [charge["epsilon"] for charge in second["charges"]] == [alone, alone]
+    assert second["charges"][0]["time"] == account.entries[0].origin.time
+    assert second["charges"][0]["mechanism"] == "GaussianVotes"
+
+
+def test_a_ledger_alone_is_listed_as_a_line_for_each_charge(asked: Callable[..., str], tmp_path: Path) -> None:
+    shared = ledger_of(tmp_path / "ledger.db")
+    lines = [json.loads(line) for line in asked(f"ledger={shared.path}", "format=jsonl").splitlines()]
+    assert [line["data"][0] for line in lines] == ["a", "b", "b"]
+    for line in lines:
+        assert list(line) == ["data", "delta", "time", "user", "command", "mechanism", "draw", "epsilon"]
+
+
+def test_a_ledger_alone_is_read_without_sql(asked: Callable[..., str], tmp_path: Path) -> None:
+    shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
+    page, entry = asked(f"ledger={shared.path}"), shared.entries[0]
+    assert "records aaaaaaaaaaaa: 1 charge, epsilon " in page
+    assert "records bbbbbbbbbbbb: 2 charges, epsilon " in page
+    assert page.count("cap 4") == 2
+    assert page.count("GaussianVotes") == 3
+    assert f"{entry.origin.time[:19].replace('T', ' ')} UTC, {entry.origin.user}: epsilon " in page
+    assert asked(f"ledger={shared.path}", "format=text") == page
+    empty = Ledger(tmp_path / "empty.db", target_delta=1e-6).path
+    assert asked(f"ledger={empty}").startswith("all records: 0 charges, epsilon 0")
+
+
+def test_a_ledger_with_an_aggregator_is_a_quote(asked: Callable[..., str], tmp_path: Path) -> None:
+    shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
+    quote = json.loads(asked(*GAUSSIAN, f"ledger={shared.path}", "format=json"))
+    assert quote["epsilon"] > 0
+    assert "more_releases" in quote["accounts"][0]
+
+
+def test_lines_are_for_a_ledger_alone(run: Callable[..., str]) -> None:
+    with pytest.raises(InvalidValue, match=r"^format=jsonl: expected text or json"):
+        run(*GAUSSIAN, "format=jsonl")
 
 
 @pytest.mark.slow

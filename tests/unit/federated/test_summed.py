@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pate.accounting import Ledger
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, GNMax
 from pate.federated import Roll
 from pate.federated.holder_sum import HolderSum
@@ -41,8 +42,8 @@ def labels(folder: Path) -> np.ndarray:
 
 
 def charges(folder: Path) -> int:
-    path = folder / "release" / "ledger.jsonl"
-    return len(path.read_text().splitlines()) - 1 if path.exists() else 0
+    path = folder / "release" / "ledger.db"
+    return len(Ledger.stored(path).entries) if path.exists() else 0
 
 
 @pytest.mark.parametrize(("holders", "most"), [(3, 1), (40, 700), (400, 5_000_000), (10_000, 200_000)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 import zipfile
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pate.files.kept_arrays import KeptArrays
 
 from pate.data import Split
 from pate.files.arrays import ArrayForm, Spilled, let_go, read_arrays, row_blocks, taken
@@ -125,20 +123,6 @@ def test_arrays_of_another_form_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(DamagedFile, match=said):
             read_arrays(path, forms)
-
-
-def test_kept_arrays_are_checked_and_their_folder_is_not_made_anew(tmp_path: Path) -> None:
-    kept = KeptArrays(tmp_path)
-    assert kept.once("rounds/first", lambda: np.arange(3)).tolist() == [0, 1, 2]
-    assert (tmp_path / "rounds").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "rounds" / "first.npz").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(DamagedFile, match=r"first\.npz: expected first as .*; restore it from a backup, or remove it"):
-        kept.once("rounds/first", lambda: np.arange(3), (4,))
-    vanished = KeptArrays(tmp_path / "vanished")
-    for name in ("summary", "rounds/round-00000"):
-        with pytest.raises(FileNotFoundError, match="vanished"):
-            vanished.write(name, summary=np.arange(3))
-    assert not os.path.lexists(tmp_path / "vanished")
 
 
 def spilled(most_bytes: int, rows: np.ndarray = ROWS) -> np.ndarray:

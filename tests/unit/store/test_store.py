@@ -291,11 +291,16 @@ def test_a_copy_in_another_process_opens_the_file_anew(store: Store) -> None:
 
 
 def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
-    first, second = {b"ada lovelace", b"grace hopper"}, {b"grace hopper", b"emmy noether"}
-    assert store.overlap("first", "ids", first, enter=True) == {}
-    assert store.overlap("second", "ids", second, enter=False) == {"first": 1}
-    assert store.overlap("second", "groups", second, enter=False) == {}
-    assert store.overlap("first", "ids", first, enter=True) == {}
+    first, second = frozenset({b"ada lovelace", b"grace hopper"}), frozenset({b"grace hopper", b"emmy noether"})
+    assert store.introduce("first", {"ids": first}, anyway=False) == {}
+    for _ in range(2):  # what was refused is not entered
+        assert store.introduce("second", {"ids": second}, anyway=False) == {"first": 1}
+    assert store.introduce("third", {"groups": second}, anyway=False) == {}  # an id is no group
+    assert store.introduce("third", {"ids": first}, anyway=False) == {}  # was introduced, and is not asked again
+    assert store.introduce("fourth", {"ids": second, "groups": second}, anyway=False) == {"first": 1, "third": 2}
+    assert store.introduce("second", {"ids": second}, anyway=True) == {}
+    assert Store(path, None).introduce("fifth", {"ids": second}, anyway=False) == {"first": 1, "second": 2}
+    assert store.introduce("sixth", {"ids": frozenset()}, anyway=False) == {}
     assert b"lovelace" not in path.read_bytes()
 
 

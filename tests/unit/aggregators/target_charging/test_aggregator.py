@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,12 +25,14 @@ from pate.accounting import (
 )
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import boundary, not_prior, tight_boundary
-from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, Round
+from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, ReleaseContext, Round
+from pate.aggregators.release_context import Drawn
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import bit_epsilon
 from pate.mechanisms.noise.categorical import draw_index, stated_weights
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.validation import InvalidValue
+from pate.votes.source import VoteSource
 
 SHAPE = {"num_labels": 4, "num_teachers": 40}
 CLEAR, UNSURE = [40, 39, 0, 0], [20, 20, 20, 20]
@@ -79,7 +82,7 @@ def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
 
 def test_a_continued_session_gives_what_it_would_have_given() -> None:
     votes, kept = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100, list[Round]()
-    aggregator, ledger = boundary_max(target_hits=8), Ledger(target_delta=1e-3)
+    aggregator = boundary_max(target_hits=8)
 
     def stop(index: int, outcome: Round) -> None:
         if index == 2:
@@ -87,16 +90,74 @@ def test_a_continued_session_gives_what_it_would_have_given() -> None:
         kept.append(outcome)
 
     with pytest.raises(KeyboardInterrupt):
-        released(aggregator, votes, ledger=ledger, on_round=stop)
+        released(aggregator, votes, on_round=stop)
     told = list[int]()
-    continued = released(
-        aggregator, votes, ledger=ledger, done=kept, on_round=lambda index, outcome: told.append(index)
-    )
+    continued = released(aggregator, votes, done=kept, on_round=lambda index, _: told.append(index))
     straight = released(aggregator, votes)
     np.testing.assert_array_equal(continued.labels, straight.labels)
     np.testing.assert_array_equal(continued.hits, straight.hits)
     assert told[0] == 2
-    assert len(ledger.entries) == 1
+
+
+def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() -> None:
+    """Of two processes that go on with one session, one is told the other's round."""
+    votes, other = [UNSURE] * 60, Round(np.ones((20, 4), bool), np.ones(20, bool), np.zeros(20, bool))
+    release = released(boundary_max(), votes, on_round=lambda index, _: other if index == 0 else None)
+    assert release.labels[:20].all()
+    assert not release.hits[:20].any()
+    with pytest.raises(InvalidValue, match=r"^done=6 hits: expected at most 5 hits"):
+        released(boundary_max(), votes, on_round=lambda *_: replace(other, hits=np.arange(20) < 6))
+
+
+def test_a_session_from_a_source_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
+    """A part that was committed is never drawn again, and a session that was paid for is not paid for again."""
+    source, ledger, kept, told = Counted([UNSURE] * 60), Ledger(target_delta=1e-3), Stopping(3), list[tuple[int, ...]]()
+    aggregator = boundary_max(target_hits=20)
+
+    def context(seed: int, drawn: Drawn) -> ReleaseContext:
+        return ReleaseContext(np.random.default_rng(seed), ledger, drawn, watch=lambda *seen: told.append(seen))
+
+    with pytest.raises(KeyboardInterrupt):
+        aggregator.release_from(source, context(0, kept))
+    assert [asked for asked, _, _ in told] == [20, 40]
+    assert ledger.entries == []  # `drawn` pays
+    before = {name: arrays["labels"].copy() for name, arrays in kept._parts.items()}
+    told.clear()
+    kept.most = 99
+    release = aggregator.release_from(source, context(1, kept))
+    assert [asked for asked, _, _ in told][:2] == [20, 40]
+    for index in range(2):
+        np.testing.assert_array_equal(release.labels[20 * index : 20 * index + 20], before[f"round-{index}"])
+
+
+class Counted(VoteSource):
+    """Counts, and nothing else of the teachers."""
+
+    def __init__(self, counts: Any) -> None:
+        self._counts, self.num_teachers, self.records_per_teacher = np.array(counts), 40, 1.0
+        self.num_queries, self.num_labels = self._counts.shape
+
+    def bits(self) -> Iterator[NDArray[np.bool_]]:
+        raise NotImplementedError
+
+    def label_shares(self) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def counts(self, most: int | None = None) -> NDArray[np.int64]:
+        return self._counts
+
+
+class Stopping(Drawn):
+    """Keeps so many parts, and is interrupted."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def once(self, part: str, draw: Any) -> Any:
+        if len(self._parts) == self.most - 1 and part not in self._parts:
+            raise KeyboardInterrupt
+        return super().once(part, draw)
 
 
 def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
@@ -243,17 +304,6 @@ def test_a_rule_sees_the_rounds_before_and_nothing_more() -> None:
     rule = Seen([])
     released(replace(NOT_PRIOR, round_size=50), [CLEAR] * 100, prior=rule)
     assert rule.calls == [(0, 3), (3, 25), (28, 28), (56, 44)]
-
-
-def test_another_prior_with_the_same_noise_is_refused() -> None:
-    ledger, votes = Ledger(target_delta=1e-3), [CLEAR] * 9
-    prior = np.ones((9, 4), bool)
-    for _ in range(2):
-        released(NOT_PRIOR, votes, ledger=ledger, prior=prior)
-    assert len(ledger.entries) == 1
-    for other in (~prior, Seen([]), None):
-        with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
-            released(NOT_PRIOR, votes, ledger=ledger, prior=other)
 
 
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:

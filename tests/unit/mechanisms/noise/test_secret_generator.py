@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
-from pate.accounting.charged_draw import noise_name
 
 from pate.mechanisms import cipher_generator, secret_generator
 from pate.mechanisms.noise import secret_generator as module
@@ -163,9 +162,8 @@ def test_a_stream_is_not_set_back() -> None:
 
 
 def _drawn(rng: np.random.Generator) -> tuple[bytes, ...]:
-    """From the middle of a block, of children, and the name by which a ledger knows what comes."""
-    name = noise_name(rng)
-    return name.encode(), rng.normal(size=9).tobytes(), stream(rng, 64), *(stream(one, 64) for one in rng.spawn(2))
+    """From the middle of a block, and of children."""
+    return rng.normal(size=9).tobytes(), stream(rng, 64), *(stream(one, 64) for one in rng.spawn(2))
 
 
 def _in_a_fork(act: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:

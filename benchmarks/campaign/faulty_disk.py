@@ -1,0 +1,52 @@
+"""A disk that fails at one of the calls that a run makes to it, or a machine that dies there."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+FAILURES = ("ENOSPC", "EIO", "dies before", "dies after", "torn and dies", "torn and ENOSPC")
+"""By their numbers in faulty_disk.c."""
+
+_SOURCE = Path(__file__).with_name("faulty_disk.c")
+
+
+def preload(folder: Path) -> dict[str, str]:
+    """Compiles the disk, and returns what the environment of an interpreter needs to have it."""
+    made = folder / "faulty_disk.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(made), str(_SOURCE), "-ldl"], check=True)
+    return {"LD_PRELOAD": str(made)}
+
+
+def is_loaded() -> bool:
+    """Whether this interpreter was started with it."""
+    return hasattr(ctypes.CDLL(None), "faulty_disk")
+
+
+@dataclass(frozen=True)
+class FaultyDisk:
+    """What `install` puts between a process, SQLite in it included, and the files of one folder.
+
+    Counted are calls of open to write, write, pwrite, fsync, fdatasync, ftruncate, rename, link and unlink.
+    TensorBoard's files are left alone: a thread of its own writes them, whenever it comes to it.
+
+    Attributes:
+        folder: the only one that fails.
+        at: the number of the call that fails, from 0; -1 for none.
+        failure: one of `FAILURES`.
+        log: gets a byte for every call; None for nowhere.
+    """
+
+    folder: Path
+    at: int = -1
+    failure: str = "ENOSPC"
+    log: Path | None = None
+
+    def install(self) -> None:
+        """For the rest of this process."""
+        log = -1 if self.log is None else os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        place = ctypes.c_char_p(os.fsencode(self.folder))
+        ctypes.CDLL(None).faulty_disk(place, ctypes.c_long(self.at), FAILURES.index(self.failure), log)

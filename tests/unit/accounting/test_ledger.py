@@ -1,0 +1,669 @@
+"""The ledger: never forgetful, never above its cap, and a charge is there together with what was released for it."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import pickle
+import shlex
+import shutil
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+import pate.accounting.charges as charges_module
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    BudgetExceeded,
+    ComposedEvent,
+    DamagedLedger,
+    Event,
+    ExactAccountant,
+    GaussianEvent,
+    Ledger,
+    OneBitEvent,
+    PldAccountant,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SampledGaussianEvent,
+    SelfComposedEvent,
+    SharedLedger,
+    ZCdpAccountant,
+    ZCdpEvent,
+    calibrate,
+)
+from pate.accounting.charges import Origin
+from pate.accounting.filters import RenyiFilter
+from pate.store import Store
+from pate.validation import InvalidValue
+
+DELTA = 1e-6
+GAUSSIAN = GaussianEvent(20.0)
+BIT = SelfComposedEvent(ComposedEvent((ApproximateEvent(OneBitEvent((-20.0, 0.0), 1), 1e-9), PureDpEvent(0.1))), 3)
+A, B, C = PureDpEvent(0.05), BoundedRangeEvent(0.1), SelfComposedEvent(OneBitEvent((-1.0, -0.9, -0.8), 1), 3)
+ORDER = [A, A, B, C, C, C, A, B, B, A, C, A]
+MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant]
+BOTH = pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
+
+
+def charge(ledger: Ledger, event: Event = GAUSSIAN, key: str = "a", **kwargs: Any) -> Any:
+    return ledger.charge(event, adjacency=ledger.adjacency, key=key, **kwargs)
+
+
+def once(ledger: Ledger, key: str, draw: Callable[[], bytes], event: Event = GAUSSIAN, **kwargs: Any) -> bytes:
+    return ledger.once(key, event, draw, adjacency=ledger.adjacency, **kwargs)
+
+
+def keys(ledger: Ledger | SharedLedger) -> list[str]:
+    return [entry.key for entry in ledger.entries]
+
+
+def afresh(maker: Callable[[], Accountant], events: list[Event], delta: float = DELTA) -> float:
+    """Runs of equal events composed by one accountant that has seen nothing else."""
+    accountant = maker()
+    for event, same in groupby(events):
+        accountant.compose(event, len(list(same)))
+    return accountant.get_epsilon(delta)
+
+
+ONE = afresh(RdpAccountant, [GAUSSIAN])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Ledger:
+    return Ledger(path, target_delta=DELTA)
+
+
+@pytest.fixture
+def shared(path: Path) -> SharedLedger:
+    return SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
+
+
+def test_what_was_charged_is_read_back(ledger: Ledger, path: Path) -> None:
+    charge(ledger, key="a", description="the first, “quoted”\n")
+    charge(ledger, BIT, key="b")
+    charge(ledger, GaussianEvent(0.0), key="c")
+    again = Ledger(path, target_delta=DELTA)
+    assert again.entries == ledger.entries
+    assert again.epsilon == ledger.epsilon == math.inf
+    assert again.entries[0].description == "the first, “quoted”\n"
+
+
+def test_a_key_stands_for_one_event_and_one_release(ledger: Ledger, path: Path) -> None:
+    first = charge(ledger)
+    for opened in (ledger, Ledger(path, target_delta=DELTA)):
+        assert charge(opened) == first
+        assert once(opened, "b", lambda: b"drawn", BIT) == b"drawn"
+        assert once(opened, "b", pytest.fail, BIT) == opened.read("b") == b"drawn"
+        for event in (BIT, GaussianEvent(2.0)):
+            with pytest.raises(InvalidValue, match=r"^key=a: expected a new key, this one stands for another price"):
+                charge(opened, event)
+    charge(ledger, GaussianEvent(2.0), key="c")
+    assert charge(ledger, GaussianEvent(2), key="c") == ledger.entries[2]  # equal events that are written otherwise
+    assert keys(ledger) == ledger.keys == ["a", "b", "c"]
+    assert len({charge(ledger, key="").key for _ in range(3)}) == 3
+
+
+def test_what_is_drawn_later_is_under_a_charge(ledger: Ledger) -> None:
+    with pytest.raises(InvalidValue, match=r"^under=a: expected the key of a charge in ledger="):
+        ledger.add("second", "a", lambda: b"2")
+    once(ledger, "a", lambda: b"1")
+    assert ledger.add("second", "a", lambda: b"2") == ledger.add("second", "a", pytest.fail) == b"2"
+    assert (ledger.read("second"), ledger.read("third")) == (b"2", None)
+    assert (keys(ledger), ledger.keys, ledger.epsilon) == (["a"], ["a", "second"], ONE)
+
+
+def test_the_draws_of_a_run_are_numbered_where_they_are_committed(ledger: Ledger, path: Path) -> None:
+    def between() -> bytes:
+        once(Ledger(path, target_delta=DELTA), "run-c", bytes, run="run")
+        return b""
+
+    for key, draw in (("run-a", bytes), ("other", bytes), ("run-b", between)):
+        once(ledger, key, draw, run=key[:3])
+    assert [(entry.key, entry.draw) for entry in ledger.entries] == [
+        ("run-a", 1), ("other", 1), ("run-c", 2), ("run-b", 3),
+    ]  # fmt: skip
+
+
+def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * ONE)
+
+    def fail() -> bytes:
+        raise RuntimeError("no votes")
+
+    with pytest.raises(RuntimeError, match="no votes"):
+        once(ledger, "a", fail)
+    charge(ledger)
+    with pytest.raises(BudgetExceeded, match=r"max_epsilon=0\.\d+: expected at least 0\.\d+, the total with this"):
+        once(ledger, "b", pytest.fail)
+    with pytest.raises(BudgetExceeded, match="expected at least inf"):
+        charge(ledger, GaussianEvent(0.0), key="c")
+    assert charge(ledger).key == "a"
+    assert keys(Ledger(path, target_delta=DELTA)) == ["a"]
+    assert charge(Ledger(target_delta=DELTA, max_epsilon=ONE)).epsilon == ONE  # exactly at the cap
+
+
+def test_adjacency_is_that_of_the_ledger_and_of_the_event(ledger: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^adjacency=add_remove: expected replace_one, as this ledger counts"):
+        ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
+    replaced, comes = (SelfComposedEvent(SampledGaussianEvent(2.0, 0.1, one), 3) for one in Adjacency)
+    other = Ledger(tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
+    with pytest.raises(InvalidValue, match=r"^event\.adjacency=replace_one: expected add_remove, as this ledger"):
+        charge(other, replaced)
+    charge(other, comes)
+    assert Ledger.stored(tmp_path / "other.db").entries[0].event == comes
+    assert ledger.entries == []
+
+
+def test_failures_that_use_up_delta_are_refused_and_leave_no_trace(ledger: Ledger) -> None:
+    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"):
+        charge(ledger, ApproximateEvent(GAUSSIAN, 1e-5))
+    assert ledger.entries == []
+
+
+@pytest.mark.parametrize("bad", [{"target_delta": 0.0}, {"target_delta": 1.0}, {"max_epsilon": 0}, {"data": 7}])
+def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=rf"^{next(iter(bad))}=.*: expected "):
+        Ledger(path, **({"target_delta": DELTA} | bad))
+
+
+@pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
+def test_an_accountant_is_given_by_its_class(accountant: Any, path: Path) -> None:
+    for call in (
+        lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
+        lambda: calibrate(lambda noise: BIT, target_epsilon=1.0, target_delta=DELTA, accountant=accountant),
+    ):
+        with pytest.raises(InvalidValue, match=r"^accountant=.*: expected a class such as pate\.accounting\.RdpAccoun"):
+            call()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"adjacency": "add_remove"}, r"^adjacency=add_remove: expected replace_one, as ledger="),
+        ({"target_delta": 1e-5}, r"^target_delta=1e-05: expected 1e-06, as ledger="),
+        ({"max_epsilon": 5.0}, r"^max_epsilon=5\.0: expected at most 4\.0, the cap of ledger="),
+        ({"accountant": ZCdpAccountant}, r"^accountant=zcdp: expected rdp, as ledger=\S+ counts$"),
+        ({"accountant": partial(RdpAccountant, orders=[8.0])}, r"^accountant=rdp\(orders=\[8\.0\]\): expected rdp, as"),
+        ({"max_epsilon": 4.0, "filter": partial(RenyiFilter, order=9.0)}, r"^filter=renyi\(.*expected renyi\("),
+        ({"filter": RenyiFilter}, r"^filter=.*: expected a max_epsilon beside it"),
+    ],
+)
+def test_a_file_of_other_settings_is_refused_by_the_name_of_the_difference(
+    shared: SharedLedger, path: Path, asked: dict[str, Any], message: str
+) -> None:
+    for kind in (Ledger, SharedLedger):
+        with pytest.raises(InvalidValue, match=message) as caught:
+            kind(path, **({"target_delta": DELTA} | asked))
+        assert "\n" not in str(caught.value)
+
+
+def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> None:
+    made, named = partial(RdpAccountant, orders=[4.0, 8.0]), partial(RenyiFilter, order=8.0)
+    SharedLedger(path, adjacency="add_remove", target_delta=1e-5, accountant=made, max_epsilon=3.0, filter=named)
+    again = SharedLedger.stored(path).account("one")
+    charge(again, A)
+    assert (again.adjacency, again.target_delta, again.max_epsilon) == ("add_remove", 1e-5, 3.0)
+    assert again.filter is not None
+    assert again.filter.to_json() == {"name": "renyi", "max_failure_prob": pytest.approx(1e-7), "order": 8.0}
+    assert again.epsilon == afresh(made, [A], 1e-5)
+    assert Ledger.stored(path, data="one").entries == again.entries
+    with pytest.raises(InvalidValue, match=r"^ledger=.*nowhere: expected a ledger"):
+        Ledger.stored(tmp_path / "nowhere")
+
+
+def test_the_accountant_of_somebody_is_not_found_by_its_name(path: Path) -> None:
+    class Own(RdpAccountant):
+        name = "own"
+
+    charge(Ledger(path, target_delta=DELTA, accountant=Own))
+    assert len(Ledger(path, target_delta=DELTA, accountant=Own).entries) == 1
+    for kind in (Ledger, SharedLedger):
+        with pytest.raises(InvalidValue, match=r"^accountant=own: expected one of .*rdp"):
+            kind.stored(path)
+
+
+def test_a_store_of_something_else_is_no_ledger(path: Path) -> None:
+    Store(path, {"ledger": 99})
+    for call in (partial(Ledger, path, target_delta=DELTA), partial(Ledger.stored, path)):
+        with pytest.raises(InvalidValue, match=r"^ledger=\S+: expected a ledger of this version$"):
+            call()
+
+
+def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(path: Path) -> None:
+    two = GaussianEvent(2.0)
+    Ledger(path, target_delta=DELTA, max_epsilon=4.0)
+    plain, tight = Ledger(path, target_delta=DELTA), Ledger(path, target_delta=DELTA, max_epsilon=3.0)
+    assert (plain.max_epsilon, tight.max_epsilon) == (4.0, 3.0)
+    charge(tight, two)
+    with pytest.raises(BudgetExceeded, match=r"^max_epsilon=3\.0"):
+        charge(tight, two, "b")
+    charge(plain, two, "b")
+    with pytest.raises(BudgetExceeded, match=r"^max_epsilon=4\.0"):
+        charge(plain, two, "c")
+    assert Ledger.stored(path).max_epsilon == 4.0
+
+
+def test_a_file_without_a_cap_takes_one_for_an_object(ledger: Ledger, path: Path) -> None:
+    tight = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * ONE)
+    charge(tight)
+    assert (tight.affords(GAUSSIAN), ledger.affords(GAUSSIAN)) == (0, math.inf)
+    assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE)
+
+
+def test_what_is_left_falls_with_every_charge_and_says_how_often_an_event_fits(shared: SharedLedger) -> None:
+    account, small = shared.account("one"), GaussianEvent(30.0)
+    assert (account.affords(small), account.left, account.spent_epsilon) == (559, None, 0.0)
+    left = []
+    for number in range(3):
+        charge(account, small, str(number))
+        left.append(account.left)
+        assert account.affords(small) == 558 - number
+    assert account.filter is not None
+    assert account.filter.unit == "Renyi divergence at order 7.171"
+    assert left[0] - left[1] == pytest.approx(7.171 / (2 * 30.0**2))
+    assert account.epsilon < account.spent_epsilon < 4.0  # the filter bounds choices on the way too
+
+
+def test_the_exact_accountant_s_cap_counts_mu_where_the_first_release_is_gaussian(path: Path) -> None:
+    shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
+    first, other = shared.account("gaussians"), shared.account("others")
+    charge(first, GaussianEvent(30.0))
+    charge(other, PureDpEvent(0.1))
+    assert [made and made.name for made in (first.filter, other.filter)] == ["gaussian", "renyi"]
+    assert first.affords(GaussianEvent(30.0)) == 630
+    charge(first, PureDpEvent(0.1), "b")
+    assert 600 < first.affords(GaussianEvent(30.0)) < 630
+
+
+def test_each_data_set_has_the_whole_budget(shared: SharedLedger, path: Path) -> None:
+    one, other, two = shared.account("one"), shared.account("other"), GaussianEvent(2.0)
+    first = charge(one, two)
+    assert (one.epsilon, other.epsilon) == (afresh(RdpAccountant, [two]), 0.0)
+    assert other.affords(two) == one.affords(two) + 1 == 2
+    charge(one, two, "b")
+    with pytest.raises(BudgetExceeded, match=r"^max_epsilon=4\.0: expected at least 4\.\d+, the total with this"):
+        charge(one, two, "c")
+    charge(other, two)
+    assert [(entry.key, entry.data) for entry in shared.entries] == [("a", "one"), ("b", "one"), ("a", "other")]
+    assert (shared.data, keys(one)) == (["one", "other"], ["a", "b"])
+    for again in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
+        assert charge(again.account("one"), two) == first
+    assert Ledger(path, target_delta=DELTA, data="other").max_epsilon == 4.0
+
+
+def test_a_ledger_of_one_data_set_does_not_read_a_file_of_several_as_its_own(shared: SharedLedger, path: Path) -> None:
+    charge(shared.account("one"))
+    plain = Ledger(path, target_delta=DELTA)
+    charge(plain, key="b")
+    assert [entry.data for entry in shared.account("one").entries] == ["one", "one"]
+    charge(shared.account("other"))
+    for use in (lambda: plain.entries, lambda: charge(plain, key="c"), lambda: Ledger(path, target_delta=DELTA)):
+        with pytest.raises(InvalidValue, match=r"^data='': expected the digest of one data set"):
+            use()
+
+
+def test_a_charge_that_names_no_data_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
+    once(ledger, "a", lambda: b"first")
+    one = Ledger(path, target_delta=DELTA, data="one")
+    assert one.epsilon == ledger.epsilon == ONE
+    assert once(one, "a", pytest.fail) == b"first"
+    charge(one, key="b")
+    assert keys(Ledger(path, target_delta=DELTA, data="other")) == ["a"]
+
+
+@pytest.mark.parametrize("data", ["", None, 7])
+def test_an_account_needs_a_digest(shared: SharedLedger, data: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"^data=\w+: expected a digest that is not empty"):
+        shared.account(data)
+
+
+def test_charges_are_composed_in_their_order() -> None:
+    """The exact accountant's bound is for the order that it is given: 4.00, where the first two together give 3.82."""
+    one = OneBitEvent((-12.0, -6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0), 1)
+    other = OneBitEvent((-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0), 1)
+    ledger = Ledger(target_delta=1e-2, accountant=ExactAccountant)
+    for key, event in zip("abc", (one, other, one), strict=True):
+        charge(ledger, event, key)
+    assert ledger.epsilon == afresh(ExactAccountant, [one, other, one], 1e-2)
+    assert ledger.epsilon > 1.01 * afresh(ExactAccountant, [one, one, other], 1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.name)
+@BOTH
+def test_every_total_is_that_of_all_charges_composed_afresh(
+    maker: Callable[[], Accountant], kept: bool, path: Path
+) -> None:
+    ledger = Ledger(path if kept else None, target_delta=DELTA, accountant=maker)
+    assert ledger.epsilon == 0
+    for number, event in enumerate(ORDER):
+        expected = afresh(maker, ORDER[: number + 1])
+        assert charge(ledger, event, str(number)).epsilon == ledger.epsilon == expected
+
+
+class Counting(RdpAccountant):
+    """How often something was composed, by all accountants together."""
+
+    composed = 0
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        type(self).composed += 1
+        return super().compose(event, count)
+
+
+@BOTH
+def test_a_charge_composes_as_much_after_many_others_as_after_few(
+    kept: bool, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Counting, "composed", 0)
+    ledger = Ledger(path if kept else None, target_delta=DELTA, accountant=Counting)
+    for number in range(60):
+        before = Counting.composed
+        charge(ledger, (A, B, C)[number % 3], str(number))
+        assert Counting.composed - before <= 3
+
+
+def test_a_charge_that_was_refused_or_has_no_price_is_in_no_total() -> None:
+    ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))  # the sum of the epsilons of pure DP
+    charge(ledger, A, "0")
+    for refused in (GaussianEvent(1.0), ZCdpEvent(1.0)):
+        with pytest.raises(BudgetExceeded):
+            charge(ledger, refused, "9")
+    assert charge(ledger, A, "1").epsilon == ledger.epsilon == afresh(RdpAccountant, [A, A])
+    exact = Ledger(target_delta=DELTA, accountant=ExactAccountant)
+    for number, event in enumerate((A, B, B)):
+        charge(exact, event, str(number))
+        with pytest.raises(InvalidValue, match=r"^event=ZCdpEvent: expected an event that the exact"):
+            charge(exact, ZCdpEvent(0.1), "9")
+    assert exact.epsilon == afresh(ExactAccountant, [A, B, B])
+    assert (exact.price(ZCdpEvent(0.1)), exact.price(B)) == (math.inf, afresh(ExactAccountant, [B]))
+
+
+@pytest.mark.slow
+def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_none_twice(path: Path) -> None:
+    """A total that forgot a charge would let another release through."""
+    grown, early = Ledger(path, target_delta=DELTA, max_epsilon=9.0), path.with_name("early.db")
+    charge(grown, A)
+    before = path.read_bytes()
+    for number, event in enumerate(ORDER[1:5]):
+        charge(grown, event, str(number))
+    expected = grown.epsilon, grown.spent_epsilon, grown.entries
+
+    def lines_of_a_reading(interrupted_at: int) -> int:
+        early.write_bytes(before)
+        reader, seen = Ledger(early, target_delta=DELTA), 0
+        assert reader.epsilon < expected[0]
+        shutil.copyfile(path, early)  # the same file, grown
+
+        def trace(frame: Any, what: str, _: Any) -> Any:
+            nonlocal seen
+            if Path(frame.f_code.co_filename).name not in ("ledger.py", "charges.py", "store.py"):
+                return None
+            seen += what == "line"
+            if seen == interrupted_at and what == "line":
+                raise KeyboardInterrupt
+            return trace
+
+        usual = sys.gettrace()
+        sys.settrace(trace)
+        with suppress(KeyboardInterrupt):
+            assert (reader.epsilon, reader.spent_epsilon) == expected[:2]
+        sys.settrace(usual)
+        assert (reader.epsilon, reader.spent_epsilon, reader.entries) == expected, interrupted_at
+        return seen
+
+    for at in range(1, lines_of_a_reading(0) + 1):
+        lines_of_a_reading(at)
+
+
+def test_two_objects_on_one_file_know_of_each_other_s_charges(path: Path, tmp_path: Path) -> None:
+    first, second = (Ledger(path, target_delta=DELTA) for _ in range(2))
+    for number, ledger in enumerate((first, second, second, first, second)):
+        charge(ledger, key=str(number))
+        assert first.epsilon == second.epsilon == afresh(RdpAccountant, [GAUSSIAN] * (number + 1))
+    assert keys(first) == keys(second) == list("01234")
+
+
+def test_a_ledger_in_memory_is_not_copied_and_one_on_disk_knows_of_its_copies(
+    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty releases were drawn in worker processes under a budget for four, and the ledger had no entry."""
+    memory = Ledger(target_delta=DELTA)
+    for way in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(InvalidValue, match=r"^ledger\.path=None: expected a file, through which copies know"):
+            way(memory)
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(InvalidValue, match=r"^ledger\.path=None: expected a file"):
+            charge(memory)
+    charge(copy.copy(memory))  # which shares all that it has
+    charge(memory, key="b")
+    assert keys(memory) == ["a", "b"]
+    charge(pickle.loads(pickle.dumps(ledger)), key="a")
+    charge(copy.deepcopy(ledger), key="b")
+    charge(copy.copy(ledger), key="c")
+    charge(ledger, key="d")
+    charge(pickle.loads(pickle.dumps(SharedLedger(path, target_delta=DELTA))).account("one"), key="e")
+    assert keys(ledger) == list("abcde")
+
+
+@BOTH
+def test_threads_cannot_spend_one_budget_twice(kept: bool, path: Path) -> None:
+    """Two that both find room, or of which one overwrites the other's charge, would release more than was paid for."""
+
+    class Slow(RdpAccountant):
+        def get_epsilon(self, target_delta: float) -> float:
+            time.sleep(0.02)
+            return super().get_epsilon(target_delta)
+
+    ledger = Ledger(path if kept else None, target_delta=DELTA, accountant=Slow, max_epsilon=1.2 * ONE)
+    refused: list[str] = []
+
+    def spend(key: str) -> None:
+        try:
+            charge(ledger, key=key)
+        except BudgetExceeded:
+            refused.append(key)
+
+    threads = [threading.Thread(target=spend, args=(key,)) for key in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(ledger.entries), len(refused)) == (1, 3)
+
+
+def forked(act: Callable[[], object]) -> int:
+    """A copy of this process that acts and ends; 1 is the code of an exception."""
+    if child := os.fork():
+        return child
+    code = 1
+    try:
+        act()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_two_hundred_charges_by_processes_at_once_spend_each_budget_once(path: Path) -> None:
+    """Some that were opened before the fork, some after it."""
+    early = SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
+
+    def spend(name: int) -> None:
+        shared = early if name % 2 else SharedLedger.stored(path)
+        for number in range(25):
+            try:
+                once(
+                    shared.account(f"data {number % 2}"), f"{name} {number}", lambda: os.urandom(8), GaussianEvent(6.0)
+                )
+            except BudgetExceeded:
+                continue
+
+    children = [forked(partial(spend, name)) for name in range(8)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
+    whole = RenyiFilter(4.0, DELTA)
+    assert whole.budget // whole.amount(GaussianEvent(6.0)) == 22
+    for data in ("data 0", "data 1"):
+        account = early.account(data)
+        assert (len(account.entries), account.affords(GaussianEvent(6.0))) == (22, 0)
+        assert account.spent_epsilon <= 4.0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("where", ["draw", "about", "before the line", "after the line", "after the commit"])
+def test_a_kill_leaves_the_charge_and_its_release_or_neither(ledger: Ledger, path: Path, where: str) -> None:
+    charge(ledger)
+
+    def die(*_: object) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def act() -> None:
+        insert = Store._insert
+
+        def inserted(*arguments: Any) -> Any:
+            line = die() if where == "before the line" else insert(*arguments)
+            return die() if where == "after the line" else line
+
+        Store._insert = inserted  # type: ignore[method-assign]
+        if where == "about":
+            Origin.now = die  # type: ignore[method-assign]
+        mine = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
+        if where == "after the commit":
+            mine._store._take = die  # type: ignore[method-assign]
+        once(mine, "b", die if where == "draw" else lambda: b"drawn")
+
+    assert os.waitpid(forked(act), 0)[1] == signal.SIGKILL
+    again, there = Ledger(path, target_delta=DELTA), where == "after the commit"
+    assert keys(again) == (["a", "b"] if there else ["a"])
+    assert again.read("b") == (b"drawn" if there else None)
+    assert once(again, "b", lambda: b"afresh") == (b"drawn" if there else b"afresh")
+
+
+def test_a_full_disk_is_one_line_with_the_path_and_charges_nothing(
+    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge(ledger)
+    before, connect = path.read_bytes(), sqlite3.connect
+
+    def limited(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        db = connect(*arguments, **options)
+        db.execute(f"PRAGMA max_page_count={len(before) // 4096}")
+        return db
+
+    with monkeypatch.context() as full:
+        full.setattr(sqlite3, "connect", limited)
+        with pytest.raises(OSError, match=r"^\[Errno 28\] No space left on device: '\S+ledger\.db'$"):
+            once(ledger, "b", lambda: bytes(100_000))
+    assert path.read_bytes() == before
+    assert (keys(ledger), ledger.epsilon) == (["a"], ONE)
+    assert once(ledger, "b", lambda: b"drawn") == b"drawn"
+
+
+def written(path: Path, events: list[Event], name: str = "key") -> Ledger:
+    ledger = Ledger(path, target_delta=DELTA)
+    for number, event in enumerate(events):
+        once(ledger, f"{name} {number}", lambda: b"release", event)
+    return ledger
+
+
+def sql(path: Path, statement: str) -> None:
+    db = sqlite3.connect(path)
+    db.executescript(f"DROP TRIGGER charges_stay; DROP TRIGGER charges_are; {statement}")
+    db.close()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "edited": lambda path: sql(path, "UPDATE line SET event = replace(event, '0.05', '0.01')"),
+    "a line cut": lambda path: sql(path, "DELETE FROM line WHERE number = 2"),
+    "the last line cut": lambda path: sql(path, "DELETE FROM line WHERE number = 4"),
+    "another cap": lambda path: sql(path, "UPDATE head SET settings = replace(settings, 'null', '99')"),
+    "shortened": lambda path: path.write_bytes(path.read_bytes()[:-4096]),
+    "emptied": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text('{"title": "something else"}\n' * 90),
+    "gone": lambda path: path.unlink(),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_ledger_is_refused_in_one_line_and_left_alone(path: Path, how: str) -> None:
+    ledger = written(path, [A, B, A, C])
+    DAMAGES[how](path)
+    content = path.read_bytes() if path.is_file() else None
+    opened: list[Callable[[], object]] = [partial(Ledger.stored, path), partial(SharedLedger.stored, path)]
+    if how != "gone":  # then a new one may be made: who else knew of it?
+        opened += [partial(Ledger, path, target_delta=DELTA)] * 2
+    for call in opened:
+        with pytest.raises(InvalidValue, match=r"^ledger=\S+ledger\.db: expected ") as caught:
+            call()
+        assert isinstance(caught.value, DamagedLedger) or how in ("gone", "a folder")
+        assert "\n" not in str(caught.value)
+    try:  # whoever had it open knows all charges
+        assert ledger.epsilon == afresh(RdpAccountant, [A, B, A, C])
+    except InvalidValue as error:
+        assert "\n" not in str(error)
+    assert (path.read_bytes() if path.is_file() else None) == content
+
+
+def test_a_ledger_that_was_exchanged_or_put_back_is_seen_by_whoever_knew_it(path: Path, tmp_path: Path) -> None:
+    shutil.copy(written(path, [A, B]).path or "", tmp_path / "older.db")
+    ledger = written(path, [A, B, A])
+    written(tmp_path / "other.db", [A, B, A, C], name="other")
+    for other in ("older.db", "other.db"):
+        shutil.copy(tmp_path / other, path)
+        for use in (lambda: ledger.epsilon, lambda: charge(ledger, key="next"), lambda: ledger.entries):
+            with pytest.raises(DamagedLedger, match="expected a file that only grows"):
+                use()
+
+
+def test_a_line_that_is_chained_and_no_charge_is_refused(path: Path) -> None:
+    for number, event in enumerate(
+        ["[]", "{", '{"kind": "Free"}', '{"kind": "GaussianEvent", "noise_multiplier": -1}']
+    ):
+        own = path.with_name(f"{number}.db")
+        Ledger(own, target_delta=DELTA)._store.once("", "a", bytes, event=event)
+        with pytest.raises(DamagedLedger, match=r"^ledger=.*: expected a charge on line 1: restore the ledger"):
+            Ledger(own, target_delta=DELTA)
+
+
+@pytest.mark.parametrize(
+    "words", [["pate-train", "data=a b", "note='\n"], ["pate-train", "\udcff"], ["x" * 5000], None]
+)
+def test_the_origin_of_a_charge_is_known(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, words: Any) -> None:
+    """Whatever the command's words are, which a shell would take: no text, a great many; no words, and no name."""
+
+    def unknown(number: int) -> Any:
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr(sys, "argv", words) if words else monkeypatch.delattr(sys, "argv")
+    charges_module._process.cache_clear()
+    origin = charge(ledger).origin
+    charges_module._process.cache_clear()
+    assert (origin.user, origin.host) == (str(os.getuid()), os.uname().nodename)
+    assert origin.command == shlex.join(words or [])[:1000]
+    assert origin.time.endswith("+00:00")
