@@ -96,6 +96,7 @@ class Damage:
         if (folder / _LEDGER).exists():
             shutil.copyfile(folder / _LEDGER, older)
         kind.kill(folder, rng.uniform(0.3, 1.2) * length)
+        folder.mkdir(exist_ok=True)  # on a slow machine nothing may be there yet
         states.append(State(folder, older if older.exists() else None))
         return states[-1]
 
