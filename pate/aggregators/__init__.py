@@ -4,69 +4,66 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pate.aggregators.aggregator import Aggregator
-    from pate.aggregators.centered_release import CenteredRelease
-    from pate.aggregators.centered_votes import CenteredVotes
+    from pate.aggregators.aggregator import (
+        Aggregator,
+        ExpectedRelease,
+        PriorRule,
+        ReleaseContext,
+        UselessReleaseWarning,
+    )
+    from pate.aggregators.boundary import BoundaryMax, BoundaryTopK
+    from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
     from pate.aggregators.clipped_votes import ClippedVotes
-    from pate.aggregators.confident_gnmax import ConfidentGNMax
-    from pate.aggregators.confident_votes import ConfidentVotes
-    from pate.aggregators.distributed.distributed_votes import DistributedVotes
-    from pate.aggregators.expected.expected_release import ExpectedRelease
-    from pate.aggregators.expected.useless import UselessReleaseWarning
+    from pate.aggregators.confident import ConfidentGNMax, ConfidentVotes
+    from pate.aggregators.distributed_votes import DistributedVotes
     from pate.aggregators.fixed_top_k import FixedTopK
     from pate.aggregators.gaussian_votes import GaussianVotes
     from pate.aggregators.gnmax import GNMax
-    from pate.aggregators.histogram import HistogramAggregator, PerQueryAggregator
+    from pate.aggregators.histogram import HistogramAggregator, PerQueryAggregator, counts_for
+    from pate.aggregators.not_prior_top_k import NotPriorTopK
     from pate.aggregators.per_teacher import TeacherVotesAggregator
     from pate.aggregators.powerset_gnmax import PowersetGNMax
     from pate.aggregators.prevalence import Prevalence
-    from pate.aggregators.release import NoisyScores, Release, TrainingSet
-    from pate.aggregators.release_context import PriorRule, ReleaseContext
-    from pate.aggregators.rounds.rounds_release import RoundsRelease
-    from pate.aggregators.rounds.vote_rounds import VoteRounds
-    from pate.aggregators.stable.stable_fixed_top_k import StableFixedTopK
-    from pate.aggregators.stable.stable_top_k import StableTopK
-    from pate.aggregators.target_charging.aggregator import ChargedRelease, TargetChargedAggregator
-    from pate.aggregators.target_charging.boundary_max import BoundaryMax
-    from pate.aggregators.target_charging.boundary_top_k import BoundaryTopK
-    from pate.aggregators.target_charging.not_prior_top_k import NotPriorTopK
-    from pate.aggregators.target_charging.rounds import Round
-    from pate.aggregators.vote_counts import counts_for
+    from pate.aggregators.release import ChargedRelease, NoisyScores, Release, TrainingSet
+    from pate.aggregators.stable_fixed_top_k import StableFixedTopK
+    from pate.aggregators.stable_top_k import StableTopK
+    from pate.aggregators.target_charging import Round, TargetChargedAggregator
+    from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
 
 _MODULE_OF = {
     "Aggregator": "pate.aggregators.aggregator",
-    "BoundaryMax": "pate.aggregators.target_charging.boundary_max",
-    "BoundaryTopK": "pate.aggregators.target_charging.boundary_top_k",
-    "CenteredRelease": "pate.aggregators.centered_release",
+    "BoundaryMax": "pate.aggregators.boundary",
+    "BoundaryTopK": "pate.aggregators.boundary",
+    "CenteredRelease": "pate.aggregators.centered_votes",
     "CenteredVotes": "pate.aggregators.centered_votes",
-    "ChargedRelease": "pate.aggregators.target_charging.aggregator",
+    "ChargedRelease": "pate.aggregators.release",
     "ClippedVotes": "pate.aggregators.clipped_votes",
-    "ConfidentGNMax": "pate.aggregators.confident_gnmax",
-    "ConfidentVotes": "pate.aggregators.confident_votes",
-    "DistributedVotes": "pate.aggregators.distributed.distributed_votes",
-    "ExpectedRelease": "pate.aggregators.expected.expected_release",
+    "ConfidentGNMax": "pate.aggregators.confident",
+    "ConfidentVotes": "pate.aggregators.confident",
+    "DistributedVotes": "pate.aggregators.distributed_votes",
+    "ExpectedRelease": "pate.aggregators.aggregator",
     "FixedTopK": "pate.aggregators.fixed_top_k",
     "GNMax": "pate.aggregators.gnmax",
     "GaussianVotes": "pate.aggregators.gaussian_votes",
     "HistogramAggregator": "pate.aggregators.histogram",
     "NoisyScores": "pate.aggregators.release",
-    "NotPriorTopK": "pate.aggregators.target_charging.not_prior_top_k",
+    "NotPriorTopK": "pate.aggregators.not_prior_top_k",
     "PerQueryAggregator": "pate.aggregators.histogram",
     "PowersetGNMax": "pate.aggregators.powerset_gnmax",
     "Prevalence": "pate.aggregators.prevalence",
-    "PriorRule": "pate.aggregators.release_context",
+    "PriorRule": "pate.aggregators.aggregator",
     "Release": "pate.aggregators.release",
-    "ReleaseContext": "pate.aggregators.release_context",
-    "Round": "pate.aggregators.target_charging.rounds",
-    "RoundsRelease": "pate.aggregators.rounds.rounds_release",
-    "StableFixedTopK": "pate.aggregators.stable.stable_fixed_top_k",
-    "StableTopK": "pate.aggregators.stable.stable_top_k",
-    "TargetChargedAggregator": "pate.aggregators.target_charging.aggregator",
+    "ReleaseContext": "pate.aggregators.aggregator",
+    "Round": "pate.aggregators.target_charging",
+    "RoundsRelease": "pate.aggregators.vote_rounds",
+    "StableFixedTopK": "pate.aggregators.stable_fixed_top_k",
+    "StableTopK": "pate.aggregators.stable_top_k",
+    "TargetChargedAggregator": "pate.aggregators.target_charging",
     "TeacherVotesAggregator": "pate.aggregators.per_teacher",
     "TrainingSet": "pate.aggregators.release",
-    "UselessReleaseWarning": "pate.aggregators.expected.useless",
-    "VoteRounds": "pate.aggregators.rounds.vote_rounds",
-    "counts_for": "pate.aggregators.vote_counts",
+    "UselessReleaseWarning": "pate.aggregators.aggregator",
+    "VoteRounds": "pate.aggregators.vote_rounds",
+    "counts_for": "pate.aggregators.histogram",
 }
 
 __all__ = [

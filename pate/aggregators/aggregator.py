@@ -2,26 +2,204 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, calibrate
-from pate.aggregators.expected.expected_release import NUM_QUERIES, ExpectedRelease
-from pate.aggregators.expected.useless import without_warning
 from pate.aggregators.release import Release
-from pate.aggregators.release_context import Arrays, Drawn, ReleaseContext
 from pate.files.fingerprint import full_text
-from pate.validation import require, require_count
+from pate.validation import InvalidValue, require, require_count
 from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
     from pate.mechanisms.stability_test import StabilityTest
+
+
+Bits = NDArray[np.bool_]
+
+Arrays = dict[str, NDArray[Any]]
+
+Watch = Callable[[int, int, int], None]
+"""Told how far a session is: queries asked, hits among them, hits that are left."""
+
+
+@runtime_checkable
+class PriorRule(Protocol):
+    """Predicts the next answers before each round, from earlier rounds."""
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """The expected labels of the queries that follow, `[num_queries, L]`; a row without a label expects nothing.
+
+        Args:
+            labels: `[start, L]` released in the rounds before.
+            answered: `[start]`.
+            num_queries: of the next round.
+        """
+
+
+class Drawn:
+    """What was drawn for one release, part after part, in memory; `pate.run.payment` has one that a crash outlives.
+
+    The first part is charged, and that charge covers all parts. A part that is there is read back, and never drawn
+    again: later parts were drawn for what it says.
+
+    Args:
+        charge: called before the first part is drawn; may raise.
+    """
+
+    def __init__(self, charge: Callable[[], object] | None = None) -> None:
+        self._charge, self._parts = charge, dict[str, Arrays]()
+
+    def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
+        """The arrays of a part: read back, or drawn and kept. Nobody may be shown them before this returns."""
+        if part not in self._parts:
+            if self._charge is not None:
+                self._charge()
+                self._charge = None
+            self._parts[part] = draw()
+        return self._parts[part]
+
+    def read(self, part: str) -> Arrays | None:
+        """The arrays of a part that was drawn, or None."""
+        return self._parts.get(part)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseContext:
+    """What `Aggregator.release_from` gets besides the votes.
+
+    Attributes:
+        rng: fresh noise comes from it.
+        ledger: charged once, and on disk, before any noise is drawn; None charges nothing.
+        drawn: what was drawn before, and pays for what is drawn now; None keeps it in memory, and charges the ledger.
+        prior: what a student expects; for aggregators that `expects_prior`.
+        watch: told how far a session is.
+    """
+
+    rng: np.random.Generator
+    ledger: Ledger | None = None
+    drawn: Drawn | None = None
+    prior: PriorRule | None = None
+    watch: Watch | None = None
+
+
+NUM_QUERIES = 256
+"""Made-up queries that an aggregator is run on."""
+
+LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
+
+
+@dataclass(frozen=True)
+class ExpectedRelease:
+    """How many labels of a query a release gets right, if teachers agree to a known degree.
+
+    Attributes:
+        answered: the probability that a query is answered, in [0, 1].
+        present: the share of labels that are present and said to be, in an answer; 0 without an answer.
+        absent: the share of labels that are absent and said to be, in an answer; 0 without an answer.
+    """
+
+    answered: float
+    present: float
+    absent: float
+
+    @property
+    def success(self) -> float:
+        """`answered` times `right`: 1 at best."""
+        return self.answered * self.right
+
+    @property
+    def right(self) -> float:
+        """The mean of the two shares: 1/2 for answers that are drawn blindly."""
+        return (self.present + self.absent) / 2
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether fewer than a third of the queries are answered, or more than a quarter of the bits are wrong."""
+        return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
+
+    @classmethod
+    def counted(cls, labels: NDArray[np.bool_], answered: NDArray[np.bool_], true: NDArray[np.bool_]) -> Self:
+        """What was released `[Q, L]` and answered `[Q]` against the labels that the queries have."""
+        if not answered.any():
+            return cls(0.0, 0.0, 0.0)
+        said, true = labels[answered], true[answered]
+        present = float(said[true].mean()) if true.any() else 1.0
+        absent = float((~said[~true]).mean()) if not true.all() else 1.0
+        return cls(float(answered.mean()), present, absent)
+
+    @classmethod
+    def together(cls, parts: Sequence[tuple[int, Self]]) -> Self:
+        """Of several parts of a release, each with its number of queries."""
+        answers = np.array([count * part.answered for count, part in parts])
+        if not answers.any():
+            return cls(0.0, 0.0, 0.0)
+        present, absent = (
+            float(np.average([getattr(part, name) for _, part in parts], weights=answers))
+            for name in ("present", "absent")
+        )
+        return cls(float(answers.sum() / sum(count for count, _ in parts)), present, absent)
+
+
+_STACK_LEVEL = 5
+_unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
+
+
+class UselessReleaseWarning(UserWarning):
+    """The noise hides even votes on which all teachers agree."""
+
+
+@contextmanager
+def without_warning() -> Iterator[None]:
+    """Where a release was judged before, or is nobody's."""
+    token = _unwatched.set(True)
+    try:
+        yield
+    finally:
+        _unwatched.reset(token)
+
+
+def warn_if_useless(aggregator: Aggregator, *, num_queries: int, num_labels: int, num_teachers: int) -> None:
+    """Warns, once for each aggregator and shape, before anything is charged."""
+    if _unwatched.get():
+        return
+    shape = (num_queries, num_labels, num_teachers)
+    try:
+        _warned(aggregator, *shape)
+    except TypeError:  # an aggregator with a field that has no hash
+        _warn(aggregator, *shape)
+
+
+def _warn(aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int) -> None:
+    try:
+        expected = aggregator.expected_release(
+            num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
+        )
+    except InvalidValue:  # an aggregator of one's own that takes no made-up votes
+        return
+    if expected.is_useless:
+        warnings.warn(_said(aggregator, expected, num_teachers), UselessReleaseWarning, stacklevel=_STACK_LEVEL)
+
+
+_warned = lru_cache(maxsize=4096)(_warn)
+
+
+def _said(aggregator: Aggregator, expected: ExpectedRelease, num_teachers: int) -> str:
+    heard = f"unanimous votes of {num_teachers} teachers would be heard in {expected.success:.0%} of the cases"
+    remedy = "take more teachers or less noise; pate-account suggest=true finds numbers that work"
+    return f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"
+
 
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 """What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a

@@ -1,4 +1,4 @@
-"""Centered votes: what each teacher says beyond what is known, clipped over all queries together, in one release."""
+"""Centered votes: all queries as one Gaussian release around a center, clipped together."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
 from pate.accounting.special import few_ndtr
-from pate.aggregators.aggregator import InputForm
-from pate.aggregators.centered_release import CenteredRelease, matched_labels
-from pate.aggregators.expected.expected_release import ExpectedRelease
+from pate.aggregators.aggregator import Arrays, Drawn, ExpectedRelease, InputForm, ReleaseContext
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
-from pate.aggregators.release import Release
-from pate.aggregators.release_context import Arrays, Drawn, ReleaseContext
-from pate.aggregators.rounds.rounds_release import RoundsRelease
-from pate.aggregators.rounds.vote_rounds import VoteRounds
+from pate.aggregators.release import NoisyScores, Release, TrainingSet
+from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
+from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
@@ -30,6 +27,53 @@ from pate.votes.source import VoteSource
 from pate.votes.whole_votes import dense_votes, peeked_votes
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CenteredRelease(Release):
+    """A release of real numbers; all of it may be published.
+
+    Attributes:
+        scores: float64 `[Q, L]`, the center plus the noisy mean of clipped votes: on a grid, with independent noise.
+        noise_std: of each score.
+        center: float64 `[Q, L]`.
+        num_directions: of the public basis that the votes lie in; None where they may be anything.
+    """
+
+    scores: Array
+    noise_std: float
+    center: Array
+    num_directions: int | None = None
+
+    _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
+        "scores": ArrayForm("f", (None, None)),
+        "center": ArrayForm("f", (None, None)),
+        "noise_std": ArrayForm("f", ()),
+    }
+
+    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
+        """See `Release.training_set`; with the scores."""
+        values, prevalence = self.scores - self.center, self.center.mean(axis=0)
+        scores = NoisyScores(values, self.noise_std, prevalence, self.num_directions)
+        return replace(super().training_set(inputs), scores=scores)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Release.arrays`."""
+        names = {"scores": self.scores, "center": self.center, "noise_std": np.array(self.noise_std)}
+        return super().arrays() | names
+
+
+def matched_labels(
+    scores: NDArray[np.float64], residual: NDArray[np.float64], center: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """The highest scores `[Q, L]` of each label, as many as the center expects; among equals the residual decides."""
+    labels = np.zeros(scores.shape, dtype=np.bool_)
+    expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
+    order = np.lexsort((-residual, -scores), axis=0)
+    chosen = np.arange(len(scores))[:, None] < expected
+    np.put_along_axis(labels, order, chosen, axis=0)
+    return labels
+
 
 _SMALLEST_SHARE = 1e-3
 _HALF = 0.5

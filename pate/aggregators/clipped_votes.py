@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent, SelfComposedEvent
-from pate.aggregators.aggregator import InputForm
-from pate.aggregators.expected.expected_release import NUM_QUERIES
+from pate.aggregators.aggregator import NUM_QUERIES, InputForm
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
-from pate.aggregators.per_teacher import TeacherVotesAggregator
+from pate.aggregators.per_teacher import TeacherVotesAggregator, vote_blocks
 from pate.aggregators.release import Release
-from pate.aggregators.vote_blocks import vote_blocks
 from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require, require_choice, require_count, require_positive
 from pate.votes.made_up_votes import MadeUpVotes

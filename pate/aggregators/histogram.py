@@ -1,9 +1,9 @@
-"""Aggregators that read how many teachers say something, and those of them that answer each query by itself."""
+"""Aggregators that read counts of votes, and the counts that a price allows."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,13 +11,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event
-from pate.aggregators.aggregator import Aggregator, InputForm
-from pate.aggregators.expected.useless import warn_if_useless
+from pate.aggregators.aggregator import Aggregator, InputForm, warn_if_useless
 from pate.aggregators.release import Release
-from pate.validation import require_count, require_entries, require_generator, require_histogram
+from pate.validation import (
+    InvalidValue,
+    require_count,
+    require_entries,
+    require_generator,
+    require_histogram,
+    require_kind,
+)
+from pate.votes.histogram import histogram
+from pate.votes.vote_limit import limited
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
+
+
+def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
+    """Counts `[Q, L]` of votes in blocks `[c, Q, L]`, for an aggregator that reads counts.
+
+    Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
+    every teacher keeps that many per query, chosen from its own votes alone. Whoever has the teachers' votes counts
+    them here.
+
+    Args:
+        aggregator: what the counts are for.
+        blocks: the votes of some teachers each, bits `[c, Q, L]`.
+
+    Raises:
+        InvalidValue: no blocks.
+    """
+    require_kind("aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators")
+    most, counts = aggregator.max_votes_per_teacher, None
+    for block in blocks:
+        counted = histogram(block if most is None else limited(block, most))
+        counts = counted if counts is None else counts + counted
+    if counts is None:
+        raise InvalidValue("votes: expected the votes of at least one teacher")
+    return counts
+
 
 Bits = NDArray[np.bool_]
 

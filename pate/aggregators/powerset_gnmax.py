@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, SelfComposedEvent, WinnerEvent
-from pate.aggregators.aggregator import InputForm
-from pate.aggregators.expected.expected_release import NUM_QUERIES
+from pate.aggregators.aggregator import NUM_QUERIES, InputForm
 from pate.aggregators.histogram import Bits
-from pate.aggregators.per_teacher import TeacherVotesAggregator
+from pate.aggregators.per_teacher import TeacherVotesAggregator, vote_blocks
 from pate.aggregators.release import Release
-from pate.aggregators.vote_blocks import vote_blocks
 from pate.mechanisms.noise.categorical import index_of
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms

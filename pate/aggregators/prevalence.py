@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.ledger import require_ledger
-from pate.aggregators.release_context import Drawn
+from pate.aggregators.aggregator import Drawn
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_generator, require_positive, rounded_down
 from pate.votes.clipping import ClippedSum

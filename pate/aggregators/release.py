@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,6 @@ from pate.accounting import Adjacency, Event
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import make_folder, write_arrays
 from pate.files.reading import FROM_BACKUP, damaged
-
-if TYPE_CHECKING:
-    from pate.aggregators.target_charging.aggregator import ChargedRelease
-
 
 REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
 
@@ -165,3 +161,47 @@ class Release:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What the file holds, by the names of the fields."""
         return {"labels": self.labels, "answered": self.answered}
+
+
+@dataclass(frozen=True)
+class ChargedRelease(Release):
+    """A release under target charging; all of it may be published.
+
+    Attributes:
+        hits: bool `[Q]`, the queries that were paid for.
+        num_asked: queries until the session halted; those after it are refused unasked.
+        target_hits: hits after which the session halts.
+    """
+
+    hits: NDArray[np.bool_]
+    num_asked: int
+    target_hits: int
+
+    _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
+        "hits": ArrayForm("b", (None,)),
+        "num_asked": ArrayForm("iu", ()),
+    }
+
+    @property
+    def session(self) -> ChargedRelease:
+        """Itself."""
+        return self
+
+    @property
+    def num_hits(self) -> int:
+        """Hits so far."""
+        return int(self.hits.sum())
+
+    @property
+    def remaining_hits(self) -> int:
+        """How many more would have halted the session."""
+        return self.target_hits - self.num_hits
+
+    @property
+    def num_abstained(self) -> int:
+        """Hits without an answer."""
+        return int((self.hits & ~self.answered).sum())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Release.arrays`."""
+        return super().arrays() | {"hits": self.hits, "num_asked": np.array(self.num_asked)}

@@ -6,7 +6,7 @@ import os
 import uuid
 
 from pate.accounting import Ledger
-from pate.aggregators.release_context import Drawn
+from pate.aggregators.aggregator import Drawn
 from pate.pricing import Budget, PricedRelease
 from pate.run.payment import by_its_setting, require_room, seed_name
 from pate.validation import require

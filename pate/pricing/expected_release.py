@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pate.aggregators import Aggregator, ExpectedRelease
-from pate.aggregators.expected.expected_release import LEAST_ANSWERED
+from pate.aggregators.aggregator import LEAST_ANSWERED
 from pate.pricing.shape import ReleaseShape
 
 GOAL = 0.9

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, AutoAccountant
-from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
+from pate.aggregators.target_charging import TargetChargedAggregator
 from pate.pricing.budget import Budget
 from pate.pricing.shape import ReleaseShape
 from pate.validation import require, require_count, require_histogram

@@ -19,8 +19,8 @@ import numpy as np
 
 from pate.accounting import BudgetExceeded, Ledger, SelfComposedEvent, SharedLedger
 from pate.aggregators import Release
+from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
-from pate.aggregators.release_context import Arrays, Drawn
 from pate.files.atomic import make_folder, replacing, write_text
 from pate.files.reading import FROM_BACKUP, damaged, read_text
 from pate.pricing import Budget, PricedRelease

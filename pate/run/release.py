@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Ledger
 from pate.aggregators import Release, ReleaseContext
-from pate.aggregators.expected.useless import without_warning
+from pate.aggregators.aggregator import Drawn, Watch, without_warning
 from pate.aggregators.release import PublicNames
-from pate.aggregators.release_context import Drawn, Watch
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
 from pate.run.payment import Payment

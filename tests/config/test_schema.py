@@ -57,7 +57,7 @@ def test_hints_that_cannot_be_read_leave_values_unchecked() -> None:
     ("target", "cls"),
     [
         ("pate.aggregators.GNMax", GNMax),
-        ("pate.aggregators.stable.stable_top_k.StableTopK", StableTopK),
+        ("pate.aggregators.stable_top_k.StableTopK", StableTopK),
         ("pate.aggregators.Nothing", None),
         ("pate.aggregators.gnmax.draw_largest", None),
         ("nowhere.Thing", None),

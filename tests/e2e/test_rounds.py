@@ -12,7 +12,7 @@ import pytest
 
 from pate.accounting import AutoAccountant, Ledger, RdpAccountant
 from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
-from pate.aggregators.target_charging.rounds import Round
+from pate.aggregators.target_charging import Round
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.student_prior import StudentPrior

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pate.accounting import Adjacency, GaussianEvent
-from pate.aggregators import ReleaseContext
-from pate.aggregators.rounds import vote_rounds
-from pate.aggregators.rounds.vote_rounds import VoteRounds
+from pate.aggregators import ReleaseContext, vote_rounds
+from pate.aggregators.vote_rounds import VoteRounds
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.verification import PriceRefuted, verify_densities
 from pate.votes.clipped_moments import ClippedMoments

@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
-from pate.aggregators import ReleaseContext
-from pate.aggregators.rounds import vote_rounds
-from pate.aggregators.rounds.vote_rounds import VoteRounds
+from pate.aggregators import ReleaseContext, vote_rounds
+from pate.aggregators.vote_rounds import VoteRounds
 from pate.verification import verify_samples
 from pate.votes.moment_fit import MomentFit, NoisyMoments
 from pate.votes.moment_votes import MomentVotes

@@ -14,9 +14,9 @@ import numpy as np
 
 from pate import __version__
 from pate.accounting import Adjacency, NoOpEvent
-from pate.aggregators.centered_release import CenteredRelease
+from pate.aggregators.centered_votes import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
-from pate.aggregators.rounds.rounds_release import RoundsRelease
+from pate.aggregators.vote_rounds import RoundsRelease
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import make_folder, remove_partials, replacing, require_no_links, write_text
 from pate.files.reading import MANIFEST, Manifest, damaged, file_digest, read_text

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import pytest
 
-import pate.accounting.charges as charges_module
+import pate.accounting.ledger as charges_module
 from pate.accounting import (
     Accountant,
     Adjacency,
@@ -47,8 +47,8 @@ from pate.accounting import (
     ZCdpEvent,
     calibrate,
 )
-from pate.accounting.charges import Origin
 from pate.accounting.filters import RenyiFilter
+from pate.accounting.ledger import Origin
 from pate.store import Store
 from pate.validation import InvalidValue
 

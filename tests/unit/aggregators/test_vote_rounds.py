@@ -10,8 +10,8 @@ from sklearn.metrics import average_precision_score
 
 from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, ReleaseContext
-from pate.aggregators.release_context import Drawn
-from pate.aggregators.rounds.rounds_release import RoundsRelease
+from pate.aggregators.aggregator import Drawn
+from pate.aggregators.vote_rounds import RoundsRelease
 from pate.files.reading import DamagedFile
 from pate.student import LowRankStudent
 from pate.teachers.kernel import KernelVotes

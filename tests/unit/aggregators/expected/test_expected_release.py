@@ -26,8 +26,7 @@ from pate.aggregators import (
     TeacherVotesAggregator,
     UselessReleaseWarning,
 )
-from pate.aggregators.expected.expected_release import ExpectedRelease
-from pate.aggregators.expected.useless import without_warning
+from pate.aggregators.aggregator import ExpectedRelease, without_warning
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
 from pate.votes.made_up_votes import MadeUpVotes

@@ -26,9 +26,9 @@ from pate.accounting import (
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import boundary, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, ReleaseContext, Round
-from pate.aggregators.release_context import Drawn
-from pate.aggregators.target_charging.session_price import session_event
-from pate.aggregators.target_charging.top_k_call import bit_epsilon
+from pate.aggregators.aggregator import Drawn
+from pate.aggregators.boundary import bit_epsilon
+from pate.aggregators.target_charging import session_event
 from pate.mechanisms.noise.categorical import draw_index, stated_weights
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.validation import InvalidValue

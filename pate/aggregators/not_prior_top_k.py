@@ -1,4 +1,4 @@
-"""NotPriorTopK: a student's own prediction is checked against the votes, and only a contradiction is paid for."""
+"""NotPriorTopK: a session that pays for contradictions of a prior, beside the releases that they lead to."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, calibrate
 from pate.accounting.target_charging import not_prior
-from pate.aggregators.expected.expected_release import ExpectedRelease
+from pate.aggregators.aggregator import ExpectedRelease
+from pate.aggregators.boundary import bit_epsilon
 from pate.aggregators.histogram import Bits
-from pate.aggregators.stable.stable_top_k import StableTopK
-from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
-from pate.aggregators.target_charging.rounds import Round
-from pate.aggregators.target_charging.session_price import session_event
-from pate.aggregators.target_charging.top_k_call import bit_epsilon
+from pate.aggregators.stable_top_k import StableTopK
+from pate.aggregators.target_charging import Round, TargetChargedAggregator, session_event
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stability_test import StabilityTest

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, ZCdpEvent
 from pate.accounting.special import ndtr
-from pate.aggregators.expected.expected_release import ExpectedRelease
+from pate.aggregators.aggregator import Arrays, ExpectedRelease, ReleaseContext
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
-from pate.aggregators.release_context import Arrays, ReleaseContext
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
 from pate.votes.source import VoteSource

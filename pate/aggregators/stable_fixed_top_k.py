@@ -1,4 +1,4 @@
-"""StableFixedTopK: exactly k labels per query, as many of them as possible from a stable set."""
+"""StableFixedTopK: a stable set, filled up or cut down to k labels by peeling."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators.histogram import Bits, PerQueryAggregator
-from pate.aggregators.stable.budget_split import best_split
-from pate.aggregators.stable.stable_top_k import StableTopK
+from pate.aggregators.stable_top_k import StableTopK, best_split
 from pate.mechanisms.gap_selection import FixedKRegularizer
 from pate.mechanisms.peeling import SubsetPeeling
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest

@@ -4,73 +4,200 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, AutoAccountant, Event
-from pate.aggregators.expected.expected_release import ExpectedRelease
+from pate.accounting import (
+    Accountant,
+    ApproximateEvent,
+    AutoAccountant,
+    BoundarySessionEvent,
+    ComposedEvent,
+    Event,
+    NoOpEvent,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    SessionEvent,
+)
+from pate.accounting.target_charging import QTarget, best_session_price, overrun_probability
+from pate.aggregators.aggregator import Drawn, ExpectedRelease, PriorRule, ReleaseContext, Watch
 from pate.aggregators.histogram import Bits, HistogramAggregator
-from pate.aggregators.release import Release
-from pate.aggregators.release_context import PriorRule, ReleaseContext
-from pate.aggregators.target_charging.rounds import DrawnRounds, Round
-from pate.files.arrays import ArrayForm
+from pate.aggregators.release import ChargedRelease
 from pate.mechanisms.noise.uniforms import LazyUniforms
-from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_histogram,
+    require_positive,
+    require_probability,
+)
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
 
-_WORDS_AHEAD = 1  # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own
-"""With 256 bits of each number drawn beforehand, a session asks for more with a probability below 2**-180."""
+
+_LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
+
+
+@lru_cache(maxsize=1024)
+def session_event(
+    target_of: Callable[[float], QTarget],
+    epsilon: float,
+    *,
+    target_hits: int,
+    num_calls: int,
+    session_delta: float,
+    failure_prob: float = 0.0,
+    bounded_range: bool | None = None,
+    beside: Event | None = None,
+) -> Event:
+    """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen, or priced by hits.
+
+    Where the accesses that the hits allow are more than the calls, all calls are composed; then nothing can overrun.
+    The event is a `SessionEvent` where that costs less; both prices hold (docs/proofs/hits.md).
+
+    Args:
+        target_of: the target of a call by its epsilon (`not_prior`, `tight_boundary`).
+        epsilon: pure DP of one call, > 0.
+        target_hits: tau, >= 1.
+        num_calls: at most so many, >= 0.
+        session_delta: what the split between overrun and composition is made for.
+        failure_prob: the deltas of all calls together; a part of `session_delta`.
+        bounded_range: of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon.
+            None for other targets.
+        beside: the releases that are composed with the session, in any order; which price is smaller depends on them.
+            A session alone of calls that are not in the boundary wrapper is composed as its accesses.
+
+    Raises:
+        InvalidValue: the deltas of the calls reach `session_delta`.
+    """
+    require_positive("epsilon", epsilon)
+    require_count("target_hits", target_hits)
+    require_probability("session_delta", session_delta)
+    if require_count("num_calls", num_calls, minimum=0) == 0:
+        return NoOpEvent()
+    if failure_prob >= session_delta:
+        raise InvalidValue(
+            f"failure_prob: {failure_prob:.3g} over {num_calls} calls uses up session_delta={session_delta}"
+        )
+    if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
+        return _composed(2 * epsilon, num_calls, failure_prob)
+    target = target_of(epsilon)
+    count, overrun = _accesses(target, target_hits, num_calls, session_delta, failure_prob)
+    counted = _composed(target.epsilon, count, overrun + failure_prob)
+    if bounded_range is None and beside is None:
+        return counted
+    session = SessionEvent(
+        target.epsilon, target.hit_prob, target_hits, num_calls, _composed(target.epsilon, count, overrun)
+    )
+    by_hits = ApproximateEvent(_of_calls(session, epsilon, bounded_range), failure_prob)
+    return by_hits if _hits_cost_less(by_hits, counted, beside, session_delta) else counted
+
+
+def _of_calls(session: SessionEvent, call_epsilon: float, bounded_range: bool | None) -> SessionEvent:
+    """The session, priced by its calls' own laws where they are in the boundary wrapper."""
+    if bounded_range is None:
+        return session
+    known = {each.name: getattr(session, each.name) for each in fields(session)}
+    return BoundarySessionEvent(**known, call_epsilon=call_epsilon, bounded_range=bounded_range)
+
+
+def _hits_cost_less(by_hits: Event, counted: Event, beside: Event | None, delta: float) -> bool:
+    """Accesses alone are composed optimally, as few accountants are asked for them then; else Renyi curves add up."""
+    if beside is None:
+        price = PureDpAccountant().compose(counted).get_epsilon(delta)
+        return RdpAccountant().compose(by_hits).get_epsilon(delta) < price
+    first, second = (RdpAccountant().compose(ComposedEvent((session, beside))) for session in (by_hits, counted))
+    if second.failure_prob >= delta:
+        return first.failure_prob < delta
+    return first.get_epsilon(delta) < second.get_epsilon(delta)
+
+
+def _accesses(
+    target: QTarget, target_hits: int, num_calls: int, session_delta: float, failure_prob: float
+) -> tuple[int, float]:
+    """How many accesses are composed, and the probability that there are more."""
+    if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) >= session_delta:
+        return num_calls, 0.0
+    price = best_session_price(
+        target, target_hits=target_hits, target_delta=session_delta, failure_prob=failure_prob, by_play=False
+    )
+    return (num_calls, 0.0) if price.num_accesses >= num_calls else (price.num_accesses, price.overrun_prob)
+
+
+def _composed(epsilon: float, count: int, failure_prob: float) -> Event:
+    return ApproximateEvent(SelfComposedEvent(PureDpEvent(epsilon), count), failure_prob)
 
 
 @dataclass(frozen=True)
-class ChargedRelease(Release):
-    """A release under target charging; all of it may be published.
+class Round:
+    """The outcomes of some consecutive queries of a session.
 
     Attributes:
-        hits: bool `[Q]`, the queries that were paid for.
-        num_asked: queries until the session halted; those after it are refused unasked.
-        target_hits: hits after which the session halts.
+        labels: bool `[q, L]`.
+        answered: bool `[q]`.
+        hits: bool `[q]`; a session that halts within the round asks nothing after its last hit.
     """
 
+    labels: Bits
+    answered: Bits
     hits: Bits
-    num_asked: int
+
+
+@dataclass
+class DrawnRounds:
+    """The rounds of one session: what was committed is read back, never drawn again.
+
+    Attributes:
+        drawn: where they are committed.
+        target_hits: hits after which the session halts.
+        watch: told of every round once it is committed, those that are read back included.
+        asked: queries of the rounds so far.
+        hits: hits of the rounds so far.
+    """
+
+    drawn: Drawn
     target_hits: int
+    watch: Watch | None = None
+    asked: int = field(default=0, init=False)
+    hits: int = field(default=0, init=False)
 
-    _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "hits": ArrayForm("b", (None,)),
-        "num_asked": ArrayForm("iu", ()),
-    }
+    def done(self) -> list[Round]:
+        """The first rounds, up to the first that is missing."""
+        rounds: list[Round] = []
+        while (arrays := self.drawn.read(_name(len(rounds)))) is not None:
+            rounds.append(Round(**arrays))
+        for outcome in rounds:
+            self._tell(outcome)
+        return rounds
 
-    @property
-    def session(self) -> ChargedRelease:
-        """Itself."""
-        return self
+    def add(self, index: int, outcome: Round) -> Round:
+        """Commits a new round; returns the one that counts, which another process may have drawn."""
+        counts = Round(**self.drawn.once(_name(index), lambda: dict(vars(outcome))))
+        self._tell(counts)
+        return counts
 
-    @property
-    def num_hits(self) -> int:
-        """Hits so far."""
-        return int(self.hits.sum())
+    def _tell(self, outcome: Round) -> None:
+        self.asked, self.hits = self.asked + len(outcome.hits), self.hits + int(outcome.hits.sum())
+        if self.watch is not None:
+            self.watch(self.asked, self.hits, self.target_hits - self.hits)
 
-    @property
-    def remaining_hits(self) -> int:
-        """How many more would have halted the session."""
-        return self.target_hits - self.num_hits
 
-    @property
-    def num_abstained(self) -> int:
-        """Hits without an answer."""
-        return int((self.hits & ~self.answered).sum())
+def _name(index: int) -> str:
+    return f"round-{index}"
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Release.arrays`."""
-        return super().arrays() | {"hits": self.hits, "num_asked": np.array(self.num_asked)}
+
+_WORDS_AHEAD = 1  # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own
+"""With 256 bits of each number drawn beforehand, a session asks for more with a probability below 2**-180."""
 
 
 OnRound = Callable[[int, Round], Round | None]

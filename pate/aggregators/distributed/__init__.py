@@ -1,1 +1,0 @@
-"""Releases from counts that carry their noise before they are added up."""

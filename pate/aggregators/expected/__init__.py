@@ -1,1 +1,0 @@
-"""What a release can be expected to tell, from public numbers alone."""

@@ -1,1 +1,0 @@
-"""Centered votes in rounds against a public student."""

@@ -1,1 +1,0 @@
-"""Aggregators that release a set of labels where it is stable."""

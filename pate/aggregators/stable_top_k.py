@@ -1,0 +1,523 @@
+"""StableTopK: a private choice of k by noisy gaps, then a test whether the top k are stable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, SelfComposedEvent, calibrate
+from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_classic
+from pate.accounting.events import ComposedEvent, NoOpEvent, SelectThenTestEvent, count_leaves
+from pate.accounting.rdp import rdp_curve
+from pate.aggregators.histogram import Bits, PerQueryAggregator
+from pate.mechanisms.gap_selection import SELECTION_NOISES, GapSelection, Regularizer, checked_regularizer
+from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_kind,
+    require_positive,
+    require_probability,
+)
+
+
+@dataclass(frozen=True)
+class SelectThenTest:
+    """The two steps of a stable top-k, as `StableTopK.steps` gives them.
+
+    Attributes:
+        selection: chooses k, for the numbers of labels and teachers of the votes.
+        parameters: of the test.
+    """
+
+    selection: GapSelection
+    parameters: StabilityTestParameters
+
+    @property
+    def test(self) -> StabilityTest:
+        """The second step."""
+        return self.parameters.stability_test(num_teachers=self.selection.num_teachers)
+
+    @property
+    def event(self) -> ComposedEvent:
+        """The price of one query."""
+        parts = (self.selection.event, self.test.event)
+        if self.selection.weighs_gaps_alone:
+            return SelectThenTestEvent(parts, len(self.selection.candidates))
+        return ComposedEvent(parts)
+
+    def release_probability(self, gap: int) -> float:
+        """The probability that the set above a lone gap is released: chosen among all other gaps at 0, then passed.
+
+        Real histograms have smaller gaps beside their largest, which makes it likelier that something is released and
+        likelier that it is another set. Never falls in the gap. Leaves the regularizer out.
+
+        >>> from pate.aggregators import StableTopK
+        >>> steps = StableTopK(selection_scale=20.0, test_std=10.0).steps(num_labels=40, num_teachers=200)
+        >>> round(steps.release_probability(100), 3)
+        0.796
+        """
+        chosen = 1.0
+        if self.selection.event != NoOpEvent():
+            num_candidates = len(self.selection.candidates)
+            plain = replace(self.selection, padded=False, regularizer=None, max_k=None, num_labels=num_candidates + 1)
+            votes = np.zeros(num_candidates + 1, dtype=np.int64)
+            votes[0] = gap
+            chosen = float(plain.probabilities(votes)[0])
+        return chosen * self.test.pass_probs[gap]
+
+    def gap_to_release(self, probability: float) -> int | None:
+        """The smallest lone gap that is released with at least this probability; None where no gap of T teachers is.
+
+        >>> from pate.aggregators import StableTopK
+        >>> steps = StableTopK(selection_scale=20.0, test_std=10.0).steps(num_labels=40, num_teachers=200)
+        >>> steps.gap_to_release(0.5)
+        77
+        """
+        require_probability("probability", probability)
+        num_teachers = self.selection.num_teachers
+        if self.release_probability(num_teachers) < probability:
+            return None
+        low, high = -1, num_teachers
+        while high - low > 1:
+            middle = (low + high) // 2
+            enough = self.release_probability(middle) >= probability
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+
+@dataclass(frozen=True, kw_only=True)
+class StabilityTestParameters:
+    """What `StableTopK` and `StableFixedTopK` say of their test, by the names of their fields; checked when it is made.
+
+    Attributes:
+        test: "gaussian", "laplace" or "table".
+        test_std: std of the noise in votes, > 0; for "gaussian" and "laplace".
+        table_order: Renyi order that the table is made for, > 1; for "table".
+        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table".
+        table: a ready table, or the path of one: it is read, and brings its own order and failure probability.
+        failure_prob: probability that an unstable set passes, in (0, 1).
+        adjacency: what one change means.
+    """
+
+    test: str
+    test_std: float | None = None
+    table_order: float | None = None
+    table_budget: float | None = None
+    table: CertifiedTable | StabilityTable | str | None = None
+    failure_prob: float
+    adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        if self.table is not None:
+            self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
+        require_choice("test", self.test, ("gaussian", "laplace", "table"))
+        require_probability("failure_prob", self.failure_prob)
+        if self.table is not None:
+            require(self.test == "table", "test", self.test, "table, where a ready table is given")
+        elif self.test == "table":
+            require_positive("table_budget", self._given("table_budget"))
+            order = self._given("table_order")
+            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
+        else:
+            require_positive("test_std", self._given("test_std"))
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The test for that many teachers."""
+        if isinstance(self.table, CertifiedTable):
+            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
+        if self.test == "table":
+            levels = num_teachers // self.adjacency.gap_sensitivity + 1
+            ready = self.table if isinstance(self.table, StabilityTable) else self.optimal_table(num_levels=levels)
+            return StabilityTest.from_table(ready, num_teachers=num_teachers, adjacency=self.adjacency)
+        make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
+        return make(
+            test_std=float(self._given("test_std")),
+            failure_prob=self.failure_prob,
+            num_teachers=num_teachers,
+            adjacency=self.adjacency,
+        )
+
+    def optimal_table(self, *, num_levels: int) -> StabilityTable:
+        """The table of order and budget that passes most, with that many levels."""
+        return optimal_stability_table(
+            order=float(self._given("table_order")),
+            rdp_budget=float(self._given("table_budget")),
+            failure_prob=self.failure_prob,
+            num_levels=num_levels,
+        )
+
+    def scaled(self, factor: float) -> StabilityTestParameters:
+        """The noise multiplied by `factor`; a table's budget divided by its square.
+
+        Raises:
+            InvalidValue: a ready table.
+        """
+        self.require_no_ready_table()
+        return replace(
+            self,
+            test_std=None if self.test_std is None else self.test_std * factor,
+            table_budget=None if self.table_budget is None else self.table_budget / factor**2,
+        )
+
+    def require_no_ready_table(self) -> None:
+        """Refuses a ready table, which has a price of its own."""
+        if self.table is not None:
+            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
+
+    def _adopt(self, table: CertifiedTable | StabilityTable) -> None:
+        """A ready table has an order and a failure probability of its own."""
+        require_kind("table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms")
+        fields = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _given(self, name: str) -> float:
+        value: float | None = getattr(self, name)
+        if value is None:
+            raise InvalidValue(f"{name}=None: expected a number, test={self.test} needs it")
+        return value
+
+
+_ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
+_LOG_SCALES = (-60.0, 25.0)
+_LOGIT_OF_95 = math.log(0.95 / 0.05)
+_STRIDE = 6
+_SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
+_FINER = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
+
+Rank = tuple[float, float]
+
+
+def best_split(
+    steps: SelectThenTest,
+    *,
+    selection_share: float | None,
+    target_epsilon: float,
+    target_delta: float,
+    num_queries: int,
+    budget_share: float = 1.0,
+) -> SelectThenTest:
+    """The steps with the order, the selection scale and the test that suit a target; public parameters only.
+
+    At each order the target leaves a Renyi budget for every query. The steps get `budget_share` of it, and of that
+    `selection_share` goes to the selection. Given that share, the best order is the one whose table rises to 0.95 in
+    the fewest levels. Without it, order and share are those at which the smallest lone gap is released with
+    probability 1/2 (`SelectThenTest.gap_to_release`).
+
+    Raises:
+        InvalidValue: a ready table; no order leaves a budget; failure probabilities use up delta.
+    """
+    steps.parameters.require_no_ready_table()
+    require_positive("target_epsilon", target_epsilon)
+    failure_prob = steps.parameters.failure_prob
+    left = target_delta - num_queries * failure_prob
+    if left <= 0:
+        raise InvalidValue(
+            f"failure_prob={failure_prob}: {num_queries} queries use up target_delta={target_delta}: "
+            "expected the sum over all queries to stay below it"
+        )
+    budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]
+    fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
+    if not fits:
+        raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
+    split = _Split(steps)
+    if selection_share is not None:
+        order, budget = min(fits, key=lambda fit: split.levels_to_pass(fit[0], (1 - selection_share) * fit[1]))
+        return split.spend(order, selection_share * budget, (1 - selection_share) * budget)
+    return split.best(fits)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Two steps, and what a budget buys there."""
+
+    steps: SelectThenTest
+
+    def best(self, fits: list[tuple[float, float]]) -> SelectThenTest:
+        """The order at an even split, the best share there, the order once more: the order hardly needs the share."""
+
+        def spend(fit: tuple[float, float], share: float) -> SelectThenTest:
+            return self.spend(fit[0], share * fit[1], (1 - share) * fit[1])
+
+        def best_fit(share: float, fits: list[tuple[float, float]]) -> tuple[float, float]:
+            return min(fits, key=lambda fit: split_rank(spend(fit, share)))
+
+        middle = fits.index(best_fit(0.5, fits[::_STRIDE]))
+        near = fits[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
+        fit = best_fit(0.5, near)
+        coarse = min(_SHARES, key=lambda share: split_rank(spend(fit, share)))
+        share = min((coarse + step for step in _FINER), key=lambda share: split_rank(spend(fit, share)))
+        return spend(best_fit(share, near), share)
+
+    def spend(self, order: float, selection_rdp: float, test_rdp: float) -> SelectThenTest:
+        """The steps that cost these Renyi divergences at one order."""
+        selection, parameters = self.steps.selection, self.steps.parameters
+        if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
+            scale = _noise_at(lambda noise: replace(selection, noise_scale=noise).event, order, selection_rdp)
+            selection = replace(selection, noise_scale=scale)
+        if parameters.test == "table":
+            return SelectThenTest(selection, replace(parameters, table_order=order, table_budget=test_rdp))
+        std = _noise_at(self._test_event, order, test_rdp)
+        return SelectThenTest(selection, replace(parameters, test_std=std))
+
+    def levels_to_pass(self, order: float, test_rdp: float) -> Rank:
+        """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
+        parameters = replace(self.steps.parameters, test="table", table_order=order, table_budget=test_rdp)
+        num_levels = self.steps.selection.num_teachers // parameters.adjacency.gap_sensitivity + 2
+        table = parameters.optimal_table(num_levels=num_levels)
+        last = table.logits[-1]
+        if last < _LOGIT_OF_95:
+            return math.inf, -last
+        return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
+
+    def _test_event(self, noise: float) -> Event:
+        parameters = replace(self.steps.parameters, test_std=noise)
+        return parameters.stability_test(num_teachers=self.steps.selection.num_teachers).event
+
+
+def split_rank(steps: SelectThenTest) -> Rank:
+    """Smaller is better: the lone gap released with 1/2, in fractions of a vote; then how rarely that of T votes is."""
+    most = steps.release_probability(steps.selection.num_teachers)
+    gap = steps.gap_to_release(0.5)
+    if not gap:
+        return (math.inf if gap is None else 0.0), -most
+    around = [steps.release_probability(votes) for votes in (gap - 1, gap)]
+    return gap - 1 + float(np.interp(0.5, around, (0.0, 1.0))), -most
+
+
+def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> float:
+    """The noise that costs `rdp` at one order."""
+    from scipy.optimize import brentq  # loads slowly
+
+    orders = np.array([order])
+
+    def excess(log_noise: float) -> float:
+        curve = rdp_curve(count_leaves(event(math.exp(log_noise))), orders)
+        return math.log(max(float(curve[0]), 1e-300) / rdp)
+
+    return math.exp(brentq(excess, *_LOG_SCALES)) if excess(_LOG_SCALES[0]) > 0 else math.exp(_LOG_SCALES[0])
+
+
+_EVEN = 0.5  # between selection and test
+
+
+@dataclass(frozen=True, kw_only=True)
+class StableTopK(PerQueryAggregator):
+    """Chooses k by noisy max over the gaps of the sorted histogram, then releases the top-k set if the gap passes.
+
+    A refused query is an abstention: its k is not released. k = 0 ("no label") and k = L are constant sets and need
+    no test.
+
+    Formal guarantees, per query, refused or not:
+        * Outside a failure of probability `failure_prob`, the cost is that of the selection (`GapSelection`) composed
+          with one bit (`StabilityTest`), for the stated adjacency.
+        * Failure probabilities of all queries add up and are taken from delta.
+
+    Attributes:
+        selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, std of a Gaussian, b of a
+            Laplace, mean of an exponential.
+        selection_noise: "gumbel", "gaussian", "laplace" or "exponential".
+        test: "gaussian", "laplace" or "table".
+        test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
+        table_order: Renyi order that the table is made for, > 1; for "table".
+        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table". A price: another
+            adjacency changes the test and not what it costs.
+        table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
+        failure_prob: probability that an unstable set is released, per query; a ready table brings its own.
+        padded: whether k = 0 and k = L are possible answers.
+        regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
+        max_k: the largest k that can be chosen, >= 1; then only the `max_k` + 1 largest counts of a query matter, and
+            the other labels need not be known. None for no limit.
+        selection_share: the part of the Renyi budget that calibration gives to the selection, in (0, 1); without a
+            table the ratio of the two scales says so instead. None for the share that releases the smallest gap.
+
+    Source: Zhu & Wang 2022, Algorithms 1, 2, 4; docs/proofs/stable_top_k.md.
+
+    >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
+    >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
+    >>> release = aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
+    >>> release.labels[0], release.answered
+    (array([ True,  True, False, False]), array([ True, False]))
+    """
+
+    selection_scale: float = field(metadata={"noise": True})
+    selection_noise: str = field(default="gumbel", metadata={"public": True})
+    test: str = field(default="gaussian", metadata={"public": True})
+    test_std: float | None = field(default=None, metadata={"noise": True})
+    table_order: float | None = field(default=None, metadata={"noise": True})
+    table_budget: float | None = field(default=None, metadata={"noise": True})
+    table: CertifiedTable | StabilityTable | str | None = None
+    failure_prob: float = 1e-9
+    padded: bool = False
+    regularizer: Regularizer | None = field(default=None, metadata={"public": True})
+    max_k: int | None = None
+    selection_share: float | None = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("selection_scale", self.selection_scale)
+        require_choice("selection_noise", self.selection_noise, SELECTION_NOISES)
+        for name, value in vars(self.test_parameters).items():  # a ready table brings values of its own
+            object.__setattr__(self, name, value)
+        if self.selection_share is not None:
+            require_probability("selection_share", self.selection_share)
+        object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
+        if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
+            self.gap_selection(num_labels=2, num_teachers=1)
+
+    @property
+    def max_labels(self) -> int | None:
+        """`max_k`."""
+        return self.max_k
+
+    @property
+    def test_parameters(self) -> StabilityTestParameters:
+        """All fields that the second step needs."""
+        return StabilityTestParameters(
+            test=self.test,
+            test_std=self.test_std,
+            table_order=self.table_order,
+            table_budget=self.table_budget,
+            table=self.table,
+            failure_prob=self.failure_prob,
+            adjacency=self.adjacency,
+        )
+
+    def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
+        """The first step, for votes of that shape."""
+        return GapSelection(
+            noise_scale=self.selection_scale,
+            noise=self.selection_noise,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
+            padded=self.padded,
+            regularizer=self.regularizer,
+            max_k=self.max_k,
+            adjacency=self.adjacency,
+        )
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The second step, for that many teachers."""
+        return self.test_parameters.stability_test(num_teachers=num_teachers)
+
+    def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
+        """Both steps, for votes of that shape."""
+        selection = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
+        return SelectThenTest(selection, self.test_parameters)
+
+    def with_steps(self, steps: SelectThenTest) -> StableTopK:
+        """The same aggregator with the noise of such steps."""
+        return replace(self, selection_scale=steps.selection.noise_scale, **vars(steps.parameters))
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """Selection and test, once a query."""
+        steps = self.steps(num_labels=num_labels, num_teachers=num_teachers)
+        require_count("num_queries", num_queries, minimum=0)
+        return SelfComposedEvent(steps.event, num_queries)
+
+    def scaled(self, factor: float) -> StableTopK:
+        """Selection noise and test noise multiplied by `factor`; a table's budget divided by its square."""
+        test = self.test_parameters.scaled(factor)
+        return replace(self, selection_scale=self.selection_scale * factor, **vars(test))
+
+    def calibrated(
+        self,
+        *,
+        target_epsilon: float,
+        target_delta: float,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        accountant: Callable[[], Accountant] = AutoAccountant,
+    ) -> StableTopK:
+        """The least noise for a target; a table's order, or a split that is left open, is found first.
+
+        An open split is the best by the sum of both prices, or an even one where that turns out better. A ready table
+        stays as it is, and only the selection's noise is solved for.
+        """
+        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+        goal: dict[str, Any] = {
+            "target_epsilon": target_epsilon,
+            "target_delta": target_delta,
+            "num_queries": num_queries,
+        }
+        if self.table is not None:
+            return self._with_table_calibrated(accountant=accountant, **goal, **shape)
+        if self.test != "table" and self.selection_share is not None:
+            return super().calibrated(**goal, **shape, accountant=accountant)
+        shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
+        splits = [best_split(self.steps(**shape), selection_share=share, **goal) for share in shares]
+        made = [
+            super(StableTopK, self.with_steps(split)).calibrated(**goal, **shape, accountant=accountant)
+            for split in splits
+        ]
+        return min(made, key=lambda aggregator: split_rank(aggregator.steps(**shape)))
+
+    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
+        """The formula behind the paper's 3.6: both steps as sensitivity-1 Gaussians, classic zCDP conversion.
+
+        Defined for Gaussian noise in both steps only. Not a bound for either adjacency (docs/proofs/gap_selection.md).
+        """
+        if self.paper_rho is None:
+            return None
+        left = target_delta - num_queries * self.failure_prob
+        return zcdp_to_epsilon_classic(num_queries * self.paper_rho, target_delta=left) if left > 0 else math.inf
+
+    @property
+    def paper_rho(self) -> float | None:
+        """The zCDP that this formula charges one query; not a bound."""
+        if (self.selection_noise, self.test) != ("gaussian", "gaussian"):
+            return None
+        return 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
+
+    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
+        """The exact distribution for one histogram `[L]`: each released set of labels, and None for a refusal."""
+        selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
+        ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
+        distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
+        for k, chosen in zip(selection.candidates, selection.probabilities(votes), strict=True):
+            passed = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
+            labels = tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())
+            distribution[labels] = distribution.get(labels, 0.0) + float(chosen) * passed
+            distribution[None] += float(chosen) * (1 - passed)
+        return distribution
+
+    def identity(self, *, num_labels: int, num_teachers: int) -> str:
+        """The regularizer by its values: the text of a function says nothing about them."""
+        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+        rest = super(StableTopK, replace(self, regularizer=None)).identity(**shape)
+        return f"{rest}, {self.gap_selection(**shape).offsets.tolist()}"
+
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        selection = self.gap_selection(num_labels=votes.shape[1], num_teachers=num_teachers)
+        ranking = Ranking.of(votes)
+        k = selection.draw(ranking, rng)
+        answered = rng.random(len(k)) < self._pass_probs(ranking, k, num_teachers)
+        return ranking.top(np.where(answered, k, 0)), answered
+
+    def _pass_probs(self, ranking: Ranking, k: NDArray[np.int64], num_teachers: int) -> NDArray[np.float64]:
+        """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
+        gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
+        probs = self.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
+        return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs)
+
+    def _with_table_calibrated(
+        self, *, target_epsilon: float, target_delta: float, accountant: Callable[[], Accountant], **shape: int
+    ) -> StableTopK:
+        scale = calibrate(
+            lambda noise: replace(self, selection_scale=noise).event_for(**shape),
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            accountant=accountant,
+            start=self.selection_scale,
+        )
+        return replace(self, selection_scale=scale)

@@ -1,1 +1,0 @@
-"""Aggregators that are charged once for a session and halt after a number of hits."""
