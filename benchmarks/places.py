@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pate.votes.holders import VoteFile, VoteManifest, queries_digest
-from pate.votes.holders.bit_sums import BitSums
+from pate.votes.holders.gathered import BitSums
 from pate.votes.holders.sum_file import SumFile
 from pate.votes.holders.summed import SummedVotes
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.jobs import NUM_LABELS, Job
-from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.convex.convex_votes import ConvexVotes
+from pate.votes.clipping import ClippedMoments
+from pate.votes.convex import ConvexVotes
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA
 

@@ -32,5 +32,5 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Warnings are errors, and a second fit on the same records in one process warns."""
-    if (repeats := sys.modules.get("pate.classifier.repeats")) is not None:
+    if (repeats := sys.modules.get("pate.classifier.fits")) is not None:
         monkeypatch.setattr(repeats, "_MEMORY", repeats.RecordMemory())

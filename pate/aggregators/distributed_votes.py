@@ -18,7 +18,7 @@ from pate.aggregators.release import Release
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
 from pate.votes.source import VoteSource
-from pate.votes.sums.noisy_sum import NoisySum
+from pate.votes.sums import NoisySum
 
 Integers = NDArray[np.int64]
 

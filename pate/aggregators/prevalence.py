@@ -15,7 +15,7 @@ from pate.aggregators.aggregator import Drawn
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_generator, require_positive, rounded_down
 from pate.votes.clipping import ClippedSum
-from pate.votes.sums.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
+from pate.votes.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
 
 Array = NDArray[np.float64]
 
@@ -102,7 +102,9 @@ class Prevalence:
         fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers
         require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
         self._require_steps(shares.num_labels)
-        done = drawn or Drawn(lambda: self._pay(ledger))
+        if drawn is None and ledger is not None:
+            require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
+        done = drawn or Drawn()
         length, half = self._length(shares, done, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
         whole = float(np.linalg.norm(half))
         around_half = whole < length
@@ -130,10 +132,6 @@ class Prevalence:
         require(
             self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, f"at most {rounded_down(most, 3)}"
         )
-
-    def _pay(self, ledger: Ledger | None) -> None:
-        if ledger is not None:
-            require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
 
     def _length(self, shares: ShareSums, done: Drawn, rng: np.random.Generator, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""

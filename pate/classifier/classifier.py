@@ -21,17 +21,13 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from pate.accounting import Accountant, Adjacency, AutoAccountant
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import require_aggregator
-from pate.classifier.ensemble import FittedVotes
-from pate.classifier.fits import ledger_of_fits, paid_by
+from pate.classifier.ensemble import EstimatorStudent, FittedVotes, stage
+from pate.classifier.fits import ledger_of_fits, paid_by, streams_of, warn_of_repeats
 from pate.classifier.frames import is_frame, numbers_of, require_frames
 from pate.classifier.pools import Pools, require_readable, warn_of_shared_rows
-from pate.classifier.progress import stage
-from pate.classifier.randomness import streams_of
-from pate.classifier.repeats import warn_of_repeats
-from pate.classifier.student import EstimatorStudent
 from pate.classifier.tasks import OneClass, Task, task_of
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
-from pate.pricing.achievable_delta import require_achievable_delta
+from pate.pricing.priced_release import require_achievable_delta
 from pate.run.release import draw
 from pate.run.warnings import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
 from pate.teachers.sklearn import minds_scale, takes_nan

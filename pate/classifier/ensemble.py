@@ -1,8 +1,12 @@
-"""The teachers of a fit: each is fitted, votes, and is forgotten."""
+"""The teachers and the student of a classifier: scikit-learn estimators, fitted and asked."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +14,25 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from pate.aggregators import TrainingSet
 from pate.classifier.frames import taken
 from pate.classifier.pools import Pools
-from pate.classifier.tasks import Bits, Rows, Task
+from pate.classifier.tasks import Bits, FittedModel, Rows, Task
 from pate.data.partition import Partition
 from pate.run.randomness import Streams
+from pate.student.student import OnEpoch
 from pate.teachers.sklearn import of_a_part
+from pate.validation import InvalidValue
 from pate.votes.source import Array, VoteSource, mean_labels
+
+
+@contextmanager
+def stage(name: str, verbose: int) -> Iterator[None]:
+    """Says on standard output, as scikit-learn does, what was done and how long it took."""
+    started = time.monotonic()
+    yield
+    if verbose:
+        sys.stdout.write(f"[PATEClassifier] {name}: {time.monotonic() - started:.1f} s\n")
 
 
 class FittedVotes(VoteSource):
@@ -77,3 +93,43 @@ def _confidences(
     """On one thread, whose last bits do not depend on the machine's load: `[1, Q, L]`."""
     with threadpool_limits(1), of_a_part(estimator):
         return task.fit(estimator, inputs, targets, seed=seed).confidences(queries)[None]
+
+
+_REHEARSED, _FEWEST = 200, 20
+_SHOWN = 120
+
+
+@dataclass(frozen=True)
+class EstimatorStudent:
+    """A `pate.student.student.Learner`: a clone of an estimator, fitted to the answers that it can learn from.
+
+    Attributes:
+        task: how an estimator is fitted to labels.
+        estimator: unfitted.
+    """
+
+    task: Task
+    estimator: Any
+
+    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> FittedModel:
+        """See `pate.student.Student.learn`; estimators have no use for a pool, or for scores."""
+        rows = self.task.usable(training.labels)
+        return self.task.fit(self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed)
+
+    def rehearse(self, name: str, queries: Any) -> None:
+        """Fits the estimator to public samples and labels that say nothing, before anything is charged.
+
+        Raises:
+            InvalidValue: it cannot take such inputs.
+        """
+        some = queries[:_REHEARSED]
+        if len(some) < _FEWEST:
+            return
+        bits = np.zeros((len(some), self.task.num_labels), np.bool_)
+        bits[np.arange(len(some)), np.arange(len(some)) % min(2, self.task.num_labels)] = True
+        try:
+            self.task.fit(self.estimator, some, bits, seed=0).predict(some)
+        except (ValueError, TypeError) as error:
+            said = " ".join(str(error).split())[:_SHOWN]
+            rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({said})"
+            raise InvalidValue(f"{name}={type(self.estimator).__name__}: expected {rule}") from error

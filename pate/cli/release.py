@@ -23,7 +23,7 @@ from pate.federated.rounds import RoundsOfHolders
 from pate.federated.rounds.mailbox import AnswersAwaited, Mailbox
 from pate.files.atomic import require_no_links
 from pate.report import format_delta, format_epsilon
-from pate.run.holders.unit import Places
+from pate.run.places import Places
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import Queries
 from pate.run.stages.release import ReleasePlan, release_votes

@@ -22,7 +22,7 @@ from pate.files.atomic import write_text
 from pate.files.fingerprint import digest, full_text
 from pate.networks.device import one_thread
 from pate.pricing import Budget
-from pate.pricing.achievable_delta import require_achievable_delta
+from pate.pricing.priced_release import require_achievable_delta
 from pate.report import metric_intervals
 from pate.report.metrics import CONSTANT_NAMES, Constant
 from pate.run.folder import RunFolder

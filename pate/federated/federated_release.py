@@ -14,7 +14,7 @@ from pate.federated.roll import Roll
 from pate.files.atomic import make_folder, write_text
 from pate.files.reading import damaged, file_digest, read_text
 from pate.files.strict_json import from_json, to_json
-from pate.run.holders.unit import Places
+from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.release import ReleasePlan, release_votes

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +16,203 @@ from numpy.typing import NDArray
 from pate.aggregators import DistributedVotes
 from pate.federated.request import Request
 from pate.federated.roll import Roll
-from pate.federated.sum_terms import SumTerms
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import make_folder, write_arrays
-from pate.run.holders.unit import Places
+from pate.files.atomic import locked, make_folder, write_arrays, write_text
+from pate.files.reading import FROM_BACKUP, read_text
+from pate.mechanisms import secret_generator
+from pate.run.places import Places
 from pate.run.progress import Monitor
 from pate.run.stages.cohort import Cohort
+from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan, release_votes
 from pate.run.stages.terms import Terms
-from pate.validation import require
+from pate.validation import InvalidValue, require, require_count
+from pate.votes.holders import VoteFile
 from pate.votes.source import VoteSource
-from pate.votes.sums.counted_votes import CountedVotes
-from pate.votes.sums.noisy_sum import NoisySum, Total
+from pate.votes.sums import CountedVotes, NoisySum, Total
+
+MODULUS = 2**32
+_FEWEST_SHARES = 21
+_LIKELY_ENOUGH = 1e-3
+_TAILS = 40  # standard deviations of a share: beyond them lie less than 10**-340 of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumTerms:
+    """The same at every holder and at the server, agreed on beforehand.
+
+    Secure aggregation adds numbers up modulo 2**32. Every holder's numbers are in -most..most and are sent as they are,
+    so that the sum of all of them comes out exactly: `num_holders * 2 * most` has to be below 2**32.
+
+    Attributes:
+        num_holders: n.
+        max_absent: d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused.
+        most: the largest size of a number that a holder sends.
+        shares: k, odd: every holder shares its keys with k - 1 others, dealt at random, and two thirds of these open
+            its part. None for all n, of whom n - d open it: then not even the server can open a sum of fewer.
+    """
+
+    num_holders: int
+    max_absent: int
+    most: int
+    shares: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count("num_holders", self.num_holders, minimum=3)
+        rule = "1 or more with secure aggregation, in which all holders but one can open a sum"
+        require(self.max_absent >= 1, "max_absent", self.max_absent, rule)
+        most = (self.num_holders - 1) // 2
+        rule = f"at most {most}, fewer than half: else a server opens single holders by telling half that one is absent"
+        require(self.max_absent <= most, "max_absent", self.max_absent, rule)
+        require_count("most", self.most)
+        room = (MODULUS - 1) // (2 * self.num_holders)
+        rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
+        require(self.most <= room, "most", self.most, rule)
+        if self.shares is not None:
+            require_count("shares", self.shares, minimum=_FEWEST_SHARES)
+            rule = f"an odd number below num_holders={self.num_holders}"
+            require(self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule)
+            fails = self._chance_of_too_few()
+            rule = f"more: with max_absent={self.max_absent} a sum could not be opened with probability {fails:.1g}"
+            require(fails <= _LIKELY_ENOUGH, "shares", self.shares, rule)
+
+    @classmethod
+    def of_counts(cls, roll: Roll, shares: int | None = None) -> SumTerms:
+        """For counts of votes without noise."""
+        most, absent = max(roll.holders.values()), roll.max_absent
+        return cls(num_holders=len(roll.holders), max_absent=absent, most=most, shares=shares)
+
+    @classmethod
+    def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> SumTerms:
+        """For counts with shares of noise.
+
+        Raises:
+            InvalidValue: an aggregator for other holders, for fewer absent ones, or for too many colluders.
+        """
+        names = {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}
+        for name, wanted in names.items():
+            found = getattr(aggregator, name)
+            require(found == wanted, f"aggregator.{name}", found, f"{wanted}, as the roll says")
+        colluders, spare = aggregator.max_colluders, len(roll.holders) - 2 * roll.max_absent
+        rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
+        require(colluders < spare, "aggregator.max_colluders", colluders, rule)
+        shares = aggregator.shares
+        reach = math.ceil(_TAILS * math.sqrt(shares.share_variance))
+        most = shares.steps * max(roll.holders.values()) + reach
+        return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most)
+
+    @property
+    def least(self) -> int:
+        """How many holders there have to be in a sum."""
+        return self.num_holders - self.max_absent
+
+    @property
+    def num_shares(self) -> int:
+        """Of each key."""
+        return self.num_holders if self.shares is None else self.shares
+
+    @property
+    def threshold(self) -> int:
+        """How many shares of a key it takes to open a sum."""
+        return self.least if self.shares is None else -(-2 * self.shares // 3)
+
+    def _chance_of_too_few(self) -> float:
+        """At most: that of some holder's shares too many are with absent holders, when as many are absent as may be."""
+        from scipy.stats import hypergeom  # loads slowly
+
+        spare = self.num_shares - self.threshold
+        each = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
+        return float(self.num_holders * each)
+
+    def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""
+        if np.abs(numbers).max(initial=0) > self.most:
+            raise InvalidValue(f"counts: expected numbers of at most {self.most}, the terms of the sum")
+        return numbers.astype(np.float64)
+
+    def exact_sum(self, average: Any, present: int) -> NDArray[np.int64]:
+        """The sum of whole numbers from their average, as secure aggregation gives it.
+
+        Raises:
+            InvalidValue: too few or too many holders; an average that no such numbers have.
+        """
+        rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
+        require(self.least <= present <= self.num_holders, "holders present", present, rule)
+        scaled = np.asarray(average, dtype=np.float64) * present
+        total = np.rint(scaled)
+        whole = bool((np.abs(scaled - total) < 1e-3).all() and (np.abs(total) <= self.most * present).all())
+        if not whole:
+            raise InvalidValue("sum: expected whole numbers within the terms; some holder kept to others")
+        return total.astype(np.int64)
+
+
+_LOCK = "notes.lock"
+
+
+@dataclass(frozen=True)
+class HolderSum:
+    """A holder's side of a secure sum. All of it is the holder's own: nothing comes from the server.
+
+    Attributes:
+        terms: of the sum.
+        noise: the aggregator whose share of the noise is added; None where the server adds the noise, and sees the sum.
+        seed: of the noise, for tests; whoever knows it is a colluder. None draws from the operating system.
+        max_answers: to how many requests numbers with noise are sent in all: each is a release, at the price of one.
+    """
+
+    terms: SumTerms
+    noise: DistributedVotes | None = None
+    seed: int | None = None
+    max_answers: int = 1
+
+    def __post_init__(self) -> None:
+        require_count("max_answers", self.max_answers)
+
+    def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> NDArray[np.float64]:
+        """What is sent for one request, `[Q, L]`.
+
+        With noise a request is answered once: two sums over different holders would differ by one holder's counts.
+
+        Raises:
+            InvalidValue: a request that was answered before; votes beyond the terms.
+        """
+        file = VoteFile.open(votes)
+        counts = np.zeros((request.num_queries, request.num_labels), dtype=np.int64)
+        for block in file.bits():
+            counts += block.sum(axis=0, dtype=np.int64)
+        if self.noise is None:
+            return self.terms.require_sendable(counts)
+        most = self.noise.max_votes
+        require(request.vote_clip == most, "vote_clip", request.vote_clip, f"max_votes={most} of the agreed noise")
+        self._answer_once(folder, request)
+        rng = secret_generator() if self.seed is None else self._seeded(plan.holder)
+        noisy = self.noise.contribution(counts, num_teachers=file.manifest.num_teachers, rng=rng)
+        return self.terms.require_sendable(noisy)
+
+    def _answer_once(self, folder: Path, request: Request) -> None:
+        """Notes on disk, before anything is sent, that this request has its answer."""
+        path = folder / f"answered-{request.digest}"
+        with locked(folder / _LOCK):
+            rule = "a request that was not answered before: a second noisy sum is a second release"
+            if os.path.lexists(path):
+                raise InvalidValue(f"request: expected {rule}")
+            others = len(list(folder.glob("answered-*")))
+            rule = f"at most {self.max_answers}, the max_answers of this holder"
+            require(others < self.max_answers, "requests answered with noise", others + 1, rule)
+            write_text(path, "")
+
+    def _seeded(self, holder: str) -> np.random.Generator:
+        return np.random.default_rng([self.seed or 0, *holder.encode()])
+
+
+def first_note(path: Path, text: str) -> str | None:
+    """Writes a note where none is of that name, and says what is in an earlier one; for processes side by side."""
+    with locked(path.parent / _LOCK):
+        if os.path.lexists(path):
+            return read_text(path, remedy=FROM_BACKUP)
+        write_text(path, text)
+    return None
+
 
 _FORMS = {"total": ArrayForm("i", (None, None)), "holders": ArrayForm("U", (None,)), "asked": ArrayForm("U", ())}
 _REMEDY = "restore it from a backup; without noise, remove it and holders are asked again"

@@ -3,43 +3,51 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pate.pricing.expected_release import Expectation, expectation, expected_release
-from pate.pricing.remedies import Remedies, group_votes_tell_more, remedies
+from pate.pricing.remedies import (
+    Expectation,
+    Remedies,
+    SettingNames,
+    expectation,
+    expected_release,
+    group_votes_tell_more,
+    remedies,
+)
 
 if TYPE_CHECKING:
     from pate.pricing.account_left import AccountLeft, accounts_left
     from pate.pricing.audit import AuditFinding, VoteAudit, audit_votes
-    from pate.pricing.budget import Budget
-    from pate.pricing.certified_test import certify_stability_test
     from pate.pricing.guard import require_useful
     from pate.pricing.hit_plan import HitPlan, plan_hits
     from pate.pricing.lower_bound import lower_bound_of
-    from pate.pricing.priced_release import PricedRelease, plan_release
-    from pate.pricing.query_count import largest_num_queries
+    from pate.pricing.priced_release import (
+        Budget,
+        PricedRelease,
+        ReleaseShape,
+        certify_stability_test,
+        largest_num_queries,
+        plan_release,
+    )
     from pate.pricing.quote import AccountantPrice, Quote, cheapest_accountant, quote_release
     from pate.pricing.release_parameters import ReleaseParameters
-    from pate.pricing.setting_names import SettingNames
-    from pate.pricing.shape import ReleaseShape
     from pate.pricing.suggestion import Suggestion, suggest
 
 _MODULE_OF = {
     "AccountLeft": "pate.pricing.account_left",
     "AccountantPrice": "pate.pricing.quote",
     "AuditFinding": "pate.pricing.audit",
-    "Budget": "pate.pricing.budget",
+    "Budget": "pate.pricing.priced_release",
     "HitPlan": "pate.pricing.hit_plan",
     "PricedRelease": "pate.pricing.priced_release",
     "Quote": "pate.pricing.quote",
     "ReleaseParameters": "pate.pricing.release_parameters",
-    "ReleaseShape": "pate.pricing.shape",
-    "SettingNames": "pate.pricing.setting_names",
+    "ReleaseShape": "pate.pricing.priced_release",
     "Suggestion": "pate.pricing.suggestion",
     "VoteAudit": "pate.pricing.audit",
     "accounts_left": "pate.pricing.account_left",
     "audit_votes": "pate.pricing.audit",
-    "certify_stability_test": "pate.pricing.certified_test",
+    "certify_stability_test": "pate.pricing.priced_release",
     "cheapest_accountant": "pate.pricing.quote",
-    "largest_num_queries": "pate.pricing.query_count",
+    "largest_num_queries": "pate.pricing.priced_release",
     "lower_bound_of": "pate.pricing.lower_bound",
     "plan_hits": "pate.pricing.hit_plan",
     "plan_release": "pate.pricing.priced_release",

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pate.accounting import Event, Ledger, RdpAccountant, SharedLedger
-from pate.pricing.budget import Budget
-from pate.pricing.priced_release import PricedRelease, plan_release
+from pate.pricing.priced_release import Budget, PricedRelease, plan_release
 from pate.validation import InvalidValue, require
 
 _SMALLEST = 1e-3  # of the cap

@@ -1,15 +1,12 @@
-"""The guard before anything is spent: a release that can tell nothing is refused, with what would work."""
+"""The guard: refuses a plan whose release would tell nothing, before anything is spent."""
 
 from __future__ import annotations
 
 from pate.accounting import NoOpEvent
 from pate.accounting.events import leaves
 from pate.aggregators import Aggregator
-from pate.pricing.budget import Budget
-from pate.pricing.expected_release import GOAL, Expectation, expectation
-from pate.pricing.priced_release import PricedRelease
-from pate.pricing.remedies import remedies
-from pate.pricing.setting_names import SettingNames
+from pate.pricing.priced_release import Budget, PricedRelease
+from pate.pricing.remedies import GOAL, Expectation, SettingNames, expectation, remedies
 from pate.validation import InvalidValue
 
 _LARGEST_DELTA = 0.01

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators.target_charging import TargetChargedAggregator
-from pate.pricing.budget import Budget
-from pate.pricing.shape import ReleaseShape
+from pate.pricing.priced_release import Budget, ReleaseShape
 from pate.validation import require, require_count, require_histogram
 
 _QUANTILE = 1.645  # one in twenty sessions has more hits

@@ -22,7 +22,7 @@ from pate.aggregators import (
 )
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.mechanisms.noise.laws import gaussian_argmax
-from pate.pricing.shape import ReleaseShape
+from pate.pricing.priced_release import ReleaseShape
 from pate.verification.tightness import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
 
 Counts = NDArray[np.int64]

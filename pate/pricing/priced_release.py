@@ -2,16 +2,184 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
-from pate.accounting import Event
+from pate.accounting import Accountant, AutoAccountant, Event, RdpAccountant
+from pate.accounting.accountant import require_maker
+from pate.accounting.calibration import largest_count
+from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator
 from pate.files.fingerprint import digest
-from pate.pricing.achievable_delta import require_achievable_delta
-from pate.pricing.budget import Budget
-from pate.pricing.query_count import largest_num_queries
-from pate.pricing.shape import ReleaseShape
+from pate.mechanisms import CertifiedTable
+from pate.validation import InvalidValue, require, require_count, require_positive, require_probability, rounded_up
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseShape:
+    """How many queries, labels and teachers a release has.
+
+    Attributes:
+        num_queries: Q, answered or refused.
+        num_labels: L.
+        num_teachers: T.
+
+    >>> from pate.aggregators import GaussianVotes
+    >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)
+    >>> shape.event_of(GaussianVotes(noise_std=100.0)).count  # bits that are released
+    24000
+    """
+
+    num_queries: int
+    num_labels: int
+    num_teachers: int
+
+    def __post_init__(self) -> None:
+        for name, value in self.as_arguments.items():
+            require_count(name, value)
+
+    @property
+    def as_arguments(self) -> dict[str, int]:
+        """The three by name, for the keyword arguments of an aggregator."""
+        return {"num_queries": self.num_queries, "num_labels": self.num_labels, "num_teachers": self.num_teachers}
+
+    def with_queries(self, num_queries: int) -> Self:
+        """The same labels and teachers with another number of queries."""
+        return replace(self, num_queries=num_queries)
+
+    def event_of(self, aggregator: Aggregator) -> Event:
+        """The event of a release of this size: what an accountant prices."""
+        return aggregator.event_for(**self.as_arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The delta of a release, and the epsilon to meet, if any.
+
+    Attributes:
+        target_delta: in (0, 1).
+        target_epsilon: the noise is solved for so that the release costs this; None takes the noise as it is.
+        max_epsilon: as many queries are asked as this pays for; None asks all of them.
+        accountant: makes an empty accountant.
+
+    Raises:
+        InvalidValue: a value out of range, or both epsilons at once.
+    """
+
+    target_delta: float
+    target_epsilon: float | None = None
+    max_epsilon: float | None = None
+    accountant: Callable[[], Accountant] = AutoAccountant
+
+    def __post_init__(self) -> None:
+        require_probability("target_delta", self.target_delta)
+        for name, epsilon in (("target_epsilon", self.target_epsilon), ("max_epsilon", self.max_epsilon)):
+            if epsilon is not None:
+                require_positive(name, epsilon)
+        require_maker(self.accountant)
+        if self.target_epsilon is not None and self.max_epsilon is not None:
+            raise InvalidValue(
+                f"max_epsilon={self.max_epsilon}: expected no target_epsilon beside it; "
+                "one solves for the queries, the other for the noise"
+            )
+
+    def epsilon_of(self, event: Event) -> float:
+        """The epsilon of an event at `target_delta`; infinity where failure probabilities alone use up delta."""
+        if failure_probability(event) >= self.target_delta:
+            return math.inf
+        return self.accountant().compose(event).get_epsilon(self.target_delta)
+
+
+_GRID = 2.0**-53
+
+
+def smallest_delta(*, num_queries: int, num_labels: int) -> float:
+    """The smallest delta that draws in double precision can keep: 2**-53 for every label of every query.
+
+    Draws compare a multiple of 2**-53 with a probability, so whatever is rarer happens never or too often, by up to
+    2**-53 per draw, and no accountant sees it.
+    """
+    return require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
+
+
+def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
+    """Returns a delta that draws can keep, or raises."""
+    lowest = smallest_delta(num_queries=num_queries, num_labels=num_labels)
+    rule = f"at least {rounded_up(lowest, 3)}, below which draws in double precision are too coarse"
+    require(target_delta >= lowest, "target_delta", target_delta, rule)
+    return target_delta
+
+
+_MOST_QUERIES = 10**9
+
+
+def largest_num_queries(
+    aggregator: Aggregator,
+    *,
+    max_epsilon: float,
+    target_delta: float,
+    num_labels: int,
+    num_teachers: int,
+    accountant: Callable[[], Accountant] = AutoAccountant,
+    at_most: int | None = None,
+) -> int:
+    """The most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.
+
+    At most `at_most`, or 10**9, and no more than draws can keep `target_delta` for (`smallest_delta`).
+
+    More queries never cost less, so the search doubles and then halves. An accountant other than Renyi's is asked only
+    around the Renyi accountant's answer, as it may be slow.
+
+    Raises:
+        InvalidValue: not even one query is affordable.
+
+    >>> from pate.aggregators import GaussianVotes
+    >>> budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "num_labels": 40, "num_teachers": 800}
+    >>> largest_num_queries(GaussianVotes(noise_std=100.0), **budget)
+    909
+    """
+    require_positive("max_epsilon", max_epsilon)
+    budget = Budget(target_delta=target_delta, max_epsilon=max_epsilon, accountant=accountant)
+    one = ReleaseShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+    maximum = _MOST_QUERIES if at_most is None else require_count("at_most", at_most)
+
+    def affordable(num_queries: int, budget: Budget) -> bool:
+        if num_queries == 0:
+            return True
+        if smallest_delta(num_queries=num_queries, num_labels=num_labels) > target_delta:
+            return False
+        return budget.epsilon_of(one.with_queries(num_queries).event_of(aggregator)) <= max_epsilon
+
+    most = 1 if at_most is None else maximum
+    if accountant is not RdpAccountant:
+        by_renyi = replace(budget, accountant=RdpAccountant)
+        with suppress(InvalidValue):  # an event that it does not know
+            most = _largest(lambda count: affordable(count, by_renyi), guess=most, maximum=maximum)
+    most = _largest(lambda count: affordable(count, budget), guess=most, maximum=maximum)
+    if most == 0:
+        require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
+        spent = accountant().compose(one.event_of(aggregator))
+        price = spent.get_epsilon(target_delta)  # raises where failures alone use up delta
+        require(False, "max_epsilon", max_epsilon, f"at least {rounded_up(price, 4)}, the price of one query")
+    return most
+
+
+def _largest(affordable: Callable[[int], bool], *, guess: int, maximum: int) -> int:
+    """The largest affordable count, 0 being affordable: bracketed in growing steps from a guess, then halved."""
+    step = max(guess // 32, 1)
+    if affordable(guess):
+        low, high = guess, guess + step
+        while high <= maximum and affordable(high):
+            low, high, step = high, high + 2 * step, 2 * step
+        high = min(high, maximum + 1)
+    else:
+        low, high = max(guess - step, 0), guess
+        while not affordable(low):
+            low, high, step = max(low - 2 * step, 0), low, 2 * step
+    return low + largest_count(lambda more: affordable(low + more), maximum=high - low - 1)
 
 
 @dataclass(frozen=True)
@@ -106,3 +274,20 @@ def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
     """The fields that differ, as they are after."""
     names = [item.name for item in fields(after) if item.init]
     return {name: getattr(after, name) for name in names if repr(getattr(after, name)) != repr(getattr(before, name))}
+
+
+def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
+    """The table, priced at the order that the test was made for, or else at the release's best one.
+
+    Raises:
+        InvalidValue: an aggregator without a stability test.
+    """
+    aggregator = release.aggregator
+    test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
+    if test is None:
+        raise InvalidValue(f"aggregator={type(aggregator).__name__}: expected one with a stability test")
+    ready = getattr(aggregator, "table", None)
+    order = ready.order if ready is not None else getattr(aggregator, "table_order", None)
+    if order is None:
+        order = RdpAccountant().compose(release.event).best_order(budget.target_delta)
+    return CertifiedTable.of(test, order=order)

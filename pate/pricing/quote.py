@@ -10,9 +10,8 @@ from pate import aggregators, mechanisms
 from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, NoisyMaxGaussianEvent, RdpAccountant
 from pate.accounting.events import count_leaves, failure_probability
 from pate.files.strict_json import plain
-from pate.pricing.budget import Budget
-from pate.pricing.expected_release import Expectation, expectation
-from pate.pricing.priced_release import PricedRelease
+from pate.pricing.priced_release import Budget, PricedRelease
+from pate.pricing.remedies import Expectation, expectation
 from pate.validation import InvalidValue
 
 if TYPE_CHECKING:

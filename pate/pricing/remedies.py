@@ -8,14 +8,103 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pate.accounting import Adjacency, RdpAccountant
-from pate.aggregators import Aggregator
-from pate.pricing.budget import Budget
-from pate.pricing.expected_release import AGREEMENTS, GOAL, expectation, expected_release
-from pate.pricing.priced_release import PricedRelease, changed_fields, plan_release
-from pate.pricing.query_count import largest_num_queries
-from pate.pricing.setting_names import SettingNames
-from pate.pricing.shape import ReleaseShape
+from pate.aggregators import Aggregator, ExpectedRelease
+from pate.aggregators.aggregator import LEAST_ANSWERED
+from pate.pricing.priced_release import (
+    Budget,
+    PricedRelease,
+    ReleaseShape,
+    changed_fields,
+    largest_num_queries,
+    plan_release,
+)
 from pate.validation import InvalidValue
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingNames:
+    """How a command or class spells its settings; `{}` stands for the value.
+
+    Attributes:
+        num_teachers: T.
+        target_epsilon: what the release may cost.
+        num_queries: Q.
+        noise: a field of the aggregator, `{}` its name and value.
+        target_delta: the delta.
+        allow_useless: what lets a release pass that tells nothing.
+    """
+
+    num_teachers: str = "num_teachers={}"
+    target_epsilon: str = "target_epsilon={}"
+    num_queries: str = "num_queries={}"
+    noise: str = "aggregator.{}"
+    target_delta: str = "target_delta={}"
+    allow_useless: str = "allow_useless=true"
+
+
+OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")
+"""As `pate-train` spells them."""
+
+
+GOAL = 0.9
+"""The success of unanimous teachers from which on a release is not doubted."""
+
+
+AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
+"""The share of the teachers that name each label which a query has."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The expected answers to three kinds of queries; a function of public numbers alone.
+
+    Attributes:
+        unanimous: where all teachers agree: the best that these parameters can give.
+        clear: where 90% of them name each label that is present.
+        typical: where 70% do.
+    """
+
+    unanimous: ExpectedRelease
+    clear: ExpectedRelease
+    typical: ExpectedRelease
+
+    @property
+    def too_few_answered(self) -> bool:
+        """Whether fewer than a third of the queries on which nearly all teachers agree are answered."""
+        return self.clear.answered < LEAST_ANSWERED
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether hardly a query is worth its price: unanimity is hidden, or only unanimity is answered."""
+        return self.unanimous.is_useless or self.too_few_answered
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether nothing is doubted where all teachers agree."""
+        return self.unanimous.success >= GOAL and not self.is_useless
+
+
+def expected_release(aggregator: Aggregator, shape: ReleaseShape, *, agreement: float = 1.0) -> ExpectedRelease:
+    """What a release of that shape would tell of queries on which teachers agree to that degree.
+
+    Args:
+        aggregator: with the noise that is to be used.
+        shape: of the release.
+        agreement: the share of the teachers that name each label which a query has, in [0, 1].
+
+    >>> from pate.aggregators import StableTopK
+    >>> aggregator = StableTopK(selection_scale=20.0, test_std=10.0)
+    >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
+    >>> [round(expected_release(aggregator, shape, agreement=share).success, 2) for share in AGREEMENTS.values()]
+    [1.0, 1.0, 0.94]
+    """
+    return aggregator.expected_release(**shape.as_arguments, agreement=agreement)
+
+
+def expectation(aggregator: Aggregator, shape: ReleaseShape) -> Expectation:
+    """What a release would tell of queries of three kinds: see `expected_release` and `AGREEMENTS`."""
+    return Expectation(*(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values()))
+
 
 MOST_TEACHERS = 5000  # prices and tables of more take long
 _GROUPS_EACH = 10

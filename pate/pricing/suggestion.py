@@ -6,11 +6,8 @@ from dataclasses import dataclass, replace
 
 from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, ExpectedRelease
-from pate.pricing.budget import Budget
-from pate.pricing.expected_release import expectation, expected_release
-from pate.pricing.priced_release import PricedRelease, plan_release
-from pate.pricing.remedies import MOST_TEACHERS
-from pate.pricing.shape import ReleaseShape
+from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing.remedies import MOST_TEACHERS, expectation, expected_release
 from pate.validation import InvalidValue, require, require_count
 
 _TYPICAL = 0.7

@@ -13,10 +13,10 @@ from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
-from pate.pricing.setting_names import OF_TRAINING
+from pate.pricing.remedies import OF_TRAINING
 from pate.report.report import Heading
-from pate.run.holders.unit import Places
 from pate.run.payment import AcrossRuns
+from pate.run.places import Places
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import require, require_count, require_positive

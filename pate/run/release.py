@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Ledger
-from pate.aggregators import Release, ReleaseContext
+from pate.aggregators import Release, ReleaseContext, TrainingSet
 from pate.aggregators.aggregator import Drawn, Watch, without_warning
 from pate.aggregators.release import PublicNames
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
 from pate.run.payment import Payment
 from pate.run.randomness import Randomness, Streams
-from pate.run.student_prior import StudentPrior
 from pate.run.workplace import Workplace
 from pate.student.student import Learner
 from pate.votes.source import VoteSource
+
+Bits = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class StudentPrior:
+    """The labels that a student expects, trained on what was released before: public inputs and released labels.
+
+    Attributes:
+        student: the recipe.
+        inputs: float32 `[Q, …]`, the public samples asked about.
+        seed: of the student's training.
+        never_empty: whether every answer has a label; a student that predicts none then names its likeliest.
+    """
+
+    student: Learner
+    inputs: NDArray[np.float32]
+    seed: int
+    never_empty: bool
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """Expects nothing before anything was answered."""
+        start = len(labels)
+        expected = np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)
+        if not answered.any():
+            return expected
+        released = TrainingSet(self.inputs[:start][answered], labels[answered])
+        model = self.student.learn(released, pool=self.inputs[:0], seed=self.seed)
+        following = self.inputs[start : start + num_queries]
+        expected |= model.predict(following)
+        if self.never_empty:
+            likeliest = model.predict_proba(following).argmax(axis=1)
+            expected[np.flatnonzero(~expected.any(axis=1)), likeliest[~expected.any(axis=1)]] = True
+        return expected
 
 
 def draw(

@@ -10,8 +10,8 @@ from pate.files.atomic import write_text
 from pate.report import Report, privacy_card
 from pate.run.bundle.form import ModelForm
 from pate.run.bundle.model_card import model_card
-from pate.run.holders.unit import Places
 from pate.run.manifest import write_manifests
+from pate.run.places import Places
 from pate.run.results import Results
 from pate.run.workplace import Workplace
 from pate.student import StudentModel

@@ -7,11 +7,10 @@ from pate.votes.histogram import histogram
 
 if TYPE_CHECKING:
     from pate.votes.source import VoteSource
-    from pate.votes.store import VoteStore
-    from pate.votes.stored_votes import StoredVotes
+    from pate.votes.store import StoredVotes, VoteStore
 
 _MODULE_OF = {
-    "StoredVotes": "pate.votes.stored_votes",
+    "StoredVotes": "pate.votes.store",
     "VoteSource": "pate.votes.source",
     "VoteStore": "pate.votes.store",
 }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments, Integers
+from pate.votes.clipping import FEATURE_STEPS, ClippedMoments, Integers
 from pate.votes.pool_answers import TRUST, PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundVotes

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.votes.clipped_moments import ClippedMoments, Integers
+from pate.votes.clipping import ClippedMoments, Integers
 
 Array = NDArray[np.float64]
 

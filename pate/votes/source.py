@@ -15,7 +15,7 @@ from pate.votes.vote_limit import limited
 
 if TYPE_CHECKING:
     from pate.votes.round_votes import RoundVotes
-    from pate.votes.sums.share_sums import ShareSums
+    from pate.votes.share_sums import ShareSums
 
 Bits = NDArray[np.bool_]
 Array = NDArray[np.float64]

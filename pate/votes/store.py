@@ -1,21 +1,96 @@
-"""Teacher votes on disk, one bit each."""
+"""Votes of teachers on disk, one bit each, and read back in blocks."""
 
 from __future__ import annotations
 
+import math
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, check_members, one_line
+from pate.files.arrays import UNREADABLE, check_members, one_line, read_array
+from pate.files.atomic import replacing
 from pate.files.reading import damaged, require_file, unreadable
 from pate.validation import require, require_count
-from pate.votes.archive import read_blocks, read_scalar, read_shape, write_archive
 from pate.votes.histogram import histogram, require_teacher_votes
+from pate.votes.source import Array, Bits, VoteSource
+
+_Header = dict[str, object]
+
+
+def write_archive(
+    path: Path,
+    scalars: Mapping[str, int],
+    name: str,
+    shape: tuple[int, ...],
+    blocks: Iterable[NDArray[np.uint8]],
+) -> None:
+    """Writes whole numbers and one uint8 array, given as blocks of its rows, as an .npz file.
+
+    The file appears under its name complete and flushed to the disk, or not at all. Equal arguments give
+    equal bytes: no time stamp goes in.
+    """
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for key, value in scalars.items():
+            with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w") as member:
+                np.lib.format.write_array(member, np.array(value, np.int64))
+        with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+            header: _Header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(member, header)
+            for block in blocks:
+                member.write(np.ascontiguousarray(block).data)
+
+
+def read_scalar(archive: zipfile.ZipFile, name: str) -> int:
+    """Reads a whole number that `write_archive` was given; raises one of `UNREADABLE` where there is another thing."""
+    with archive.open(f"{name}.npy") as member:
+        value = read_array(member, archive.getinfo(f"{name}.npy").file_size)
+    if value.shape != () or value.dtype.kind not in "iu":
+        raise ValueError(f"{name} is no whole number")
+    return int(value)
+
+
+def read_shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
+    """Reads the shape of the main array and checks that all of its bytes are in the file.
+
+    Raises:
+        ValueError: not a uint8 array in C order, or of another length than its header says; others of `UNREADABLE`.
+    """
+    with archive.open(f"{name}.npy") as member:
+        shape = _read_header(member)
+        length = member.tell() + math.prod(shape)
+    found = archive.getinfo(f"{name}.npy").file_size
+    if found != length:
+        raise ValueError(f"{name} has {found} bytes where its header promises {length}")
+    return shape
+
+
+def read_blocks(path: Path, name: str, rows: int) -> Iterator[NDArray[np.uint8]]:
+    """Yields the main array, up to `rows` rows of it at a time."""
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
+        shape = _read_header(member)
+        for first in range(0, shape[0], rows):
+            count = min(rows, shape[0] - first)
+            size = count * math.prod(shape[1:])
+            data = member.read(size)
+            if len(data) != size:
+                raise ValueError("the file ends early")
+            yield np.frombuffer(data, np.uint8).reshape(count, *shape[1:])
+
+
+def _read_header(member: IO[bytes]) -> tuple[int, ...]:
+    if np.lib.format.read_magic(member) != (1, 0):
+        raise ValueError("another version of numpy's format")
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+    if dtype != np.uint8 or fortran_order:
+        raise ValueError(f"expected uint8 in C order, found {str(dtype)[:40]}")
+    return shape
+
 
 _BLOCK_BYTES = 32 * 2**20  # of unpacked votes held at once
 _RULE = "a whole vote file"
@@ -163,3 +238,23 @@ def _refusing_damage(path: Path) -> Iterator[None]:
         raise unreadable(path, error, rule=_RULE, remedy=_REMEDY) from error
     except UNREADABLE as error:
         raise damaged(path, _RULE, one_line(error), _REMEDY) from None
+
+
+class StoredVotes(VoteSource):
+    """See `VoteSource`. A teacher's votes stand for its records: its label shares are the means over the queries.
+
+    Args:
+        store: the file.
+    """
+
+    def __init__(self, store: VoteStore) -> None:
+        self.store, self.records_per_teacher = store, 1.0
+        self.num_teachers, self.num_queries, self.num_labels = store.num_teachers, store.num_queries, store.num_labels
+
+    def bits(self) -> Iterator[Bits]:
+        """See `VoteSource.bits`."""
+        return self.store.blocks()
+
+    def label_shares(self) -> Array:
+        """See `VoteSource.label_shares`."""
+        return np.concatenate([block.mean(axis=1) for block in self.bits()])

@@ -16,8 +16,7 @@ from pate.data import Dataset, Split
 from pate.federated import Request, Roll
 from pate.federated.federated_release import FederatedRelease
 from pate.federated.flower import holder_app, release_app, secure_holder_app, summed_app
-from pate.federated.holder_sum import HolderSum
-from pate.federated.summed_release import SummedRelease
+from pate.federated.summed_release import HolderSum, SummedRelease
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan
 from pate.teachers import LinearTeacher, SequentialEngine

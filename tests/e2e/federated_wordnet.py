@@ -24,9 +24,8 @@ from pate.data import WordNet40
 from pate.federated import Request, Roll
 from pate.federated.federated_release import FederatedRelease
 from pate.federated.flower import holder_app, release_app, rounds_app, secure_holder_app, summed_app
-from pate.federated.holder_sum import HolderSum
 from pate.federated.rounds import RoundsOfHolders
-from pate.federated.summed_release import SummedRelease
+from pate.federated.summed_release import HolderSum, SummedRelease
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan

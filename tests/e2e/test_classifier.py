@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
 from pate.aggregators import ClippedVotes
-from pate.classifier.randomness import SeededNoise
+from pate.classifier.fits import SeededNoise
 from pate.data import DigitsGrid
 
 SIZES = {"num_private": 450, "num_public": 70, "num_test": 50}

@@ -12,8 +12,7 @@ import pytest
 
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, StableTopK
 from pate.federated import Roll
-from pate.federated.holder_sum import HolderSum
-from pate.federated.summed_release import SummedRelease
+from pate.federated.summed_release import HolderSum, SummedRelease
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.votes.holders import VoteFile

@@ -13,8 +13,7 @@ from pate.aggregators import DistributedVotes, GaussianVotes
 from pate.federated import Contribution, Roll
 from pate.federated.answer import answer, votes_path
 from pate.federated.federated_release import FederatedRelease
-from pate.federated.holder_sum import HolderSum
-from pate.federated.summed_release import Summed, SummedRelease
+from pate.federated.summed_release import HolderSum, Summed, SummedRelease
 from pate.validation import InvalidValue
 from tests.e2e.federated_kills import charges
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request

@@ -15,7 +15,7 @@ from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
 from pate.aggregators.target_charging import Round
 from pate.pipeline import train
 from pate.run.plan import Plan
-from pate.run.student_prior import StudentPrior
+from pate.run.release import StudentPrior
 from pate.student import LinearStudent
 from tests.e2e.small_run import NUM_LABELS, NUM_TEACHERS, SilentMonitor, charges, small_plan
 

@@ -23,8 +23,8 @@ from pate.aggregators import GaussianVotes
 from pate.data import Dataset
 from pate.pipeline import train
 from pate.report import format_epsilon
+from pate.run.payment import epsilon_of_all
 from pate.run.plan import Plan
-from pate.run.siblings import epsilon_of_all
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent
 from pate.teachers import ConvexTeacher
 from pate.validation import InvalidValue
-from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.convex import convex_votes
-from pate.votes.convex.convex_votes import ConvexVotes
+from pate.votes import convex as convex_votes
+from pate.votes.clipping import ClippedMoments
+from pate.votes.convex import ConvexVotes
 from pate.votes.public_pca import PublicPCA
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 

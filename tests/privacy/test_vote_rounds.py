@@ -16,7 +16,7 @@ from pate.aggregators import ReleaseContext, vote_rounds
 from pate.aggregators.vote_rounds import VoteRounds
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.verification import PriceRefuted, verify_densities
-from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pate.federated.flower.asking import nodes_of
 from pate.federated.roll import Roll
-from pate.federated.sum_terms import MODULUS, SumTerms
+from pate.federated.summed_release import MODULUS, SumTerms
 from pate.validation import InvalidValue, require
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from pate.federated.rounds.inbox import RoundInbox
 from pate.federated.rounds.question import LENGTHS, MOMENTS, SHARES, Question
 from pate.validation import InvalidValue
-from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.clipping import ClippedSum, Integers
+from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.moment_votes import MOST_PUBLIC
 from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.round_votes import RoundVotes
+from pate.votes.share_sums import ShareSums
 from pate.votes.source import Array, Bits, VoteSource
-from pate.votes.sums.share_sums import ShareSums
 
 _RULE = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 

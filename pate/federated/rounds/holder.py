@@ -24,7 +24,7 @@ from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.sums.share_sums import TeacherShares
+from pate.votes.share_sums import TeacherShares
 
 _AGAIN = "remove it, and the same command makes it again"
 _RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows of numbers"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.federated.roll import Roll
 from pate.federated.rounds.question import LENGTHS, Question
-from pate.federated.sum_terms import MODULUS, SumTerms
+from pate.federated.summed_release import MODULUS, SumTerms
 from pate.votes.clipping import Integers
 
 

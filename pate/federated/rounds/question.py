@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from pate.federated.request import Request
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
 from pate.validation import InvalidValue, require, require_count, require_entries
-from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.clipping import ClippedSum, Integers
+from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.sums.share_sums import NUM_LENGTHS
+from pate.votes.share_sums import NUM_LENGTHS
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from pate.federated.rounds.gathering import Exchange
 from pate.federated.rounds.inbox import RoundInbox
 from pate.federated.rounds.question import Question
 from pate.run.ensemble import NUM_ASKED
-from pate.run.holders.unit import Places
+from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.release import ReleasePlan, release_votes

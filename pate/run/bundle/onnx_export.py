@@ -1,19 +1,65 @@
-"""A published model as an ONNX graph: inputs as the model takes them, probabilities out."""
+"""The student as an ONNX model, and the torch module that it is exported from."""
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pate.files.atomic import replacing
+from pate.networks.network import Network, Tensors
 from pate.run.bundle.form import ModelForm
+from pate.student.image import ImageModel
 from pate.student.model import StudentModel
 from pate.validation import InvalidValue, require
+
+
+class Members(torch.nn.Module):
+    """The mean of the members' probabilities of images in [0, 1], as `ImageModel` has it."""
+
+    def __init__(self, network: Network, members: list[Tensors], released: torch.Tensor) -> None:
+        super().__init__()
+        self.members, self.released = [network.traceable(each) for each in members], released
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Probabilities `[n, L]`."""
+        shown = images * 2 - 1
+        total = torch.stack([logits(shown).sigmoid() for logits in self.members])
+        return total.mean(dim=0) * self.released
+
+
+def exported(model: ImageModel, inputs: str, outputs: str, opset: int) -> bytes:
+    """The bytes of an ONNX model."""
+    arrays = dict(model.arrays)
+    released = torch.from_numpy(arrays.pop("released"))
+    count = len(next(iter(arrays.values())))
+    members = [
+        {name: torch.from_numpy(np.ascontiguousarray(array[member])) for name, array in arrays.items()}
+        for member in range(count)
+    ]
+    module, file = Members(model.network(), members, released).eval(), io.BytesIO()
+    export: Any = torch.onnx.export
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of tracing: shapes are constants here, and are meant to be
+        export(
+            module,
+            (torch.zeros(2, *model.input_shape),),
+            file,
+            dynamic_axes={inputs: {0: "n"}, outputs: {0: "n"}},
+            input_names=[inputs],
+            output_names=[outputs],
+            opset_version=opset,
+            dynamo=False,
+        )
+    return file.getvalue()
+
 
 _OPSET, _IR = 17, 8
 INPUTS, PROBABILITIES = "inputs", "probabilities"
@@ -138,7 +184,7 @@ def _of_images(onnx: Any, model: Any, num_labels: int) -> Any:
         none = graph.add("Mul", graph.add("Flatten", INPUTS, axis=1), np.float32(0))
         zeros = graph.add("MatMul", none, np.zeros((int(np.prod(model.input_shape)), num_labels), np.float32))
         return graph.made(model, graph.add("Add", zeros, model.arrays["constant"]), num_labels)
-    from pate.run.bundle.torch_module import exported
+    from pate.run.bundle.onnx_export import exported
 
     made = onnx.load_model_from_string(exported(model, INPUTS, PROBABILITIES, _OPSET))
     made.producer_name = "pate-multilabel"

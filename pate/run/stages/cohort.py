@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from pate.run.holders.unit import Places
+from pate.run.places import Places
 from pate.validation import require_text
 from pate.votes.holders import GatheredVotes
 from pate.votes.holders.foreign import ForeignVotes

@@ -16,7 +16,7 @@ from pate.aggregators.release import PublicNames
 from pate.files.atomic import write_text
 from pate.files.reading import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
-from pate.pricing.setting_names import SettingNames
+from pate.pricing.remedies import SettingNames
 from pate.report import privacy_card
 from pate.run.folder import RunFolder
 from pate.run.payment import AcrossRuns, Payment

@@ -15,7 +15,7 @@ from pate.files.arrays import UNREADABLE, check_members, one_line, read_array, r
 from pate.files.atomic import replacing
 from pate.files.reading import damaged, require_file, unreadable
 from pate.validation import InvalidValue, require
-from pate.votes.holders.manifest import VoteManifest
+from pate.votes.holders.vote_file import VoteManifest
 
 _RULE = "a whole file of sums, as pate-release sum=FILE writes it"
 _REMEDY = "ask for it again: the same pate-release command writes the same file"

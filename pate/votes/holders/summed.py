@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import InvalidValue
-from pate.votes.holders.gathered import GatheredVotes
-from pate.votes.holders.holder_votes import HolderVotes
+from pate.votes.holders.gathered import GatheredVotes, HolderVotes
 from pate.votes.holders.sum_file import SumFile, is_sum_file
 from pate.votes.holders.vote_file import VoteFile
 from pate.votes.source import Array, Bits

@@ -19,7 +19,7 @@ from pate.accounting import (
     SelfComposedEvent,
 )
 from pate.pricing import Budget
-from pate.run.holders.group_price import group_epsilon
+from pate.run.places import group_epsilon
 
 DELTA = 1e-6
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import ExactAccountant, GaussianEvent
 from pate.validation import InvalidValue
-from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
+from pate.votes.clipping import FEATURE_STEPS, ClippedMoments
 
 RNG = np.random.default_rng(0)
 

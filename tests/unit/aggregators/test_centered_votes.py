@@ -19,7 +19,7 @@ from pate.accounting import (
 )
 from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
 from pate.validation import InvalidValue
-from pate.votes.sums.share_sums import NUM_LENGTHS, TeacherShares
+from pate.votes.share_sums import NUM_LENGTHS, TeacherShares
 
 SHARES = np.array([0.5, 0.3, 0.05])
 

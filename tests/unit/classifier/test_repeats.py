@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pate.classifier.repeats import RecordMemory
+from pate.classifier.fits import RecordMemory
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 

@@ -16,10 +16,9 @@ import pytest
 from pate.aggregators import DistributedVotes, GaussianVotes
 from pate.federated import Roll
 from pate.federated.answer import answer
-from pate.federated.holder_sum import HolderSum
 from pate.federated.rounds import Question
 from pate.federated.rounds.question import LENGTHS
-from pate.federated.sum_terms import SumTerms
+from pate.federated.summed_release import HolderSum, SumTerms
 from pate.validation import InvalidValue
 from pate.votes.holders import VoteFile
 from tests.e2e.federated_run import SmallHolders, federated_plan, small_request

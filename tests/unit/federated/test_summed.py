@@ -15,9 +15,7 @@ import pytest
 from pate.accounting import Ledger
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, GNMax
 from pate.federated import Roll
-from pate.federated.holder_sum import HolderSum
-from pate.federated.sum_terms import SumTerms
-from pate.federated.summed_release import Summed, SummedRelease
+from pate.federated.summed_release import HolderSum, Summed, SummedRelease, SumTerms
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
 from tests.unit.federated.holders import NUM_LABELS, NUM_QUERIES, TEACHERS, answer, request, votes_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pate.pricing.achievable_delta import require_achievable_delta, smallest_delta
+from pate.pricing.priced_release import require_achievable_delta, smallest_delta
 from pate.validation import InvalidValue
 
 

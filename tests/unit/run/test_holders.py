@@ -7,8 +7,7 @@ import pytest
 from pate.accounting import Adjacency, GaussianEvent
 from pate.pricing import Budget
 from pate.report import format_epsilon
-from pate.run.holders.group_price import group_epsilon
-from pate.run.holders.unit import Places
+from pate.run.places import Places, group_epsilon
 from pate.validation import InvalidValue
 
 EVENT, BUDGET = GaussianEvent(8.0), Budget(target_delta=1e-6)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.classifier.randomness import SeededNoise, streams_of
+from pate.classifier.fits import SeededNoise, streams_of
 from pate.mechanisms import cipher_generator
 from pate.run.randomness import Randomness, Streams
 from pate.validation import InvalidValue

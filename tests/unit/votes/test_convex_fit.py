@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from pate.votes.convex import convex_fit as convex_fit_module
-from pate.votes.convex.convex_fit import convex_fit, steps_to_minimum
+from pate.votes import convex as convex_fit_module
+from pate.votes.convex import convex_fit, steps_to_minimum
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(60, 4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import TRUST, PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA

@@ -1,1 +1,0 @@
-"""What a release promises the places that its votes come from."""

@@ -1,1 +1,0 @@
-"""Votes of linear teachers whose training is strongly convex."""

@@ -1,1 +1,0 @@
-"""Votes of which only sums are known, with noise or without."""
