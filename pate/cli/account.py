@@ -16,7 +16,6 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from pate import aggregators, pricing
 from pate.accounting import Accountant
 from pate.cli.app import run_app
-from pate.cli.ledger_page import print_ledger
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER, file_of, members
@@ -38,6 +37,8 @@ def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _asks_for_charges_alone():
+        from pate.cli.ledger_page import print_ledger
+
         print_ledger(config.ledger, config.format)
         return
     require(config.format != "jsonl", "format", config.format, "text or json; jsonl is for ledger= and nothing else")

@@ -101,7 +101,7 @@ def test_a_price_loads_neither_other_aggregators_nor_ledgers() -> None:
     program = [sys.executable, "-c", COMMAND.format(name="account", words=["", "aggregator=gaussian_votes"])]
     loaded = set(subprocess.run(program, capture_output=True, text=True, check=True).stdout.split())
     assert "pate.aggregators.gaussian_votes" in loaded
-    assert not loaded & {"pate.aggregators.stable", "pate.aggregators.centered_votes", "pate.accounting.ledger"}
+    assert not loaded & {"pate.aggregators.stable_top_k", "pate.aggregators.centered_votes", "pate.accounting.ledger"}
 
 
 def test_other_names_are_missing_as_in_any_module() -> None:
