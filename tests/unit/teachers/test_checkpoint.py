@@ -180,7 +180,7 @@ def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
 
 def test_a_key_of_somebody_else_does_not_count(store, monkeypatch):
     store.save(0, state_of("a"))
-    monkeypatch.setattr("pate.files.secret_file.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("pate.files.atomic.os.geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InvalidValue, match=r"teachers\.key: expected a file of user"):
         store.load(0)
 
