@@ -1,9 +1,9 @@
 """`python -m benchmarks.campaign --tries N`: attacks small real runs, and says what got through.
 
-With `--kind kills` they meet SIGKILL at random moments. With `faults` the disk fails, or the machine dies, at any call of
-a run to it, those of SQLite included; this takes a C compiler. With `damage` any file in any state is damaged, the
-ledger first. With `input` they are given settings, vote files and arrays that are none. Exit code 1 where anything got
-through.
+With `--kind kills` they meet SIGKILL at random moments. With `faults` the disk fails, or the machine dies, at any
+call of a run to it, those of SQLite included; this takes a C compiler. With `damage` any file in any state is
+damaged, the ledger first. With `input` they are given settings, vote files and arrays that are none. Exit code 1
+where anything got through.
 """
 
 from __future__ import annotations
