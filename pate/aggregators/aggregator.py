@@ -378,7 +378,10 @@ class Aggregator(ABC):
             InvalidValue: a source that does not give such votes; whatever `aggregate` refuses.
         """
         drawn = self._drawn(source, context)
-        arrays = drawn.once("release", lambda: self._released_from(source, context.rng).arrays())
+        arrays = drawn.read("release")
+        if arrays is None:
+            draw = self._gathered_for(source, context.rng)  # before it is paid for: teachers may fail
+            arrays = drawn.once("release", lambda: draw().arrays())
         return self._release_of(arrays, source)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
@@ -386,9 +389,10 @@ class Aggregator(ABC):
         majority = 2 * source.counts() > source.num_teachers
         return Release(majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency)
 
-    def _released_from(self, source: VoteSource, rng: np.random.Generator) -> Release:
-        """Draws the release of a source that is drawn in one part; whoever calls it has paid."""
-        return self.aggregate(self._read(source), num_teachers=source.num_teachers, rng=rng)
+    def _gathered_for(self, source: VoteSource, rng: np.random.Generator) -> Callable[[], Release]:
+        """Reads the votes of a source that is drawn in one part; what it returns draws, for whoever has paid."""
+        votes = self._read(source)
+        return lambda: self.aggregate(votes, num_teachers=source.num_teachers, rng=rng)
 
     def _release_of(self, arrays: Arrays, source: VoteSource) -> Release:
         """A release from its arrays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -146,8 +146,9 @@ class TeacherVotesAggregator(Aggregator):
         """What `gather` gives for made-up votes; an aggregator that can say it from their counts says so."""
         return self._gathered(votes)
 
-    def _released_from(self, source: VoteSource, rng: np.random.Generator) -> Release:
-        return self.aggregate_summary(self._gathered(source), num_teachers=source.num_teachers, rng=rng)
+    def _gathered_for(self, source: VoteSource, rng: np.random.Generator) -> Callable[[], Release]:
+        summary = self._gathered(source)
+        return lambda: self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng)
 
     def _gathered(self, source: VoteSource) -> NDArray[Any]:
         """The summary of a source, gathered once."""
