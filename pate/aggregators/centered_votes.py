@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -212,12 +213,13 @@ class CenteredVotes(TeacherVotesAggregator):
         center = self._center_from(source, drawn, rng=for_prevalence)
         event = self._event_of(source)
 
-        def in_one() -> Arrays:
-            step, summary = self._gathered_around(center, source)
-            return step.aggregate_summary(summary, num_teachers=source.num_teachers, rng=for_votes).arrays()
-
         if votes is None:
-            arrays, directions = drawn.once("release", in_one), self._num_directions(source)
+            arrays = drawn.read("release")
+            if arrays is None:
+                step, summary = self._gathered_around(center, source)  # before it is paid for: teachers may fail
+                release = partial(step.aggregate_summary, summary, num_teachers=source.num_teachers, rng=for_votes)
+                arrays = drawn.once("release", lambda: release().arrays())
+            directions = self._num_directions(source)
             return CenteredRelease.of_arrays(arrays, event=event, adjacency=self.adjacency, num_directions=directions)
 
         def in_rounds() -> Arrays:

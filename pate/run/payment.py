@@ -42,6 +42,9 @@ from pate.run.manifest import file_digest
 from pate.validation import InvalidValue, require
 
 _MOST = 1000  # folders that are looked at
+_NAMES = re.compile(r"(?:[0-9a-f]{32}\n)+")
+_WRITTEN = ":written"  # the key of the digest of a release's file
+_GONE = "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
 
 
 def sibling_lines(
@@ -122,11 +125,6 @@ def epsilon_of_all(events: Iterable[Event], target_delta: float) -> float:
 
 def _runs(count: int) -> str:
     return f"{count} other run{'s' if count > 1 else ''} beside this one"
-
-
-_NAMES = re.compile(r"(?:[0-9a-f]{32}\n)+")
-_WRITTEN = ":written"  # the key of the digest of a release's file
-_GONE = "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
 
 
 @dataclass(frozen=True)
@@ -377,6 +375,8 @@ class Payment(Drawn):
             while others := [
                 mine for part, mine in own.items() if self.shared.read(f"{found}:{part}") not in (None, mine)
             ]:
+                rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
+                require(self.seed is None, "ledger", self.shared.path, rule)
                 found = f"{found}-{hashlib.sha256(others[0]).hexdigest()[:32]}"
             self._shared_names[name] = found
         return self._shared_names[name]

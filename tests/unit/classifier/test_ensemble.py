@@ -8,7 +8,16 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from pate.accounting import Ledger
-from pate.aggregators import FixedTopK, GaussianVotes, GNMax, PowersetGNMax, ReleaseContext
+from pate.aggregators import (
+    Aggregator,
+    BoundaryTopK,
+    CenteredVotes,
+    FixedTopK,
+    GaussianVotes,
+    GNMax,
+    PowersetGNMax,
+    ReleaseContext,
+)
 from pate.classifier.ensemble import FittedVotes
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import ManyLabels, OneClass, Task
@@ -115,3 +124,22 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(way: str, wor
     made = FittedVotes(ManyLabels(3), _Failing(way), pools, num_teachers=10, streams=Streams(3), num_jobs=num_jobs)
     with pytest.raises(InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"):
         list(made.bits())
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        GaussianVotes(noise_std=3.0),
+        PowersetGNMax(noise_std=3.0),
+        CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0),
+        BoundaryTopK(selection_scale=1.0, test_std=0.3, failure_prob=1e-9, target_hits=3),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_nothing_is_charged_for_teachers_that_fail(aggregator: Aggregator) -> None:
+    ledger = Ledger(target_delta=1e-5)
+    pools = Pools(INPUTS, MANY, np.arange(240), QUERIES)
+    made = FittedVotes(ManyLabels(3), _Failing("nan"), pools, num_teachers=10, streams=Streams(3), num_jobs=None)
+    with pytest.raises(InvalidValue, match=r"^estimator=_Failing"):
+        aggregator.release_from(made, ReleaseContext(np.random.default_rng(3), ledger))
+    assert ledger.entries == []
