@@ -382,7 +382,7 @@ class Aggregator(ABC):
         if arrays is None:
             draw = self._gathered_for(source, context.rng)  # before it is paid for: teachers may fail
             arrays = drawn.once("release", lambda: draw().arrays())
-        return self._release_of(arrays, source)
+        return self.load_release(arrays, source)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """What the votes say by themselves, given what was drawn: every label's majority. No epsilon covers it."""
@@ -394,8 +394,8 @@ class Aggregator(ABC):
         votes = self._read(source)
         return lambda: self.aggregate(votes, num_teachers=source.num_teachers, rng=rng)
 
-    def _release_of(self, arrays: Arrays, source: VoteSource) -> Release:
-        """A release from its arrays."""
+    def load_release(self, arrays: Arrays, source: VoteSource) -> Release:
+        """What was drawn, as a release; an aggregator whose releases hold more than labels says how."""
         return Release.of_arrays(arrays, event=self._event_of(source), adjacency=self.adjacency)
 
     def _event_of(self, source: VoteSource) -> Event:

@@ -255,28 +255,6 @@ def read_secret(path: Path, *, remedy: str) -> str:
         os.close(descriptor)
 
 
-def erase_secret(path: Path) -> None:
-    """Overwrites a file of the user's with zeros, then removes it; what is no file is left, and a link only removed.
-
-    A file system that journals data or copies on writing, a snapshot, a backup and a flash disk may keep the secret.
-    """
-    if _kind_of(path) not in ("a file", "a link"):
-        return
-    try:
-        descriptor = os.open(path, os.O_WRONLY | _SECRET)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EACCES):
-            raise
-    else:
-        try:
-            os.write(descriptor, bytes(os.fstat(descriptor).st_size))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    path.unlink()
-    sync_folder(path.parent)
-
-
 def _kind_of(path: Path) -> str:
     try:
         mode = os.lstat(path).st_mode

@@ -13,7 +13,6 @@ import pytest
 
 from pate.files import atomic
 from pate.files.atomic import (
-    erase_secret,
     locked,
     make_folder,
     read_secret,
@@ -237,21 +236,3 @@ def test_writing_follows_no_link(tmp_path: Path) -> None:
     write_secret(tmp_path / "a.secret", "abc\n")
     assert (tmp_path / "victim").read_text() == "mine"
     assert not (tmp_path / "a.secret").is_symlink()
-
-
-def test_erasing_overwrites_what_other_names_show_and_leaves_what_is_no_file(tmp_path: Path) -> None:
-    path, witness = tmp_path / "a.secret", tmp_path / "witness"
-    write_secret(path, "abc\n")
-    os.link(path, witness)
-    erase_secret(path)
-    assert not path.exists()
-    assert witness.read_bytes() == bytes(4)
-    (tmp_path / "victim").write_text("mine")
-    path.symlink_to(tmp_path / "victim")
-    erase_secret(path)
-    assert not path.is_symlink()
-    assert (tmp_path / "victim").read_text() == "mine"
-    (tmp_path / "folder").mkdir()
-    erase_secret(tmp_path / "folder")
-    erase_secret(tmp_path / "no")
-    assert (tmp_path / "folder").is_dir()
