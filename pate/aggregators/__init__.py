@@ -7,9 +7,13 @@ if TYPE_CHECKING:
     from pate.aggregators.aggregator import (
         Aggregator,
         ExpectedRelease,
+        HistogramAggregator,
+        PerQueryAggregator,
         PriorRule,
         ReleaseContext,
+        TeacherVotesAggregator,
         UselessReleaseWarning,
+        counts_for,
     )
     from pate.aggregators.boundary import BoundaryMax, BoundaryTopK
     from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
@@ -18,15 +22,11 @@ if TYPE_CHECKING:
     from pate.aggregators.distributed_votes import DistributedVotes
     from pate.aggregators.fixed_top_k import FixedTopK
     from pate.aggregators.gaussian_votes import GaussianVotes
-    from pate.aggregators.gnmax import GNMax
-    from pate.aggregators.histogram import HistogramAggregator, PerQueryAggregator, counts_for
+    from pate.aggregators.gnmax import GNMax, PowersetGNMax
     from pate.aggregators.not_prior_top_k import NotPriorTopK
-    from pate.aggregators.per_teacher import TeacherVotesAggregator
-    from pate.aggregators.powerset_gnmax import PowersetGNMax
     from pate.aggregators.prevalence import Prevalence
     from pate.aggregators.release import ChargedRelease, NoisyScores, Release, TrainingSet
-    from pate.aggregators.stable_fixed_top_k import StableFixedTopK
-    from pate.aggregators.stable_top_k import StableTopK
+    from pate.aggregators.stable_top_k import StableFixedTopK, StableTopK
     from pate.aggregators.target_charging import Round, TargetChargedAggregator
     from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
 
@@ -45,25 +45,25 @@ _MODULE_OF = {
     "FixedTopK": "pate.aggregators.fixed_top_k",
     "GNMax": "pate.aggregators.gnmax",
     "GaussianVotes": "pate.aggregators.gaussian_votes",
-    "HistogramAggregator": "pate.aggregators.histogram",
+    "HistogramAggregator": "pate.aggregators.aggregator",
     "NoisyScores": "pate.aggregators.release",
     "NotPriorTopK": "pate.aggregators.not_prior_top_k",
-    "PerQueryAggregator": "pate.aggregators.histogram",
-    "PowersetGNMax": "pate.aggregators.powerset_gnmax",
+    "PerQueryAggregator": "pate.aggregators.aggregator",
+    "PowersetGNMax": "pate.aggregators.gnmax",
     "Prevalence": "pate.aggregators.prevalence",
     "PriorRule": "pate.aggregators.aggregator",
     "Release": "pate.aggregators.release",
     "ReleaseContext": "pate.aggregators.aggregator",
     "Round": "pate.aggregators.target_charging",
     "RoundsRelease": "pate.aggregators.vote_rounds",
-    "StableFixedTopK": "pate.aggregators.stable_fixed_top_k",
+    "StableFixedTopK": "pate.aggregators.stable_top_k",
     "StableTopK": "pate.aggregators.stable_top_k",
     "TargetChargedAggregator": "pate.aggregators.target_charging",
-    "TeacherVotesAggregator": "pate.aggregators.per_teacher",
+    "TeacherVotesAggregator": "pate.aggregators.aggregator",
     "TrainingSet": "pate.aggregators.release",
     "UselessReleaseWarning": "pate.aggregators.aggregator",
     "VoteRounds": "pate.aggregators.vote_rounds",
-    "counts_for": "pate.aggregators.histogram",
+    "counts_for": "pate.aggregators.aggregator",
 }
 
 __all__ = [

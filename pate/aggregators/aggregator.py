@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, calibrate
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, NoOpEvent, calibrate
 from pate.aggregators.release import Release
 from pate.files.fingerprint import full_text
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_entries,
+    require_generator,
+    require_histogram,
+    require_kind,
+)
+from pate.votes.histogram import Block, histogram, limited
 from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
 from pate.votes.source import VoteSource
 
@@ -358,12 +368,7 @@ class Aggregator(ABC):
 
     @abstractmethod
     def aggregate(
-        self,
-        votes: Any,
-        *,
-        num_teachers: int,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
+        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
     ) -> Release:
         """Releases labels for all queries; `HistogramAggregator` and `TeacherVotesAggregator` say what they read."""
 
@@ -434,3 +439,257 @@ def require_aggregator(given: Any) -> None:
     """Raises `InvalidValue` where this is no aggregator."""
     shown = given if isinstance(given, (str, type)) else type(given).__name__
     require(isinstance(given, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")
+
+
+def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
+    """Counts `[Q, L]` of votes in blocks `[c, Q, L]`, for an aggregator that reads counts.
+
+    Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
+    every teacher keeps that many per query, chosen from its own votes alone. Whoever has the teachers' votes counts
+    them here.
+
+    Args:
+        aggregator: what the counts are for.
+        blocks: the votes of some teachers each, bits `[c, Q, L]`.
+
+    Raises:
+        InvalidValue: no blocks.
+    """
+    require_kind("aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators")
+    most, counts = aggregator.max_votes_per_teacher, None
+    for block in blocks:
+        counted = histogram(block if most is None else limited(block, most))
+        counts = counted if counts is None else counts + counted
+    if counts is None:
+        raise InvalidValue("votes: expected the votes of at least one teacher")
+    return counts
+
+
+_QUERIES_AT_ONCE = 16384
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramAggregator(Aggregator):
+    """Reads vote counts `[Q, L]`."""
+
+    input_form: ClassVar[InputForm] = "counts"
+
+    def _charge(
+        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None
+    ) -> tuple[NDArray[np.integer], Event]:
+        """Checks the arguments of `aggregate`, charges the ledger, and returns the counts `[Q, L]` and the price."""
+        require_generator(rng)
+        require_count("num_teachers", num_teachers)
+        counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
+        if (most := self.max_votes_per_teacher) is not None:
+            within = counts.sum(axis=1, dtype=np.int64) <= most * num_teachers
+            rule = f"a sum of at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
+            require_entries("votes", within, rule)
+        shape = {"num_queries": counts.shape[0], "num_labels": counts.shape[1], "num_teachers": num_teachers}
+        event = self.event_for(**shape)
+        warn_if_useless(self, **shape)
+        self._pay(event, ledger)
+        return counts, event
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerQueryAggregator(HistogramAggregator):
+    """An aggregator that answers each query by itself. A subclass states a price and a draw."""
+
+    @abstractmethod
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        """Labels `[q, L]` and answered `[q]` for some of the queries; `aggregate` has charged them all."""
+
+    def aggregate(
+        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
+    ) -> Release:
+        """Releases labels for all queries.
+
+        Args:
+            votes: integers `[Q, L]` in 0..num_teachers: how many teachers vote for each label; anything that
+                `numpy.asarray` takes.
+            num_teachers: T, public.
+            rng: fresh noise for every query comes from it.
+            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing. Each call is
+                charged: the generator gives each fresh noise.
+
+        Raises:
+            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
+        """
+        counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        labels = np.zeros(counts.shape, dtype=np.bool_)
+        answered = np.zeros(len(counts), dtype=np.bool_)
+        for rows, block in _blocks(counts):
+            labels[rows], answered[rows] = self._draw(block, num_teachers=num_teachers, rng=rng)
+        return Release(labels, answered, event, self.adjacency)
+
+
+def _blocks(counts: NDArray[np.integer]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Consecutive rows, few enough that their working copies stay small."""
+    for start in range(0, len(counts), _QUERIES_AT_ONCE):
+        rows = slice(start, start + _QUERIES_AT_ONCE)
+        yield rows, counts[rows].astype(np.int64, copy=False)
+
+
+_VOTES_AT_ONCE = 2**22  # so that working copies stay small
+
+
+def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Iterator[Block]:
+    """Yields checked blocks `[c, Q, L]` of bits or of confidences in [0, 1], together `num_teachers` teachers.
+
+    Under add/remove, where a teacher may be missing from the declared ones, fewer will do. Large blocks are cut.
+    """
+    whole = isinstance(votes, (list, tuple)) or hasattr(votes, "__array__")  # a tensor, too
+    blocks: Iterable[Any] = [votes] if whole else votes
+    require(isinstance(blocks, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
+    found, queries = 0, None
+    for given in blocks:
+        block = _checked(given)
+        queries = queries or block.shape[1:]
+        require(block.shape[1:] == queries, "votes.shape", block.shape, f"[c, {queries[0]}, {queries[1]}] as before")
+        found += len(block)
+        rows = max(1, _VOTES_AT_ONCE // block[0].size)
+        yield from (block[first : first + rows] for first in range(0, len(block), rows))
+    missing = adjacency is Adjacency.ADD_REMOVE and 0 < found < num_teachers
+    require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
+
+
+def _checked(given: Any) -> Block:
+    block = require_array("votes", given, kinds=None)
+    require(block.ndim == 3, "votes.shape", block.shape, "[num_teachers, num_queries, num_labels]")
+    require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
+    real = block.dtype == np.bool_ or np.issubdtype(block.dtype, np.floating)
+    require(bool(real), "votes.dtype", block.dtype, "bool votes or confidences in [0, 1]")
+    if block.dtype != np.bool_:
+        require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
+    return block
+
+
+_FEWEST = 16
+_MADE_UP_BITS = 2**22
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherVotesAggregator(Aggregator):
+    """Reads the votes of each teacher, `[N, Q, L]`, in blocks that are never held whole.
+
+    `gather` reduces the votes to a summary: all that the release depends on beside its noise. It draws nothing, no
+    epsilon covers it. `aggregate` gathers, charges and releases; `aggregate_summary` does so from a summary that was
+    gathered before.
+
+    Formal guarantees:
+        * The ledger is charged after the votes were read and before anything is drawn.
+        * Each call is charged.
+    """
+
+    input_form: ClassVar[InputForm] = "bits"
+
+    @abstractmethod
+    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
+        """The summary `[Q, L]` or `[Q, L, …]`; checks every vote.
+
+        Args:
+            votes: `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, together `num_teachers` teachers. Where the
+                blocks are cut must not depend on private data.
+            num_teachers: N, public. Under add/remove the declared number, of which some may be missing from the votes.
+
+        Raises:
+            InvalidValue: impossible votes, blocks of different shapes, or another number of teachers.
+        """
+
+    @abstractmethod
+    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
+        """Draws; the ledger has been charged with the event."""
+
+    def aggregate(
+        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
+    ) -> Release:
+        """Releases labels for all queries from the votes of all teachers.
+
+        Args:
+            votes: as in `gather`.
+            num_teachers: N, public.
+            rng: fresh noise comes from it.
+            ledger: as in `PerQueryAggregator.aggregate`.
+
+        Raises:
+            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
+        """
+        require_generator(rng)
+        require_count("num_teachers", num_teachers)
+        summary = self.gather(votes, num_teachers=num_teachers)
+        return self.aggregate_summary(summary, num_teachers=num_teachers, rng=rng, ledger=ledger)
+
+    def aggregate_summary(
+        self, summary: NDArray[Any], *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
+    ) -> Release:
+        """The same from what `gather` returned."""
+        require_generator(rng)
+        num_queries, num_labels = self._shape(summary)
+        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        event = self.event_for(**shape)
+        warn_if_useless(self, **shape)
+        self._pay(event, ledger)
+        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """See `Aggregator.expected_release`; from the summary of made-up votes."""
+        votes = self._made_up(num_labels, num_teachers, agreement, self._num_made_up(num_labels, num_teachers))
+        rng = np.random.default_rng(0)
+        release = self._release(self._summary_of(votes), NoOpEvent(), num_teachers=num_teachers, rng=rng)
+        return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
+
+    def _num_made_up(self, num_labels: int, num_teachers: int) -> int:
+        """Fewer where teachers and labels are many, each of whose votes is made up."""
+        return min(NUM_QUERIES, max(_FEWEST, _MADE_UP_BITS // (num_teachers * num_labels)))
+
+    def _summary_of(self, votes: MadeUpVotes) -> NDArray[Any]:
+        """What `gather` gives for made-up votes; an aggregator that can say it from their counts says so."""
+        return self._gathered(votes)
+
+    def _gathered_for(self, source: VoteSource, rng: np.random.Generator) -> Callable[[], Release]:
+        summary = self._gathered(source)
+        return lambda: self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng)
+
+    def _gathered(self, source: VoteSource) -> NDArray[Any]:
+        """The summary of a source, gathered once."""
+        key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=source.num_teachers))
+        gathered: NDArray[Any] = source.remembered(
+            key, lambda: self.gather(self._read(source), num_teachers=source.num_teachers)
+        )
+        return gathered
+
+    def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
+        """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
+        return summary.shape[0], summary.shape[1]
+
+
+_FACTOR = 2.0
+
+
+def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
+    """The fields that a class marks in their metadata.
+
+    Args:
+        kind: the class.
+        mark: `noise`, what calibration changes and what may be given in its place; `solved`, what it sets besides.
+    """
+    return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
+
+
+def noise_fields(aggregator: Aggregator) -> frozenset[str]:
+    """The fields that are declared noise, and those that `scaled` changes although nobody declared them.
+
+    >>> from pate.aggregators import GaussianVotes
+    >>> sorted(noise_fields(GaussianVotes(noise_std=40.0)))
+    ['noise_std']
+    """
+    try:
+        scaled = vars(aggregator.scaled(_FACTOR))
+    except (ValueError, NotImplementedError):  # such as a ready table, which is not scaled
+        return declared(type(aggregator))
+    before = vars(aggregator)
+    changed = {name for name in scaled if full_text(scaled[name]) != full_text(before.get(name))}
+    return declared(type(aggregator)) | changed

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent
 from pate.accounting.special import softmax
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
-from pate.aggregators.histogram import Bits
+from pate.aggregators.aggregator import Bits
 from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.target_charging import Round, TargetChargedAggregator, session_event
 from pate.mechanisms.gap_selection import GapSelection
@@ -168,13 +168,7 @@ class BoundaryMax(TargetChargedAggregator):
         return boundary_distribution(softmax(counts / self.selection_scale, axis=1))
 
     def _ask(
-        self,
-        counts: NDArray[np.int64],
-        numbers: LazyUniforms,
-        prior: Bits | None,
-        *,
-        first: int,
-        num_teachers: int,
+        self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
     ) -> Round:
         num_labels = counts.shape[1]
         deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
@@ -243,10 +237,7 @@ class BoundaryTopK(TargetChargedAggregator):
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """The call's second step, for that many teachers."""
         return StabilityTest.laplace(
-            test_std=self.test_std,
-            failure_prob=self.failure_prob,
-            num_teachers=num_teachers,
-            adjacency=self.adjacency,
+            test_std=self.test_std, failure_prob=self.failure_prob, num_teachers=num_teachers, adjacency=self.adjacency
         )
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
@@ -299,13 +290,7 @@ class BoundaryTopK(TargetChargedAggregator):
         )
 
     def _ask(
-        self,
-        counts: NDArray[np.int64],
-        numbers: LazyUniforms,
-        prior: Bits | None,
-        *,
-        first: int,
-        num_teachers: int,
+        self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
     ) -> Round:
         call = self.call(num_labels=counts.shape[1], num_teachers=num_teachers)
         ranking, candidates = Ranking.of(counts), call.selection.candidates

@@ -13,19 +13,24 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
 from pate.accounting.special import few_ndtr
-from pate.aggregators.aggregator import Arrays, Drawn, ExpectedRelease, InputForm, ReleaseContext
-from pate.aggregators.per_teacher import TeacherVotesAggregator
+from pate.aggregators.aggregator import (
+    Arrays,
+    Drawn,
+    ExpectedRelease,
+    InputForm,
+    ReleaseContext,
+    TeacherVotesAggregator,
+)
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
-from pate.votes.clipping import ClippedSum
-from pate.votes.round_votes import RoundVotes
-from pate.votes.shrinkage import shrink_singular_values
+from pate.votes.clipping import ClippedSum, dense_votes, peeked_votes
+from pate.votes.denoising import shrink_singular_values
+from pate.votes.moment_votes import RoundVotes
 from pate.votes.source import VoteSource
-from pate.votes.whole_votes import dense_votes, peeked_votes
 
 Array = NDArray[np.float64]
 
@@ -182,12 +187,7 @@ class CenteredVotes(TeacherVotesAggregator):
         return replace(self, noise_multiplier=multiplier, prevalence_share=0.0, center=center, span=span)
 
     def aggregate(
-        self,
-        votes: Any,
-        *,
-        num_teachers: int,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
+        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
     ) -> Release:
         """See `TeacherVotesAggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1].
 

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent, SelfComposedEvent
-from pate.aggregators.aggregator import NUM_QUERIES, InputForm
+from pate.aggregators.aggregator import NUM_QUERIES, InputForm, TeacherVotesAggregator, vote_blocks
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
-from pate.aggregators.per_teacher import TeacherVotesAggregator, vote_blocks
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require, require_choice, require_count, require_positive
+from pate.votes.histogram import Block, bits_of, limited
 from pate.votes.made_up_votes import MadeUpVotes
-from pate.votes.vote_limit import Block, bits_of, limited
 
 _GRID = 2.0**32
 _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits

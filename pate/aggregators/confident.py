@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ComposedEvent, Event, Ledger, SelfComposedEvent
-from pate.aggregators.aggregator import ExpectedRelease
+from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator
 from pate.aggregators.gaussian_votes import GaussianVotes, threshold_event
-from pate.aggregators.gnmax import draw_largest, largest_event
-from pate.aggregators.histogram import Bits, PerQueryAggregator
+from pate.aggregators.gnmax import draw_winner, largest_event
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require, require_count, require_positive
@@ -82,12 +81,7 @@ class ScreenedAggregator(PerQueryAggregator):
         return super(ScreenedAggregator, uncapped).expected_release(**shape, agreement=agreement)
 
     def aggregate(
-        self,
-        votes: Any,
-        *,
-        num_teachers: int,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
+        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
     ) -> Release:
         """As every aggregator does; what passes after `max_answers` answers is refused, and none of it handed out."""
         release = super().aggregate(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
@@ -144,7 +138,7 @@ class ConfidentGNMax(ScreenedAggregator):
         return largest_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
 
     def _draw_answers(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Bits:
-        return draw_largest(votes, noise_std=self.noise_std, rng=rng)
+        return draw_winner(votes, noise_std=self.noise_std, rng=rng)
 
 
 @dataclass(frozen=True, kw_only=True)

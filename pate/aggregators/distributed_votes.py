@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, ZCdpEvent
 from pate.accounting.special import ndtr
-from pate.aggregators.aggregator import Arrays, ExpectedRelease, ReleaseContext
+from pate.aggregators.aggregator import Arrays, Bits, ExpectedRelease, PerQueryAggregator, ReleaseContext
 from pate.aggregators.gnmax import squared_sensitivity
-from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
-from pate.votes.source import VoteSource
-from pate.votes.sums import NoisySum
+from pate.votes.source import NoisySum, VoteSource
 
 Integers = NDArray[np.int64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, NoOpEvent, SelfComposedEvent
-from pate.aggregators.histogram import Bits, PerQueryAggregator
+from pate.aggregators.aggregator import Bits, PerQueryAggregator
 from pate.mechanisms import (
     CanonicalTopK,
     JointTopK,

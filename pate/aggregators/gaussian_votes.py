@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, OneBitEvent, SelfComposedEvent
 from pate.accounting.special import few_log_ndtr, few_ndtr
-from pate.aggregators.aggregator import ExpectedRelease
-from pate.aggregators.histogram import Bits, PerQueryAggregator
+from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator
 from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require_count, require_positive, require_teachers_by_count
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent, WinnerEvent
-from pate.aggregators.histogram import Bits, PerQueryAggregator
-from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
+from pate.aggregators.aggregator import (
+    NUM_QUERIES,
+    Bits,
+    InputForm,
+    PerQueryAggregator,
+    TeacherVotesAggregator,
+    vote_blocks,
+)
+from pate.aggregators.release import Release
+from pate.mechanisms.noise.categorical import index_of
+from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, largest_noisy
+from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.validation import require_count, require_positive
+from pate.votes.histogram import limited
+from pate.votes.made_up_votes import MadeUpVotes
 
 
 def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency) -> int:
@@ -29,7 +43,7 @@ def largest_event(noise_std: float, max_votes: int, *, num_labels: int, adjacenc
     return WinnerEvent(noise_std, moved) if max_votes == 1 else GaussianEvent(noise_std / moved**0.5)
 
 
-def draw_largest(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
+def draw_winner(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
     """One label per query, `[q, L]`: where the count with noise is largest."""
     best = largest_noisy(Values.scaled(votes, noise_std), draw_noise("gaussian", votes.shape, rng), 1)
     return np.asarray(best == np.arange(votes.shape[1]))
@@ -87,5 +101,174 @@ class GNMax(PerQueryAggregator):
         return self.max_votes
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        labels = draw_largest(votes, noise_std=self.noise_std, rng=rng)
+        labels = draw_winner(votes, noise_std=self.noise_std, rng=rng)
         return labels, np.ones(len(votes), dtype=np.bool_)
+
+
+Array = NDArray[np.float64]
+Summary = NDArray[np.void]
+
+_SETS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowersetGNMax(TeacherVotesAggregator):
+    """Releases the set of labels whose count of teachers + N(0, noise_std**2) is largest. Answers every query.
+
+    All sets of at most `max_size` labels compete, those that nobody voted for with a count of 0: 2**L of them without
+    a `max_size`. A teacher's larger set is cut down first, to its most confident labels (see `ClippedVotes`). The noise
+    of the unseen sets is drawn as their maximum, and the set that has it uniformly among them; that is the distribution
+    of noise on each.
+
+    Formal guarantees:
+        * A teacher votes for exactly one set. Replace-one moves two counts by 1, add/remove one, and only the winner is
+          released: about 0.65 a / noise_std**2 at order a, or half of it, whatever L is (`WinnerEvent`).
+
+    Edge cases: seen sets win only where enough teachers agree on every label; the maximum over 2**40 unseen sets is
+    about 7 noise_std.
+
+    Attributes:
+        noise_std: standard deviation in votes, > 0.
+        max_size: the largest set that competes, >= 1 and public; None for all.
+
+    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/winner.md and gnmax.md.
+
+    >>> votes = np.array([[[True, True, False]], [[True, True, False]], [[True, False, True]]])
+    >>> aggregator = PowersetGNMax(noise_std=0.1)
+    >>> aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0)).labels
+    array([[ True,  True, False]])
+    """
+
+    input_form: ClassVar[InputForm] = "confidences"
+
+    noise_std: float = field(metadata={"noise": True})
+    max_size: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("noise_std", self.noise_std)
+        if self.max_size is not None:
+            require_count("max_size", self.max_size)
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The winner of every query."""
+        require_count("num_labels", num_labels)
+        require_count("num_teachers", num_teachers)
+        moved = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        return SelfComposedEvent(
+            WinnerEvent(self.noise_std, moved), require_count("num_queries", num_queries, minimum=0)
+        )
+
+    @property
+    def max_labels(self) -> int | None:
+        """`max_size`."""
+        return self.max_size
+
+    def scaled(self, factor: float) -> PowersetGNMax:
+        """noise_std multiplied by `factor`."""
+        return replace(self, noise_std=self.noise_std * factor)
+
+    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
+        """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
+        merged: Summary | None = None
+        for block in vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency):
+            most = block.shape[2] if self.max_size is None else self.max_size
+            counted = _counted(_one_each(limited(block, most)))
+            merged = counted if merged is None else _counted(np.concatenate([merged, counted]))
+        if merged is None:
+            raise TypeError("vote_blocks yields at least one block")
+        return merged
+
+    def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
+        return int(summary["query"][-1]) + 1, summary["labels"].shape[1]
+
+    def _num_made_up(self, num_labels: int, num_teachers: int) -> int:
+        return NUM_QUERIES
+
+    def _summary_of(self, votes: MadeUpVotes) -> NDArray[Any]:
+        """The right set of each query alone; no other has many votes."""
+        rows = _one_each(votes.labels[None])
+        missed = (votes.num_teachers - votes.counts()) * votes.labels
+        rows["count"] = np.maximum(votes.num_teachers - missed.sum(axis=1), 0)
+        return rows
+
+    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
+        num_queries, num_labels = self._shape(summary)
+        first = np.searchsorted(summary["query"], np.arange(num_queries))
+        seen = np.diff(np.append(first, len(summary)))
+        sizes = _set_counts(num_labels, self.max_size)
+        labels = np.empty((num_queries, num_labels), dtype=np.bool_)
+        rows = max(1, _SETS_AT_ONCE // int(seen.max()))
+        for start in range(0, num_queries, rows):
+            block = slice(start, start + rows)
+            best = self._winners(summary["count"], first[block], seen[block], sum(sizes), rng)
+            labels[block] = summary["labels"][first[block] + np.minimum(best, seen[block] - 1)]
+            for query in (start + np.flatnonzero(best == seen[block])).tolist():
+                known = summary["labels"][first[query] : first[query] + seen[query]]
+                labels[query] = _unseen_set(known, sizes, rng)
+        return Release(labels, np.ones(num_queries, dtype=np.bool_), event, self.adjacency)
+
+    def _winners(
+        self,
+        counts: NDArray[np.int64],
+        first: NDArray[np.int64],
+        seen: NDArray[np.int64],
+        num_sets: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        """Which of each query's seen sets has the largest noisy count, `[q]`; past the last for an unseen one."""
+        places = np.arange(int(seen.max()) + 1)
+        part = places < seen[:, None]
+        table = np.where(part, counts[np.minimum(first[:, None] + places, len(counts) - 1)], 0)
+        unseen = [num_sets - number for number in seen.tolist()]
+        logs = np.array([[math.log(max(number, 1))] for number in unseen])
+        largest = draw_largest("gaussian", logs, lambda row, place: unseen[row], rng)
+        noise = draw_noise("gaussian", table.shape, rng).with_last(largest, seen)
+        part[np.arange(len(seen)), seen] = np.array(unseen) > 0
+        return largest_noisy(Values.scaled(table, self.noise_std), noise, 1, part)[:, 0]
+
+
+def _one_each(bits: Bits) -> Summary:
+    """One row for each teacher and query, with a count of 1: `[c Q]`."""
+    kind = np.dtype([("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)])
+    rows = np.empty(bits.shape[:2], dtype=kind)
+    rows["query"], rows["labels"], rows["count"] = np.arange(bits.shape[1]), bits, 1
+    return rows.reshape(-1)
+
+
+def _counted(rows: Summary) -> Summary:
+    """Equal sets of a query as one row with the sum of their counts; by query, then by the labels as bits."""
+    packed = np.packbits(rows["labels"], axis=1)
+    order = np.lexsort((*packed.T[::-1], rows["query"]))
+    rows, packed = rows[order], packed[order]
+    new = np.ones(len(rows), dtype=np.bool_)
+    new[1:] = (rows["query"][1:] != rows["query"][:-1]) | (packed[1:] != packed[:-1]).any(axis=1)
+    starts = np.flatnonzero(new)
+    merged = rows[starts].copy()
+    merged["count"] = np.add.reduceat(rows["count"], starts)
+    return merged
+
+
+def _set_counts(num_labels: int, max_size: int | None) -> list[int]:
+    """How many sets of each size compete, exactly: 0, 1 and so on."""
+    largest = num_labels if max_size is None else min(max_size, num_labels)
+    return [math.comb(num_labels, size) for size in range(largest + 1)]
+
+
+def _unseen_set(seen: Bits, sizes: list[int], rng: np.random.Generator) -> Bits:
+    """A set uniform among those that compete and were not seen `[S, L]`."""
+    taken = {row.tobytes() for row in seen}
+    for candidate in _uniform_sets(seen.shape[1], sizes, rng):
+        if candidate.tobytes() not in taken:
+            return candidate
+    raise TypeError("candidates never end")
+
+
+def _uniform_sets(num_labels: int, sizes: list[int], rng: np.random.Generator) -> Iterator[Bits]:
+    """Sets uniform among those that compete, without end: the size by its share, then labels in a random order."""
+    weights = [(number, number) for number in sizes]
+    while True:
+        size = index_of(LazyUniforms.draw((1,), rng).at(0), lambda digits: weights)
+        candidate = np.zeros(num_labels, dtype=np.bool_)
+        candidate[rng.permutation(num_labels)[:size]] = True
+        yield candidate

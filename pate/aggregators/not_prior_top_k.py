@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, calibrate
 from pate.accounting.target_charging import not_prior
-from pate.aggregators.aggregator import ExpectedRelease
+from pate.aggregators.aggregator import Bits, ExpectedRelease
 from pate.aggregators.boundary import bit_epsilon
-from pate.aggregators.histogram import Bits
 from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.target_charging import Round, TargetChargedAggregator, session_event
 from pate.mechanisms.noise.uniforms import LazyUniforms
@@ -222,13 +221,7 @@ class NotPriorTopK(TargetChargedAggregator):
             start = min(stop, self.first_queries) if start < self.first_queries else stop
 
     def _ask(
-        self,
-        counts: NDArray[np.int64],
-        numbers: LazyUniforms,
-        prior: Bits | None,
-        *,
-        first: int,
-        num_teachers: int,
+        self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
     ) -> Round:
         expected = np.zeros(counts.shape, dtype=np.bool_) if prior is None else prior
         checked = first + np.arange(len(counts)) >= self.first_queries

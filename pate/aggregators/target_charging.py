@@ -26,8 +26,15 @@ from pate.accounting import (
     SessionEvent,
 )
 from pate.accounting.target_charging import QTarget, best_session_price, overrun_probability
-from pate.aggregators.aggregator import Drawn, ExpectedRelease, PriorRule, ReleaseContext, Watch
-from pate.aggregators.histogram import Bits, HistogramAggregator
+from pate.aggregators.aggregator import (
+    Bits,
+    Drawn,
+    ExpectedRelease,
+    HistogramAggregator,
+    PriorRule,
+    ReleaseContext,
+    Watch,
+)
 from pate.aggregators.release import ChargedRelease
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.validation import (
@@ -246,13 +253,7 @@ class TargetChargedAggregator(HistogramAggregator):
 
     @abstractmethod
     def _ask(
-        self,
-        counts: NDArray[np.int64],
-        numbers: LazyUniforms,
-        prior: Bits | None,
-        *,
-        first: int,
-        num_teachers: int,
+        self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
     ) -> Round:
         """The outcomes of consecutive queries, as if nothing halted between them.
 

@@ -21,9 +21,8 @@ from pate.files.reading import damaged
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipping import ClippedMoments
-from pate.votes.expected_f1 import expected_f1_threshold
-from pate.votes.moment_fit import MomentFit, NoisyMoments
-from pate.votes.round_votes import RoundVotes
+from pate.votes.moment_fit import MomentFit, NoisyMoments, expected_f1_threshold
+from pate.votes.moment_votes import RoundVotes
 
 Array = NDArray[np.float64]
 

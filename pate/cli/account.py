@@ -144,7 +144,7 @@ def _hits(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Bu
     """What to expect of a session of charged calls on the votes of a file."""
     if config.votes is None or not isinstance(release.aggregator, aggregators.TargetChargedAggregator):
         return None
-    from pate.votes.vote_files import ImportedVotes, read_sets
+    from pate.votes.foreign import ImportedVotes, read_sets
 
     votes = ImportedVotes.read(config.votes, num_teachers=release.shape.num_teachers)
     found = votes.counts.shape[1]

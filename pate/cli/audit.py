@@ -19,7 +19,7 @@ from pate.pricing import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
 from pate.report.console import PlainConsole
 from pate.report.rounding import format_claim, format_delta, round_up
 from pate.validation import InvalidValue, require_choice, require_probability
-from pate.votes.vote_files import ImportedVotes
+from pate.votes.foreign import ImportedVotes
 
 _DIGITS = 4
 

@@ -29,11 +29,10 @@ from pate.run.stages.queries import Queries
 from pate.run.stages.release import ReleasePlan, release_votes
 from pate.run.stages.terms import Terms
 from pate.validation import InvalidValue, require
-from pate.votes.holders import GatheredVotes, VoteFile
-from pate.votes.holders.foreign import ForeignVotes
-from pate.votes.holders.sum_file import is_sum_file
-from pate.votes.holders.summed import SummedVotes
-from pate.votes.holders.vote_file import is_vote_file, is_whole_archive
+from pate.votes.foreign import ForeignVotes
+from pate.votes.gathered import GatheredVotes
+from pate.votes.sum_file import SummedVotes, is_sum_file
+from pate.votes.vote_file import VoteFile, is_vote_file, is_whole_archive
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
 _BESIDE = (*BESIDE, "mailbox", "wait")

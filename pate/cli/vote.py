@@ -17,7 +17,7 @@ from pate.files.atomic import make_folder, replacing, require_no_links
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue, require
-from pate.votes.holders import VoteFile
+from pate.votes.vote_file import VoteFile
 
 _RULES = {
     "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",

@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from pate.aggregators.noise_fields import noise_fields
+from pate.aggregators.aggregator import noise_fields
 from pate.config.build import build_aggregator
 from pate.validation import InvalidValue, require, require_choice
 

@@ -22,9 +22,10 @@ from pate.federated.roll import Roll
 from pate.files.arrays import UNREADABLE
 from pate.files.atomic import make_folder, replacing
 from pate.validation import InvalidValue, require
-from pate.votes.holders import GatheredVotes, VoteFile, VoteManifest
-from pate.votes.round_votes import RoundVotes
+from pate.votes.gathered import GatheredVotes
+from pate.votes.moment_votes import RoundVotes
 from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.vote_file import VoteFile, VoteManifest
 
 
 class AbsentVotes(VoteSource):

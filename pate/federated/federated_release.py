@@ -20,7 +20,7 @@ from pate.run.stages.cohort import Cohort
 from pate.run.stages.release import ReleasePlan, release_votes
 from pate.run.stages.terms import Terms
 from pate.validation import require
-from pate.votes.holders import VoteFile
+from pate.votes.vote_file import VoteFile
 
 _RULE = "what was collected for a release"
 _REMEDY = "remove the inbox, and holders are asked again"

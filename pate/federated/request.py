@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
 from pate.validation import InvalidValue, require, require_choice, require_count, require_moderate
-from pate.votes.holders import CASTS, queries_digest
+from pate.votes.vote_file import CASTS, queries_digest
 
 MOST_CELLS = 2**28
 """Labels of queries that a teacher is asked about in one request, Q times L."""

@@ -27,9 +27,8 @@ from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan, release_votes
 from pate.run.stages.terms import Terms
 from pate.validation import InvalidValue, require, require_count
-from pate.votes.holders import VoteFile
-from pate.votes.source import VoteSource
-from pate.votes.sums import CountedVotes, NoisySum, Total
+from pate.votes.source import CountedVotes, NoisySum, Total, VoteSource
+from pate.votes.vote_file import VoteFile
 
 MODULUS = 2**32
 _FEWEST_SHARES = 21

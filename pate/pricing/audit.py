@@ -29,7 +29,7 @@ from pate.files.strict_json import plain
 from pate.pricing.priced_release import Budget, ReleaseShape
 from pate.pricing.release_parameters import ASSUMED, ReleaseParameters
 from pate.validation import InvalidValue
-from pate.votes.vote_files import ImportedVotes
+from pate.votes.foreign import ImportedVotes
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, 
 from pate.teachers.teacher import isolated
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
-from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
-from pate.votes.pool_answers import PoolAnswers, beyond_own
+from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyond_own
 from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 

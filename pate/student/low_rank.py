@@ -15,9 +15,9 @@ from pate.student.linear import LogisticStudent
 from pate.student.model import Labels, Rows, StudentModel
 from pate.student.student import OnEpoch, Student, require_rows
 from pate.validation import require, require_count, require_non_negative
-from pate.votes.expected_f1 import expected_f1_threshold
+from pate.votes.denoising import shrink_singular_values
+from pate.votes.moment_fit import expected_f1_threshold
 from pate.votes.public_pca import PublicPCA
-from pate.votes.shrinkage import shrink_singular_values
 
 Array = NDArray[np.float64]
 

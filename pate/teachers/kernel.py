@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pate.teachers.teacher import Voter
 from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.votes.clipping import LowRankVotes
 from pate.votes.convex import ConvexVotes
-from pate.votes.low_rank_votes import LowRankVotes
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
 from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels

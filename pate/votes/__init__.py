@@ -9,11 +9,7 @@ if TYPE_CHECKING:
     from pate.votes.source import VoteSource
     from pate.votes.store import StoredVotes, VoteStore
 
-_MODULE_OF = {
-    "StoredVotes": "pate.votes.store",
-    "VoteSource": "pate.votes.source",
-    "VoteStore": "pate.votes.store",
-}
+_MODULE_OF = {"StoredVotes": "pate.votes.store", "VoteSource": "pate.votes.source", "VoteStore": "pate.votes.store"}
 
 __all__ = ["StoredVotes", "VoteSource", "VoteStore", "histogram"]
 

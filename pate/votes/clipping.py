@@ -5,14 +5,77 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.validation import InvalidValue, require, require_array, require_count, require_positive
-from pate.votes.low_rank_votes import LowRankVotes
+from pate.validation import InvalidValue, require, require_array, require_count, require_entries, require_positive
+
+_TOLERANCE = 2.0**-30
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankVotes:
+    """A block of teachers whose votes minus the center are `span @ weights[t]`.
+
+    The span is orthonormal, so the votes `[Q, L]` are as long as the weights `[r, L]`: clipping and adding need no
+    votes, and millions of teachers are a few products of matrices.
+
+    Attributes:
+        span: `[Q, r]`, public, orthonormal columns.
+        weights: `[c, r, L]`, one matrix per teacher.
+
+    Raises:
+        InvalidValue: shapes that do not match, or columns that are not orthonormal.
+    """
+
+    span: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        require(self.span.ndim == 2 and self.span.size > 0, "span.shape", self.span.shape, "[num_queries, r]")
+        width = self.span.shape[1]
+        good = self.weights.ndim == 3 and self.weights.size > 0 and self.weights.shape[1] == width
+        require(good, "weights.shape", self.weights.shape, f"[c, {width}, num_labels]")
+        error = float(np.abs(self.span.T @ self.span - np.eye(width)).max())
+        require(error <= _TOLERANCE, "span", f"{error:.2g} off", "orthonormal columns")
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def votes(self) -> NDArray[np.float64]:
+        """The votes minus the center, `[c, Q, L]`."""
+        return np.asarray(self.span @ self.weights)
+
+
+def dense_votes(votes: Any, rule: str) -> NDArray[Any]:
+    """An array of votes that is read twice, all of it checked before its first reading is charged."""
+    array = require_array("votes", votes, kinds=None)
+    require(array.ndim == 3 and array.size > 0, "votes.shape", array.shape, rule)
+    require(array.dtype.kind in "bf", "votes.dtype", array.dtype, "bool votes or floats")
+    if array.dtype.kind == "f":
+        require_entries("votes", (array >= 0) & (array <= 1), "numbers in [0, 1]")
+    return array
+
+
+def peeked_votes(votes: Any) -> tuple[tuple[int, int], Any]:
+    """Q and L of the first block, and all blocks."""
+    first, blocks = votes, votes
+    if not isinstance(votes, (np.ndarray, LowRankVotes)):
+        stream = iter(votes)
+        first = next(stream, None)
+        require(first is not None, "votes", "no block", "at least one teacher")
+        blocks = chain([first], stream)
+    if isinstance(first, LowRankVotes):
+        return (len(first.span), first.weights.shape[2]), blocks
+    shape = np.shape(first)
+    require(len(shape) == 3, "votes.shape", shape, "[num_teachers, num_queries, num_labels]")
+    require(min(shape) > 0, "votes.shape", shape, "at least one teacher, query and label")
+    return (shape[1], shape[2]), blocks
+
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

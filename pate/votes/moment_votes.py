@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,12 +13,94 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.clipping import FEATURE_STEPS, ClippedMoments, Integers
-from pate.votes.pool_answers import TRUST, PoolAnswers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.round_votes import RoundVotes
 
 Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
+
+
+class RoundVotes(ABC):
+    """The sums of all teachers' votes in rounds, wherever the teachers are. Nothing of them is priced.
+
+    Attributes:
+        public: float32 `[m, D]`, features of the public pool, of length sqrt(D).
+        variances: `[D - 1]`, of the pool along each feature but the constant.
+        num_teachers: N, public.
+        records_per_teacher: about, public.
+        num_labels: L.
+    """
+
+    public: NDArray[np.float32]
+    variances: Array
+    num_teachers: int
+    records_per_teacher: float
+    num_labels: int
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return int(self.public.shape[1])
+
+    @abstractmethod
+    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        """The sum `[D, L]` of all teachers' clipped votes, in steps.
+
+        Args:
+            weights: `[D, L]`, the student's logits on features of length sqrt(D).
+            label_scale: `[L]`, public: what residuals of each label are multiplied with.
+            clipped: the sum.
+        """
+
+
+TRUST = 0.5
+"""Of a teacher, in place of the student's probabilities; public and the same for all."""
+
+
+@dataclass(frozen=True, eq=False)
+class PoolAnswers:
+    """Of every teacher the mean of features x confidence over public rows, minus that over its own records.
+
+    A teacher's confidences are moved by a number for each label, so that on its own records they are its label shares.
+
+    Attributes:
+        beyond: float32 `[N, D, L]`, features of length at most 1. Not private-safe: it is a part of the votes.
+        asked: float32 `[q, D]`, the features of the public rows that were asked, of length sqrt(D).
+    """
+
+    beyond: Floats
+    asked: Floats
+
+    def votes(self, teachers: NDArray[np.int64], weights: Array) -> Array:
+        """What is added to the teachers' mean products with (label - (1 - TRUST) probability), `[c, D, L]`.
+
+        TRUST (mean over the pool of features x (confidence - probability) - the teacher's own mean of features x
+        confidence): where a teacher is right, the chance of which records it has is gone from its vote.
+
+        Args:
+            teachers: `[c]`.
+            weights: `[D, L]`, the student's logits on features of length sqrt(D).
+        """
+        half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
+        of_student = self.asked.T @ (0.5 * (1 + half)) / (len(self.asked) * math.sqrt(self.asked.shape[1]))
+        return np.asarray(TRUST * (self.beyond[teachers].astype(np.float64) - of_student))
+
+
+def beyond_own(own: Floats, said: Floats, labels: NDArray[np.bool_], asked: Floats, of_pool: Floats) -> Floats:
+    """One teacher's row of `PoolAnswers.beyond`, `[D, L]`.
+
+    Args:
+        own: `[n, D]`, features of its own records, of length sqrt(D).
+        said: `[n, L]`, its confidences there.
+        labels: bool `[n, L]`, what is true there.
+        asked: `[q, D]`, features of the public rows, of length sqrt(D).
+        of_pool: `[q, L]`, its confidences on the public rows.
+    """
+    moved = (said - labels).mean(axis=0)
+    root = math.sqrt(asked.shape[1])
+    products = asked.T @ (of_pool - moved) / len(asked) - own.T @ (said - moved) / len(own)
+    return np.asarray(products / root, dtype=np.float32)
+
 
 MOST_PUBLIC = 20_000
 """Rows of the public pool that moments are matched on; as many as are asked, where those are more."""
@@ -102,7 +186,7 @@ class MomentVotes(RoundVotes):
     def _residuals(self, weights: Array) -> Array:
         """Labels minus the student's probabilities; numpy's tanh takes a fifth of the time of a logistic function.
 
-        Features and weights are whole numbers whose sums of products doubles hold, as in `exact_product`.
+        Floats and weights are whole numbers whose sums of products doubles hold, as in `exact_product`.
         """
         per_step = weights * (math.sqrt(self.width) / FEATURE_STEPS / 2)
         bits = _WEIGHT_BITS - int(np.frexp(np.linalg.norm(per_step, axis=0).max())[1])

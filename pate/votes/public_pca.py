@@ -106,12 +106,7 @@ class PublicPCA:
 
 
 def affordable_directions(
-    *,
-    noise_multiplier: float,
-    num_teachers: int,
-    num_records: int,
-    num_labels: int,
-    noise_share: float = _NOISE_SHARE,
+    *, noise_multiplier: float, num_teachers: int, num_records: int, num_labels: int, noise_share: float = _NOISE_SHARE
 ) -> int:
     """How many directions to vote in: as many as keep the noise at `noise_share` of the labels' variance, a quarter.
 

@@ -24,11 +24,7 @@ _Header = dict[str, object]
 
 
 def write_archive(
-    path: Path,
-    scalars: Mapping[str, int],
-    name: str,
-    shape: tuple[int, ...],
-    blocks: Iterable[NDArray[np.uint8]],
+    path: Path, scalars: Mapping[str, int], name: str, shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]
 ) -> None:
     """Writes whole numbers and one uint8 array, given as blocks of its rows, as an .npz file.
 

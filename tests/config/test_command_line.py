@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.aggregators import GaussianVotes, PerQueryAggregator, StableTopK
-from pate.aggregators.noise_fields import noise_fields
+from pate.aggregators.aggregator import noise_fields
 from pate.cli import train as command
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.config.command_line import allowed_modules, given_settings, said_of_way, way_left_open

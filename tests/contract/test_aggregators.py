@@ -17,7 +17,7 @@ import pate.aggregators
 from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant
 from pate.accounting.serialization import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes, ReleaseContext
-from pate.aggregators.noise_fields import declared
+from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue
 from pate.votes.source import VoteSource
 from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
@@ -273,12 +273,7 @@ def test_same_generator_state_gives_the_same_release_and_each_call_is_charged(ca
 @every_case
 def test_a_path_is_no_ledger_and_nothing_is_drawn(case: Case) -> None:
     with pytest.raises(InvalidValue, match=r"^ledger=spent\.db: expected a pate\.accounting\.Ledger, such as Ledger\("):
-        case.aggregator.aggregate(
-            case.given(UNSURE),
-            num_teachers=NUM_TEACHERS,
-            rng=tripwire(),
-            ledger="spent.db",
-        )
+        case.aggregator.aggregate(case.given(UNSURE), num_teachers=NUM_TEACHERS, rng=tripwire(), ledger="spent.db")
 
 
 class Tensor:

@@ -255,10 +255,7 @@ def test_12_a_person_has_one_teacher() -> None:
     shared = faulty.overlapping_teachers(people, 7)
     caught(check_one_teacher_a_person, shared, people)
     split = Split(
-        inputs=np.zeros((90, 1), np.float32),
-        labels=np.zeros((90, 1), bool),
-        record_ids=np.arange(90),
-        group_ids=people,
+        inputs=np.zeros((90, 1), np.float32), labels=np.zeros((90, 1), bool), record_ids=np.arange(90), group_ids=people
     )
     with pytest.raises(InvalidValue, match="group"):
         Partition(shared, 7).verify(split)

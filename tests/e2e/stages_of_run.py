@@ -16,7 +16,7 @@ from pate.run.stages.queries import Queries
 from pate.run.stages.release import ReleasePlan, release_votes
 from pate.run.stages.student import StudentPlan, train_on_release
 from pate.run.stages.terms import Terms
-from pate.votes.holders import GatheredVotes
+from pate.votes.gathered import GatheredVotes
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
 
 HOLDERS = 4

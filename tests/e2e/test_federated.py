@@ -15,7 +15,7 @@ from pate.federated import Roll
 from pate.federated.summed_release import HolderSum, SummedRelease
 from pate.pipeline import train
 from pate.run.plan import Plan
-from pate.votes.holders import VoteFile
+from pate.votes.vote_file import VoteFile
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
 from tests.e2e.rounds_run import rounds_plan, small_rounds
 from tests.e2e.simulation import simulate

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent, SelfComposedEvent
-from pate.aggregators.noise_fields import declared, noise_fields
+from pate.aggregators.aggregator import declared, noise_fields
 from tests.cases.discovery import CaseFile, case_files
 from tests.contract.promises import keep, promises
 from tests.privacy.case import Shape

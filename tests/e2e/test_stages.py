@@ -21,7 +21,7 @@ from pate.run.plan import Plan
 from pate.run.stages.holder import cast_vote_file
 from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.validation import InvalidValue
-from pate.votes.holders import VoteFile
+from pate.votes.vote_file import VoteFile
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
 from tests.e2e.stages_of_run import (
     HOLDERS,

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, gaussian_epsilon
 from pate.aggregators import CenteredVotes, Prevalence
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
-from pate.votes.clipping import ClippedSum
-from pate.votes.low_rank_votes import LowRankVotes
+from pate.votes.clipping import ClippedSum, LowRankVotes
 from pate.votes.public_pca import PublicPCA
 
 Array = NDArray[np.float64]

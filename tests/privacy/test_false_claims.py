@@ -12,13 +12,7 @@ from pate.aggregators import StableTopK
 from pate.mechanisms import StabilityTest
 from pate.validation import InvalidValue
 from tests.privacy.distributions import selection_distribution
-from tests.privacy.divergences import (
-    ORDERS,
-    assert_covered,
-    assert_delta_covered,
-    largest_renyi,
-    price_curve,
-)
+from tests.privacy.divergences import ORDERS, assert_covered, assert_delta_covered, largest_renyi, price_curve
 from tests.privacy.histograms import gap_pairs
 from tests.privacy.top_k_distributions import distributions_end_to_end, distributions_outside_failure, failure_mass
 

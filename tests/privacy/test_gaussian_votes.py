@@ -11,13 +11,7 @@ from scipy.special import log_ndtr, ndtr
 
 from pate.accounting import Adjacency, Event
 from pate.aggregators import GaussianVotes
-from tests.privacy.divergences import (
-    ORDERS,
-    assert_covered,
-    assert_delta_covered,
-    largest_renyi,
-    price_curve,
-)
+from tests.privacy.divergences import ORDERS, assert_covered, assert_delta_covered, largest_renyi, price_curve
 from tests.privacy.histograms import Counts, neighbors
 
 ADJACENCIES = tuple(Adjacency)

@@ -169,10 +169,7 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
     theorem_23 = order * math.exp(2 * beta) / std**2 + log_term
     corrected = order / (2 * std**2 * (1 - 2 * order * beta)) + log_term
     assert theorem_23 == pytest.approx(claimed, abs=1e-3)
-    distributions = (
-        lambda x: norm.logpdf(x, 0.0, std),
-        lambda x: norm.logpdf(x, 1.0, std * math.exp(beta)),
-    )
+    distributions = (lambda x: norm.logpdf(x, 0.0, std), lambda x: norm.logpdf(x, 1.0, std * math.exp(beta)))
     limits = {"low": -150 * std, "high": 150 * std}
     verdict = verify_densities(
         *distributions, event=Claim(renyi=((order, theorem_23),)), names=("narrow", "wide"), **limits

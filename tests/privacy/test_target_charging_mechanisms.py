@@ -12,13 +12,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency
-from pate.accounting.target_charging import (
-    boundary_distribution,
-    exact_hit_prob,
-    revise,
-    run_twice,
-    tight_boundary,
-)
+from pate.accounting.target_charging import boundary_distribution, exact_hit_prob, revise, run_twice, tight_boundary
 from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, DiscreteLaplace, RunTwice
 from tests.privacy.call_distributions import (
     Array,

@@ -17,8 +17,7 @@ from pate.aggregators.vote_rounds import VoteRounds
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.verification import PriceRefuted, verify_densities
 from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_votes import MomentVotes
-from pate.votes.pool_answers import PoolAnswers
+from pate.votes.moment_votes import MomentVotes, PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 

@@ -11,9 +11,8 @@ from pate.federated.rounds.inbox import RoundInbox
 from pate.federated.rounds.question import LENGTHS, MOMENTS, SHARES, Question
 from pate.validation import InvalidValue
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
-from pate.votes.moment_votes import MOST_PUBLIC
+from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes
 from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
-from pate.votes.round_votes import RoundVotes
 from pate.votes.share_sums import ShareSums
 from pate.votes.source import Array, Bits, VoteSource
 

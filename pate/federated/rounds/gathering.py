@@ -14,7 +14,7 @@ from pate.federated.rounds.question import OPENING, Question
 from pate.federated.rounds.sum_answer import SumAnswer
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
-from pate.votes.holders import VoteManifest
+from pate.votes.vote_file import VoteManifest
 
 
 @dataclass(frozen=True, eq=False)

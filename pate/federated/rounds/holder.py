@@ -22,7 +22,7 @@ from pate.run.progress import Monitor, NullMonitor
 from pate.run.stages.holder import HolderPlan, manifest_of, share_of
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
-from pate.votes.pool_answers import PoolAnswers
+from pate.votes.moment_votes import PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.share_sums import TeacherShares
 

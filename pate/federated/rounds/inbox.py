@@ -21,7 +21,7 @@ from pate.files.reading import FROM_BACKUP, damaged, read_text
 from pate.files.strict_json import from_json, to_json
 from pate.run.progress import Monitor
 from pate.validation import InvalidValue, require
-from pate.votes.holders import VoteManifest
+from pate.votes.vote_file import VoteManifest
 
 _REMEDY = f"{FROM_BACKUP}: later questions were asked about what was released of it"
 _FORMS = {"total": ArrayForm("i"), "holders": ArrayForm("U", (None,))}

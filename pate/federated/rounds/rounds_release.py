@@ -22,7 +22,7 @@ from pate.run.stages.cohort import Cohort
 from pate.run.stages.release import ReleasePlan, release_votes
 from pate.run.stages.terms import Terms
 from pate.validation import InvalidValue, require, require_count
-from pate.votes.holders import queries_digest
+from pate.votes.vote_file import queries_digest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from pate.federated.rounds.question import Question
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
-from pate.votes.holders import VoteManifest
+from pate.votes.vote_file import VoteManifest
 
 _RULE = "a whole answer, as pate.federated.rounds makes it"
 _HEADS = 2**20  # bytes for names and headers

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pate.run.places import Places
 from pate.validation import require_text
-from pate.votes.holders import GatheredVotes
-from pate.votes.holders.foreign import ForeignVotes
-from pate.votes.holders.summed import SummedVotes
+from pate.votes.foreign import ForeignVotes
+from pate.votes.gathered import GatheredVotes
+from pate.votes.sum_file import SummedVotes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

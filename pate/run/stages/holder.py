@@ -23,10 +23,9 @@ from pate.run.randomness import Randomness
 from pate.teachers import Engine, Voter
 from pate.teachers.teacher import isolated
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
-from pate.votes.holders import CASTS, VoteFile, VoteManifest, queries_digest
-from pate.votes.holders.vote_file import is_vote_file
+from pate.votes.histogram import limited
 from pate.votes.source import VoteSource
-from pate.votes.vote_limit import limited
+from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, queries_digest
 
 
 @dataclass(frozen=True)

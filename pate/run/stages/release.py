@@ -30,8 +30,8 @@ from pate.run.stages.terms import TERMS, Terms
 from pate.run.workplace import Workplace
 from pate.student.student import Learner
 from pate.validation import InvalidValue, require
-from pate.votes.holders import queries_digest
 from pate.votes.source import VoteSource
+from pate.votes.vote_file import queries_digest
 
 _NAMES = SettingNames(num_teachers="{} teachers in all vote files")
 _DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", TERMS)

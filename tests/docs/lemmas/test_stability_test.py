@@ -32,10 +32,7 @@ def test_two_bits_are_farther_apart_the_more_their_probabilities_differ() -> Non
     grid = np.linspace(0.001, 0.999, 60)
     for order in (1.1, 2.0, 30.0):
         for center in grid:
-            for towards in (
-                divergence(grid, center, order),
-                divergence(center, grid, order),
-            ):
+            for towards in (divergence(grid, center, order), divergence(center, grid, order)):
                 steps = np.diff(towards)
                 assert (steps[grid[1:] <= center] <= 1e-12).all()
                 assert (steps[grid[:-1] >= center] >= -1e-12).all()

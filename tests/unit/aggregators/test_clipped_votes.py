@@ -12,7 +12,7 @@ import pytest
 from pate.accounting import Adjacency, RdpAccountant
 from pate.aggregators import ClippedVotes, GaussianVotes
 from pate.validation import InvalidValue
-from pate.votes.vote_limit import limited
+from pate.votes.histogram import limited
 
 L1 = ClippedVotes(noise_std=3.0, vote_clip=2)
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}

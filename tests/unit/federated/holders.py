@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.federated import Contribution, Request, Roll
-from pate.votes.holders import VoteFile, VoteManifest
+from pate.votes.vote_file import VoteFile, VoteManifest
 
 NUM_QUERIES, NUM_LABELS, TEACHERS = 6, 4, 3
 ROLL = Roll.numbered(4, TEACHERS, max_absent=2)

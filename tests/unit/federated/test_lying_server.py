@@ -20,7 +20,7 @@ from pate.federated.rounds import Question
 from pate.federated.rounds.question import LENGTHS
 from pate.federated.summed_release import HolderSum, SumTerms
 from pate.validation import InvalidValue
-from pate.votes.holders import VoteFile
+from pate.votes.vote_file import VoteFile
 from tests.e2e.federated_run import SmallHolders, federated_plan, small_request
 from tests.e2e.small_run import NUM_TEACHERS
 

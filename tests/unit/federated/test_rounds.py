@@ -21,7 +21,7 @@ from pate.federated.rounds.mailbox import AnswersAwaited, Mailbox
 from pate.federated.rounds.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question
 from pate.federated.rounds.sum_answer import SumAnswer
 from pate.validation import InvalidValue
-from pate.votes.holders import VoteManifest
+from pate.votes.vote_file import VoteManifest
 from tests.unit.federated.holders import NUM_LABELS, request
 
 TEACHERS, WIDTH = 3, 2

@@ -17,7 +17,7 @@ from pate.files.reading import Manifest
 from pate.files.strict_json import from_json, number, plain, to_json, to_json_line
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
-from pate.votes.holders.vote_file import VoteManifest
+from pate.votes.vote_file import VoteManifest
 
 
 @dataclass(frozen=True)

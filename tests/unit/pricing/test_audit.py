@@ -14,7 +14,7 @@ from pate.aggregators import Aggregator, BoundaryMax, ClippedVotes, GaussianVote
 from pate.pricing import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
 from pate.pricing.audit import published_claim
 from pate.validation import InvalidValue
-from pate.votes.vote_files import ImportedVotes
+from pate.votes.foreign import ImportedVotes
 
 COUNTS = np.tile(np.arange(40) * 20, (600, 1))
 VOTES = ImportedVotes("teacher_votes", COUNTS, 800, 9)

@@ -9,8 +9,7 @@ import pytest
 
 from pate.accounting import Adjacency
 from pate.validation import InvalidValue
-from pate.votes.clipping import ClippedSum
-from pate.votes.low_rank_votes import LowRankVotes
+from pate.votes.clipping import ClippedSum, LowRankVotes
 
 SPAN = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
 

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from pate.votes.expected_f1 import expected_f1_threshold
-from pate.votes.moment_fit import MomentFit, NoisyMoments
+from pate.votes.moment_fit import MomentFit, NoisyMoments, expected_f1_threshold
 
 Array = NDArray[np.float64]
 TRUE = np.array([[1.5, 0.0], [-1.0, 0.5], [0.0, 2.0], [-1.0, -2.0]])

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_votes import MomentVotes
-from pate.votes.pool_answers import TRUST, PoolAnswers, beyond_own
+from pate.votes.moment_votes import TRUST, MomentVotes, PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA
 
 RNG = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
+from pate.votes.denoising import shrink_singular_values
 from pate.votes.public_pca import PublicPCA, affordable_directions
-from pate.votes.shrinkage import shrink_singular_values
 
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes import VoteStore, vote_files
-from pate.votes.vote_files import ImportedVotes
+from pate.votes import VoteStore, foreign
+from pate.votes.foreign import ImportedVotes
 
 BITS = np.random.default_rng(0).random((9, 5, 4)) < 0.4
 COUNTS = BITS.sum(axis=0)
@@ -135,7 +135,7 @@ def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> No
 
 
 def test_a_file_that_expands_beyond_the_limit_is_refused_before_it_does(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(vote_files, "_MOST_BYTES", 10_000)
+    monkeypatch.setattr(foreign, "_MOST_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
     with pytest.raises(InvalidValue, match=r"80,128 bytes once it is expanded, at most 10,000"):
         ImportedVotes.read(tmp_path / "bomb.npz")

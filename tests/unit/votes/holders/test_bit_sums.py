@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pate.votes.holders.gathered import BitSums
+from pate.votes.gathered import BitSums
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 257])

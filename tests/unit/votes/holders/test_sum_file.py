@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes.holders import GatheredVotes, VoteFile, VoteManifest
-from pate.votes.holders.sum_file import SumFile, is_sum_file
-from pate.votes.holders.summed import SummedVotes
+from pate.votes.gathered import GatheredVotes
+from pate.votes.sum_file import SumFile, SummedVotes, is_sum_file
+from pate.votes.vote_file import VoteFile, VoteManifest
 
 QUERIES, LABELS = 7, 11
 

@@ -12,10 +12,10 @@ import pytest
 
 from pate.files.reading import DamagedFile
 from pate.validation import InvalidValue
-from pate.votes.holders import GatheredVotes, VoteFile, VoteManifest, queries_digest
-from pate.votes.holders.foreign import ForeignVotes
+from pate.votes.foreign import ForeignVotes, ImportedVotes
+from pate.votes.gathered import GatheredVotes
 from pate.votes.store import VoteStore
-from pate.votes.vote_files import ImportedVotes
+from pate.votes.vote_file import VoteFile, VoteManifest, queries_digest
 
 TEACHERS, QUERIES, LABELS = 3, 7, 11
 ASKED = np.random.default_rng(0).standard_normal((QUERIES, 4)).astype(np.float32)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require
-from pate.votes.holders.vote_file import VoteFile, VoteManifest
 from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.vote_file import VoteFile, VoteManifest
 
 if TYPE_CHECKING:
-    from pate.votes.round_votes import RoundVotes
+    from pate.votes.moment_votes import RoundVotes
 
 
 Words = NDArray[np.uint64]
