@@ -18,9 +18,8 @@ from pate.cli.run import BESIDE, default_folder, maker, plain_settings
 from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
 from pate.config.published import release_settings, told_settings
-from pate.federated import Roll
-from pate.federated.rounds import RoundsOfHolders
-from pate.federated.rounds.mailbox import AnswersAwaited, Mailbox
+from pate.federated import Roll, RoundsOfHolders
+from pate.federated.gathering import AnswersAwaited, Mailbox
 from pate.files.atomic import require_no_links
 from pate.report import format_delta, format_epsilon
 from pate.run.places import Places

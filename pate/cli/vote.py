@@ -10,9 +10,8 @@ from pate.cli.app import run_app
 from pate.cli.console import PRIVATE, ConsoleMonitor, print_lines, watched_load
 from pate.cli.run import featured, maker, plain_settings
 from pate.config.published import holder_settings, told_settings
-from pate.federated.answer import queries_file
-from pate.federated.rounds import Question, answer_question
-from pate.federated.rounds.holder import opening_of
+from pate.federated import Question, answer_question
+from pate.federated.holder import opening_of, queries_file
 from pate.files.atomic import make_folder, replacing, require_no_links
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData

@@ -1,11 +1,9 @@
 """Comparing methods: the same votes, queries and seeds, several epsilons, one table, one frontier."""
 
-from pate.comparison.bench import Bench, Trained
 from pate.comparison.comparison import ComparisonPlan, compare
-from pate.comparison.frontier import Frontier
-from pate.comparison.method import Contender, Method, Reference
+from pate.comparison.frontier import Frontier, Run, read_runs, write_runs
+from pate.comparison.method import Bench, Contender, Method, Reference, Trained
 from pate.comparison.pate_method import PATEMethod
-from pate.comparison.run import Run, read_runs, write_runs
 
 __all__ = [
     "Bench",

@@ -11,10 +11,8 @@ from typing import Any
 
 from pate import __version__
 from pate.accounting import Accountant, AutoAccountant, PureDpEvent
-from pate.comparison.bench import Bench, kind
-from pate.comparison.frontier import Frontier
-from pate.comparison.method import Method, Reference
-from pate.comparison.run import METRICS, Run, write_runs
+from pate.comparison.frontier import METRICS, Frontier, Run, write_runs
+from pate.comparison.method import Bench, Method, Reference, kind
 from pate.comparison.trial import Baseline, CachedRun, Calibration, Trial
 from pate.data import Dataset
 from pate.data.dataset import require_dataset

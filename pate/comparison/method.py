@@ -1,15 +1,121 @@
-"""What a comparison compares: methods that train a model at a budget."""
+"""What a comparison compares: methods that train a model at a budget, and the data, queries and engine they share."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
-from pate.comparison.bench import Bench, Trained
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, NonPrivateEvent
+from pate.aggregators import Release
+from pate.data import Dataset, Split
 from pate.pricing import Budget
 from pate.run.progress import Monitor
+from pate.run.randomness import Streams
+from pate.run.student import train_on_all_records, train_student
+from pate.student import Student
+from pate.student.student import Predictor
+from pate.teachers import Engine
+from pate.validation import require
+
+_READ: dict[str, Dataset] = {}
+"""What this process has read, by digest."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The model that a method trained, with the figures of its release.
+
+    Attributes:
+        model: scored on the test split.
+        num_answered: public samples that were answered; None where none are asked.
+        label_accuracy: share of correct bits in the answers; None without answers. No epsilon covers it.
+    """
+
+    model: Predictor
+    num_answered: int | None = None
+    label_accuracy: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What all methods of a comparison share. Cheap to send to another process, which reads the data for itself.
+
+    Attributes:
+        load_dataset: reads the data, once in every process.
+        digest: of what was read first; another process that reads something else stops.
+        num_queries: the first ones of the public pool are asked.
+        engine: how teachers are trained.
+        student: the recipe for students that no epsilon covers.
+        ensemble_seed: of partitions and teachers.
+        folder: of the comparison.
+    """
+
+    load_dataset: Callable[[], Dataset]
+    digest: str
+    num_queries: int
+    engine: Engine
+    student: Student
+    ensemble_seed: int
+    folder: Path
+
+    @classmethod
+    def of(cls, load_dataset: Callable[[], Dataset], dataset: Dataset, **others: Any) -> Bench:
+        """That of a data set that this process has read."""
+        digest = dataset.digest()
+        _READ.clear()
+        _READ[digest] = dataset
+        return cls(load_dataset=load_dataset, digest=digest, **others)
+
+    @property
+    def dataset(self) -> Dataset:
+        """All of it."""
+        if self.digest not in _READ:
+            read = self.load_dataset()
+            found = read.digest()
+            require(found == self.digest, "data", found[:12], "the data that this comparison began with")
+            _READ[found] = read
+        return _READ[self.digest]
+
+    @property
+    def queries(self) -> Split:
+        """The public samples that are asked."""
+        return self.dataset.public.take(slice(0, self.num_queries))
+
+    def trained(self, student: Student, release: Release, seed: int) -> Trained:
+        """The student of a release as `pate-train` trains it, and how right the release is."""
+        queries, student_seed = self.queries, Streams(seed).seeds("student", 1)[0]
+        training = release.training_set(queries.inputs)
+        model = train_student(student, training, self.dataset, num_queries=self.num_queries, seed=student_seed)
+        correct = (release.labels == queries.labels)[release.answered]
+        measured = len(correct) > 0 and self.dataset.public_labeled
+        return Trained(model, release.num_answered, float(correct.mean()) if measured else None)
+
+    def trained_on_labels(self, labels: NDArray[np.bool_], seed: int) -> Trained:
+        """The student of labels that no epsilon covers, `[Q, L]`."""
+        answered = np.ones(len(labels), dtype=np.bool_)
+        release = Release(labels, answered, NonPrivateEvent(), Adjacency.REPLACE_ONE)
+        return self.trained(self.student, release, seed)
+
+    def true_label_student(self, seed: int) -> Trained:
+        """The student of the queries' true labels."""
+        return self.trained_on_labels(self.queries.labels, seed)
+
+    def all_records_model(self, seed: int) -> Trained:
+        """A model like the student, of all private records without privacy."""
+        return Trained(train_on_all_records(self.student, self.dataset, seed=Streams(seed).seeds("student", 1)[0]))
+
+
+def kind(recipe: Any) -> str:
+    """How tables name a teacher or a student: `low_rank` for `LowRankStudent`."""
+    name = type(recipe).__name__.removesuffix("Teacher").removesuffix("Student")
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 @dataclass(frozen=True, eq=False)

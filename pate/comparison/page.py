@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from pate.comparison.frontier import (
     DASH,
+    METRICS,
     NOT_COVERED,
     Frontier,
     Line,
@@ -22,7 +23,6 @@ from pate.comparison.frontier import (
     score,
     verdict,
 )
-from pate.comparison.run import METRICS
 from pate.report.drawing import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
 from pate.report.page import number, rendered
 from pate.report.report import PrivacyCoverage

@@ -8,8 +8,7 @@ from functools import cache, partial
 from typing import Any
 
 from pate.aggregators import Aggregator, Release
-from pate.comparison.bench import Bench, Trained, kind
-from pate.comparison.method import Contender, Method, Reference
+from pate.comparison.method import Bench, Contender, Method, Reference, Trained, kind
 from pate.files.atomic import make_folder
 from pate.files.fingerprint import digest, full_text
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pate.comparison.bench import Bench, Trained
-from pate.comparison.method import Contender, Method, Reference
-from pate.comparison.run import Run
+from pate.comparison.frontier import Run
+from pate.comparison.method import Bench, Contender, Method, Reference, Trained
 from pate.data import Split
 from pate.files.atomic import make_folder, write_text
 from pate.files.reading import damaged, read_json, read_text

@@ -3,9 +3,20 @@
 `pate.federated.flower` has the apps that Flower runs (extra `flower`); the rest does without it.
 """
 
-from pate.federated.collection import Collection, collect
-from pate.federated.contribution import Contribution
+from pate.federated.collection import Collection, Contribution, collect
+from pate.federated.holder import answer_question
+from pate.federated.question import Question
 from pate.federated.request import Request
 from pate.federated.roll import Roll
+from pate.federated.rounds_release import RoundsOfHolders
 
-__all__ = ["Collection", "Contribution", "Request", "Roll", "collect"]
+__all__ = [
+    "Collection",
+    "Contribution",
+    "Question",
+    "Request",
+    "Roll",
+    "RoundsOfHolders",
+    "answer_question",
+    "collect",
+]

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from pate.student.linear import LinearStudent, LogisticStudent
     from pate.student.low_rank import LowRankStudent
     from pate.student.mlp import MLPStudent
-    from pate.student.model import StudentModel
-    from pate.student.student import Student
+    from pate.student.student import Student, StudentModel
 
 __all__ = [
     "CNNStudent",
@@ -33,7 +32,7 @@ _MODULES = {
     "MLPStudent": "mlp",
     "ResNet50Student": "image",
     "Student": "student",
-    "StudentModel": "model",
+    "StudentModel": "student",
 }
 
 

@@ -18,8 +18,7 @@ from pate.networks.device import device_memory, one_thread, require_device
 from pate.networks.network import Network, Tensors, fit, logits_in_blocks, require_images
 from pate.networks.resnet import ResNet50
 from pate.networks.training import Recipe
-from pate.student.model import LARGEST_INPUT, Labels, Rows, StudentModel
-from pate.student.student import OnEpoch, ThresholdedStudent, require_rows
+from pate.student.student import LARGEST_INPUT, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.validation import require, require_count
 
 _LARGEST_LAYER = 2**24

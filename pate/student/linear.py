@@ -12,9 +12,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pate.student.model import Labels, Rows, StudentModel
 from pate.student.student import (
+    Labels,
     OnEpoch,
+    Rows,
+    StudentModel,
     ThresholdedStudent,
     matched_threshold,
     require_penalties,

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
 from pate.student.linear import LogisticStudent
-from pate.student.model import Labels, Rows, StudentModel
-from pate.student.student import OnEpoch, Student, require_rows
+from pate.student.student import Labels, OnEpoch, Rows, Student, StudentModel, require_rows
 from pate.validation import require, require_count, require_non_negative
 from pate.votes.denoising import shrink_singular_values
 from pate.votes.moment_fit import expected_f1_threshold

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.student.model import Labels, Rows, StudentModel
-from pate.student.student import OnEpoch, ThresholdedStudent, require_rows
+from pate.student.student import Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.validation import require_count, require_non_negative, require_positive
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pate.aggregators import Aggregator
 from pate.federated import Request, Roll
-from pate.federated.federated_release import FederatedRelease
+from pate.federated.collection import FederatedRelease
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
 from pate.teachers import SequentialEngine

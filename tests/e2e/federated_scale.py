@@ -14,7 +14,7 @@ import numpy as np
 from pate.aggregators import DistributedVotes, GaussianVotes
 from pate.data import Dataset, Split
 from pate.federated import Request, Roll
-from pate.federated.federated_release import FederatedRelease
+from pate.federated.collection import FederatedRelease
 from pate.federated.flower import holder_app, release_app, secure_holder_app, summed_app
 from pate.federated.summed_release import HolderSum, SummedRelease
 from pate.run.stages.holder import HolderPlan

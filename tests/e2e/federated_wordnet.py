@@ -21,10 +21,9 @@ import numpy as np
 from pate.accounting import ExactAccountant
 from pate.aggregators import CenteredVotes, DistributedVotes, GaussianVotes
 from pate.data import WordNet40
-from pate.federated import Request, Roll
-from pate.federated.federated_release import FederatedRelease
+from pate.federated import Request, Roll, RoundsOfHolders
+from pate.federated.collection import FederatedRelease
 from pate.federated.flower import holder_app, release_app, rounds_app, secure_holder_app, summed_app
-from pate.federated.rounds import RoundsOfHolders
 from pate.federated.summed_release import HolderSum, SummedRelease
 from pate.pipeline import train
 from pate.run.plan import Plan

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from pate.aggregators import CenteredVotes
-from pate.federated import Contribution, Roll
-from pate.federated.rounds import Question, RoundsOfHolders, answer_question
-from pate.federated.rounds.gathering import Gathered, gathered
+from pate.federated import Contribution, Question, Roll, RoundsOfHolders, answer_question
+from pate.federated.gathering import Gathered, gathered
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
 from pate.student import LowRankStudent

@@ -10,7 +10,7 @@ import pytest
 
 from pate.aggregators import Aggregator, GaussianVotes
 from pate.federated import Contribution
-from pate.federated.answer import answer
+from pate.federated.holder import answer
 from tests.e2e.federated_run import SmallHolders, federated_plan, small_release, small_request
 from tests.e2e.small_run import NUM_TEACHERS
 from tests.e2e.test_parity import shipped

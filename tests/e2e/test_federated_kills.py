@@ -11,8 +11,8 @@ import pytest
 
 from pate.aggregators import DistributedVotes, GaussianVotes
 from pate.federated import Contribution, Roll
-from pate.federated.answer import answer, votes_path
-from pate.federated.federated_release import FederatedRelease
+from pate.federated.collection import FederatedRelease
+from pate.federated.holder import answer, votes_path
 from pate.federated.summed_release import HolderSum, Summed, SummedRelease
 from pate.validation import InvalidValue
 from tests.e2e.federated_kills import charges

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from pate.aggregators import GaussianVotes
-from pate.federated import Contribution, Roll
-from pate.federated.rounds import Question, answer_question
+from pate.federated import Contribution, Question, Roll, answer_question
 from pate.files.atomic import make_folder
 from pate.pipeline import train
 from pate.run.plan import Plan

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from pate.data import Dataset, Split
-from pate.federated import Contribution, Request, Roll
-from pate.federated.rounds import Question, answer_question
-from pate.federated.rounds.gathering import gathered
-from pate.federated.rounds.question import LENGTHS, MOMENTS, SHARES
+from pate.federated import Contribution, Question, Request, Roll, answer_question
+from pate.federated.gathering import gathered
+from pate.federated.question import LENGTHS, MOMENTS, SHARES
 from pate.run.stages.holder import HolderPlan
 from pate.teachers import KernelTeacher, LinearTeacher, SequentialEngine, Voter
 from pate.votes.public_pca import PublicPCA

@@ -13,8 +13,16 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent
 from pate.aggregators.prevalence import Prevalence
-from pate.comparison.alternatives.alternative import PREVALENCE_SHARE, Alternative, Training, generators, prevalence_of
-from pate.comparison.alternatives.linear_model import NoisyModel, PublicDirections, expected_f1_threshold
+from pate.comparison.alternatives.alternative import (
+    PREVALENCE_SHARE,
+    Alternative,
+    NoisyModel,
+    PublicDirections,
+    Training,
+    expected_f1_threshold,
+    generators,
+    prevalence_of,
+)
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import require_positive
 

@@ -19,10 +19,17 @@ from torch.nn import functional
 
 from pate.accounting import ComposedEvent, Event, SampledGaussianEvent, SelfComposedEvent
 from pate.aggregators.prevalence import Prevalence
-from pate.comparison.alternatives.alternative import PREVALENCE_SHARE, Alternative, Training, generators, prevalence_of
+from pate.comparison.alternatives.alternative import (
+    PREVALENCE_SHARE,
+    Alternative,
+    NoisyModel,
+    Training,
+    expected_f1_threshold,
+    generators,
+    prevalence_of,
+)
 from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum, linear_model
-from pate.comparison.alternatives.linear_model import NoisyModel, expected_f1_threshold
-from pate.comparison.bench import Bench
+from pate.comparison.method import Bench
 from pate.networks.device import one_thread
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_choice, require_count, require_positive

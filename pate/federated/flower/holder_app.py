@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.federated.answer import answer, votes_path
-from pate.federated.contribution import Contribution
+from pate.federated.collection import Contribution
 from pate.federated.flower.messages import ACTION, SUMS, answer_content, holder_name, question_of, request_of
+from pate.federated.gathering import SumAnswer
+from pate.federated.holder import answer, answer_question, votes_path
+from pate.federated.limbs import Limbs
+from pate.federated.question import KINDS, OPENING, Question
 from pate.federated.request import Request
 from pate.federated.roll import Roll
-from pate.federated.rounds.holder import answer_question
-from pate.federated.rounds.limbs import Limbs
-from pate.federated.rounds.question import KINDS, OPENING, Question
-from pate.federated.rounds.sum_answer import SumAnswer
 from pate.federated.summed_release import MODULUS, HolderSum, SumTerms, first_note
 from pate.run.stages.holder import HolderPlan
 from pate.validation import InvalidValue, require

@@ -18,7 +18,7 @@ from pate.data.table.schema import as_table
 from pate.features.features import ExtractedForm
 from pate.files.reading import MANIFEST, Manifest, damaged, file_digest
 from pate.run.bundle.form import SCHEMA, ModelForm
-from pate.student.model import StudentModel
+from pate.student.student import StudentModel
 from pate.validation import InvalidValue, printable, require, require_array
 
 _REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"

@@ -17,7 +17,7 @@ from pate.files.atomic import replacing
 from pate.networks.network import Network, Tensors
 from pate.run.bundle.form import ModelForm
 from pate.student.image import ImageModel
-from pate.student.model import StudentModel
+from pate.student.student import StudentModel
 from pate.validation import InvalidValue, require
 
 

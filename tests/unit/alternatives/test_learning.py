@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from pate.comparison.alternatives.alternative import NoisyModel, PublicDirections, Schedule, expected_f1_threshold
 from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum
-from pate.comparison.alternatives.linear_model import NoisyModel, PublicDirections, Schedule, expected_f1_threshold
 from pate.validation import InvalidValue
 
 RULE = {"clip_factor": 0.5, "signal_variance": 2.0}

@@ -23,7 +23,7 @@ from pate.files.strict_json import to_json
 from pate.run.bundle import ModelForm
 from pate.run.bundle.form import SCHEMA
 from pate.student import CNNStudent, LinearStudent
-from pate.student.model import StudentModel
+from pate.student.student import StudentModel
 from pate.validation import InvalidValue
 from tests.unit.bundle.test_bundle import bundle_of
 

@@ -16,7 +16,7 @@ from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.onnx_export import _WRITERS
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student, StudentModel
 from pate.student.low_rank import ReleasedModel
-from pate.student.model import _OURS
+from pate.student.student import _OURS
 from pate.validation import InvalidValue
 from tests.e2e.commands import call
 from tests.unit.bundle.test_bundle import listed

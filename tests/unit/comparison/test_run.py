@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pate.comparison import Frontier, Run, read_runs, write_runs
-from pate.comparison.run import METRICS
+from pate.comparison.frontier import METRICS
 from pate.validation import InvalidValue
 
 PROMISED = [

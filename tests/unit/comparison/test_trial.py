@@ -11,7 +11,7 @@ import pytest
 
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.comparison import Bench, Contender, PATEMethod
-from pate.comparison.run import Run
+from pate.comparison.frontier import Run
 from pate.comparison.trial import CachedRun, Calibration, calibrated
 from pate.files.reading import DamagedFile
 from pate.pricing import Budget

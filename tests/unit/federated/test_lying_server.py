@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from pate.aggregators import DistributedVotes, GaussianVotes
-from pate.federated import Roll
-from pate.federated.answer import answer
-from pate.federated.rounds import Question
-from pate.federated.rounds.question import LENGTHS
+from pate.federated import Question, Roll
+from pate.federated.holder import answer
+from pate.federated.question import LENGTHS
 from pate.federated.summed_release import HolderSum, SumTerms
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteFile
@@ -113,7 +112,7 @@ class Link:
         """A sum by Flower's own workflow."""
         from flwr.app import Context, RecordDict
 
-        from pate.federated.flower.secure_sum import secure_sum
+        from pate.federated.flower.server_apps import secure_sum
 
         context, said = Context(1, 0, {}, RecordDict(), {}), {"request": small_request().to_bytes()}
         grid: Any = self

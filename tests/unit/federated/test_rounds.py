@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 
 from pate.federated import Contribution, Request, Roll
-from pate.federated.rounds.gathering import gathered
-from pate.federated.rounds.limbs import Limbs
-from pate.federated.rounds.mailbox import AnswersAwaited, Mailbox
-from pate.federated.rounds.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question
-from pate.federated.rounds.sum_answer import SumAnswer
+from pate.federated.gathering import AnswersAwaited, Mailbox, SumAnswer, gathered
+from pate.federated.limbs import Limbs
+from pate.federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
 from tests.unit.federated.holders import NUM_LABELS, request
@@ -283,7 +281,7 @@ def test_what_a_message_says_of_its_size_takes_no_memory(tmp_path: Path) -> None
 import resource, sys
 from pathlib import Path
 from pate.federated import Request
-from pate.federated.rounds import Question
+from pate.federated import Question
 from pate.validation import InvalidValue
 resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

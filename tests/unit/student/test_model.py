@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.student import LinearStudent, StudentModel, model
+from pate.student import LinearStudent, StudentModel, student
 from pate.validation import InvalidValue
 
 
@@ -83,8 +83,8 @@ def test_the_card_tells_what_was_chosen(rows):
 
 
 def test_every_kind_can_be_read_before_its_module_is_loaded():
-    files = Path(model.__file__).parent.glob("*.py")
+    files = Path(student.__file__).parent.glob("*.py")
     written = {kind for file in files for kind in re.findall(r'^    kind = "(\w+)"', file.read_text(), re.MULTILINE)}
-    assert written == set(model._OURS)
-    for kind, module in model._OURS.items():
-        assert f'kind = "{kind}"' in (Path(model.__file__).parent / f"{module}.py").read_text()
+    assert written == set(student._OURS)
+    for kind, module in student._OURS.items():
+        assert f'kind = "{kind}"' in (Path(student.__file__).parent / f"{module}.py").read_text()

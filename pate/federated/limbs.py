@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.federated.question import LENGTHS, Question
 from pate.federated.roll import Roll
-from pate.federated.rounds.question import LENGTHS, Question
 from pate.federated.summed_release import MODULUS, SumTerms
 from pate.votes.clipping import Integers
 

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
 """Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes."""
 
-_RULE = "a question as pate.federated.rounds asks it"
+_RULE = "a question as pate.federated asks it"
 _OPENED = {"inputs": ArrayForm("f"), "ids": ArrayForm("iuU", (None,)), "label_names": ArrayForm("U", (None,))}
 _HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": ArrayForm("i", ())}
 _SIZE = (1e-50, 1e12)  # of lengths whose squares are numbers

@@ -1,0 +1,225 @@
+"""The ServerApps of the aggregator: all votes, one secure sum, or sums round after round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.federated.collection import FederatedRelease
+from pate.federated.flower.messages import ACTION, SUMS, ask, nodes_of, question_content, request_content
+from pate.federated.gathering import Exchange, Gathered, gathered
+from pate.federated.limbs import Limbs
+from pate.federated.question import OPENING, Question
+from pate.federated.roll import Roll
+from pate.federated.rounds_release import RoundsOfHolders
+from pate.federated.summed_release import MODULUS, SummedRelease, SumTerms
+from pate.run.progress import Monitor
+from pate.validation import InvalidValue, require
+
+if TYPE_CHECKING:
+    from flwr.app import Context
+    from flwr.serverapp import Grid
+
+if TYPE_CHECKING:
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+
+
+def secure_sum(
+    grid: Grid,
+    context: Context,
+    roll: Roll,
+    said: Mapping[str, bytes],
+    terms: SumTerms,
+    *,
+    seconds: float,
+    connect_seconds: float,
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The sum of what holders send, of its shape, and who is in it; no holder's own numbers are seen.
+
+    Args:
+        grid: of the run.
+        context: of the run.
+        roll: who is expected.
+        said: what is asked, by name.
+        terms: of the sum, as every holder has them.
+        seconds: for each of the protocol's four steps.
+        connect_seconds: how long to wait for as many nodes as there are holders.
+
+    Raises:
+        InvalidValue: too few holders took part, one twice, or a stranger. Then there is no sum.
+    """
+    from flwr.server import LegacyContext, ServerConfig
+    from flwr.server.workflow import SecAggPlusWorkflow
+
+    nodes = nodes_of(grid, terms.num_holders, seconds=connect_seconds)
+    require(len(nodes) == terms.num_holders, "nodes", len(nodes), f"{terms.num_holders}, one for each holder")
+    strategy = _strategy(grid, nodes, said)
+    legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
+    _prepare(legacy)
+    workflow = SecAggPlusWorkflow(
+        terms.num_shares,
+        terms.threshold,
+        max_weight=1.0,
+        clipping_range=float(terms.most),
+        quantization_range=2 * terms.most,
+        modulus_range=MODULUS,
+        timeout=seconds,
+    )
+    workflow(grid, legacy)
+    if strategy.average is None:
+        raise InvalidValue(f"holders present: expected at least {terms.least}; with fewer no sum can be opened")
+    _require_names(strategy.holders, roll)
+    return terms.exact_sum(strategy.average, len(strategy.holders)), strategy.holders
+
+
+def _strategy(grid: Grid, nodes: Iterable[int], given: Mapping[str, bytes]) -> Any:
+    """What the older workflow asks: whom to ask what, and where the average goes."""
+    from flwr.common import FitIns, Parameters, parameters_to_ndarrays
+    from flwr.server.compat.grid_client_proxy import GridClientProxy
+    from flwr.server.strategy import FedAvg
+
+    class Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its classes are Any
+        average: NDArray[np.float64] | None = None
+        holders: tuple[str, ...] = ()
+
+        def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
+            said = FitIns(Parameters([], ""), dict(given))
+            return [(GridClientProxy(node, grid, grid.run.run_id), said) for node in nodes]
+
+        def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, dict[str, Any]]:
+            self.holders = tuple(str(result.metrics.get("holder")) for _, result in results)
+            self.average = parameters_to_ndarrays(results[0][1].parameters)[0]
+            return None, {}
+
+    return Summing()
+
+
+def _prepare(legacy: Any) -> None:
+    """The records in which the workflow looks for its round and for parameters."""
+    from flwr.app import ArrayRecord, ConfigRecord
+    from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
+
+    legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: 1})
+    legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
+
+
+def _require_names(holders: tuple[str, ...], roll: Roll) -> None:
+    strangers = [name for name in holders if name not in roll.holders]
+    require(
+        not strangers, "holder", "one that is not on the roll", "holders on the roll; their sum cannot be taken apart"
+    )
+    twice = len(set(holders)) < len(holders)
+    require(not twice, "holder", "one twice", "each holder once; their sum cannot be taken apart")
+
+
+def release_app(
+    release: FederatedRelease | Callable[[Context], FederatedRelease],
+    *,
+    seconds: float = 3600.0,
+    connect_seconds: float = 60.0,
+    monitor: Monitor | None = None,
+) -> ServerApp:
+    """An app that collects the votes of all holders once and releases them, at one charge.
+
+    Args:
+        release: what is asked and released, or a function that makes it from the run's configuration.
+        seconds: how long holders have for their answer. Whoever is later is absent.
+        connect_seconds: how long to wait for as many nodes as there are holders.
+        monitor: told of progress, and who was refused.
+    """
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    def main(grid: Grid, context: Context) -> None:
+        made = release(context) if callable(release) else release
+        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
+        content = request_content(made.request)
+        made.run(lambda: ask(grid, made.roll, content, ACTION, group="votes", **wait), monitor)
+
+    app.main()(main)
+    return app
+
+
+def summed_app(
+    release: SummedRelease | Callable[[Context], SummedRelease],
+    *,
+    seconds: float = 3600.0,
+    connect_seconds: float = 60.0,
+    monitor: Monitor | None = None,
+) -> ServerApp:
+    """An app that has a secure sum made once and releases it, at one charge.
+
+    Args:
+        release: what is asked and released, or a function that makes it from the run's configuration.
+        seconds: how long holders have for each of the protocol's four steps; training is in the third.
+        connect_seconds: how long to wait for all nodes.
+        monitor: told of progress.
+    """
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    def main(grid: Grid, context: Context) -> None:
+        made = release(context) if callable(release) else release
+        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
+        said = {"request": made.request.to_bytes()}
+        made.run(lambda: secure_sum(grid, context, made.roll, said, made.terms, **wait), monitor)
+
+    app.main()(main)
+    return app
+
+
+def rounds_app(
+    release: RoundsOfHolders | Callable[[Context], RoundsOfHolders],
+    *,
+    secure: bool = False,
+    shares: int | None = None,
+    seconds: float = 3600.0,
+    connect_seconds: float = 60.0,
+    monitor: Monitor | None = None,
+) -> ServerApp:
+    """An app that releases centered votes in rounds; a server that is started again goes on with the next round.
+
+    Args:
+        release: what is asked and released, or a function that makes it from the run's configuration.
+        secure: whether sums are added up by SecAgg+, so that the server sees no holder's own; holders run
+            `secure_holder_app` then.
+        shares: of secure sums, see `SumTerms.shares`.
+        seconds: how long holders have for one answer, and for each of the four steps of a secure sum.
+        connect_seconds: how long to wait for as many nodes as there are holders.
+        monitor: told of progress, and who was absent in which round.
+    """
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    def main(grid: Grid, context: Context) -> None:
+        made = release(context) if callable(release) else release
+        if secure:
+            Limbs.terms_of(made.roll, shares)  # refuses a roll that no secure sum has room for, before anybody learns
+        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
+
+        def plain(question: Question) -> Gathered:
+            content = question_content(question)
+            return gathered(made.roll, question, ask(grid, made.roll, content, SUMS, group=question.kind, **wait))
+
+        def masked(question: Question) -> Gathered:
+            if question.kind == OPENING:
+                return plain(question)
+            limbs = Limbs.of(question, made.roll, shares)
+            said = {"question": question.to_bytes()}
+            total, holders = secure_sum(grid, context, made.roll, said, limbs.terms, **wait)
+            joined = limbs.joined(total)
+            question.require_possible(joined, made.roll.num_teachers)
+            return Gathered(joined, holders)
+
+        exchange: Exchange = masked if secure else plain
+        made.run(exchange, monitor)
+
+    app.main()(main)
+    return app

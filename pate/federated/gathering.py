@@ -1,0 +1,205 @@
+"""Answers to a question of rounds, and their sum: over a network, or as files that people carry."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from pate.federated.collection import Contribution
+from pate.federated.question import OPENING, Question
+from pate.federated.roll import Roll
+from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
+from pate.files.atomic import is_regular, make_folder, replacing
+from pate.validation import InvalidValue, require
+from pate.votes.clipping import Integers
+from pate.votes.vote_file import VoteManifest
+
+_RULE = "a whole answer, as pate.federated makes it"
+_HEADS = 2**20  # bytes for names and headers
+_FORMS = {"head": ArrayForm("U", ()), "question": ArrayForm("U", ()), "total": ArrayForm("biuf")}
+
+
+def most_bytes(question: Question) -> int:
+    """How long an answer to a question can be."""
+    return 8 * math.prod(question.shape) + _HEADS
+
+
+@dataclass(frozen=True, eq=False)
+class SumAnswer:
+    """One answer. No epsilon covers it: only the aggregator may have it.
+
+    Attributes:
+        head: what the holder vouches for, the same in all of its answers.
+        question: the digest of what was asked.
+        total: int64, in steps.
+    """
+
+    head: VoteManifest
+    question: str
+    total: Integers
+
+    def to_bytes(self) -> bytes:
+        """An .npz file without pickles; equal answers give equal bytes."""
+        file = io.BytesIO()
+        head, question = np.array(self.head.to_text()), np.array(self.question)
+        np.savez(file, allow_pickle=False, head=head, question=question, total=self.total.astype(np.int64))
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, question: Question) -> Self:
+        """An answer to this question.
+
+        Raises:
+            InvalidValue: a torn answer, one to another question, one of another shape.
+        """
+        try:
+            size, most = len(data), most_bytes(question)
+            require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
+            arrays = arrays_of(data, _FORMS)
+            total = arrays["total"]
+            found = cls(VoteManifest.from_text(str(arrays["head"])), str(arrays["question"]), total)
+        except InvalidValue:
+            raise
+        except (*UNREADABLE, OSError):
+            raise InvalidValue(f"answer: expected {_RULE}") from None
+        require(found.question == question.digest, "question", "another", "the one that was asked")
+        require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
+        require(total.shape == question.shape, "sum.shape", total.shape, str(question.shape))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """What came of one question.
+
+    Attributes:
+        total: int64, the sum over all holders that are in it.
+        holders: who is in it.
+        heads: what they vouch for, by name; of an opening alone.
+        refused: a line for each holder that is not in it, by name, and for strangers.
+    """
+
+    total: Integers
+    holders: tuple[str, ...]
+    heads: Mapping[str, VoteManifest] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def require_enough(self, roll: Roll) -> None:
+        """Raises where more holders are absent than the roll allows."""
+        absent = [name for name in roll.holders if name not in self.holders]
+        why = "; ".join(self.refused.get(name, f"holder={name}: no answer") for name in absent)
+        rule = f"at most max_absent={roll.max_absent} ({why}); ask again: nothing is charged a second time"
+        require(len(absent) <= roll.max_absent, "absent holders", len(absent), rule)
+
+
+Exchange = Callable[[Question], Gathered]
+"""Has one question answered by all holders, and gives the sum."""
+
+
+def gathered(roll: Roll, question: Question, contributions: Iterable[Contribution]) -> Gathered:
+    """Adds up the answers that count.
+
+    An answer counts where its holder is on the roll and answered once, and it is a whole sum, answers this question,
+    and is no longer than that of as many teachers as the roll says. So whatever a holder sends, it moves a sum by what
+    its own teachers are worth, and by no more.
+
+    Args:
+        roll: who is expected.
+        question: what was asked.
+        contributions: what came, in any order.
+    """
+    given = list(contributions)
+    answers = Counter(each.holder for each in given if each.votes is not None)
+    counted: dict[str, SumAnswer] = {}
+    refused = {name: f"holder={name}: no answer" for name in roll.holders}
+    for each in given:
+        known = each.holder in roll.holders
+        try:
+            counted[each.holder] = _counted(each, roll, question, answers)
+        except InvalidValue as error:
+            refused[each.holder if known else "another"] = each.refused(str(error), is_known=known)
+    total = np.zeros(question.shape, dtype=np.int64)
+    for name in sorted(counted):
+        total += counted[name].total
+    heads = {name: each.head for name, each in sorted(counted.items())} if question.kind == OPENING else {}
+    left = {name: line for name, line in refused.items() if name not in counted}
+    return Gathered(total, tuple(sorted(counted)), heads, left)
+
+
+def _counted(each: Contribution, roll: Roll, question: Question, answers: Counter[str]) -> SumAnswer:
+    if each.holder not in roll.holders:
+        raise InvalidValue("expected a holder on the roll")
+    if answers[each.holder] > 1:
+        raise InvalidValue(f"expected one answer, and {answers[each.holder]} came in its name")
+    if each.votes is None:
+        raise InvalidValue(each.problem)
+    answer = SumAnswer.from_bytes(each.votes, question)
+    wanted = {"holder": each.holder, "num_teachers": roll.holders[each.holder], "num_labels": question.num_labels}
+    for name, value in wanted.items():
+        found = getattr(answer.head, name)
+        require(found == value, name, found, str(value))
+    require(answer.head.queries == question.asked, "queries", "others", "those that were asked")
+    if question.kind != OPENING:
+        question.require_possible(answer.total, roll.holders[each.holder])
+    return answer
+
+
+class AnswersAwaited(Exception):
+    """A question is out and answers to it are not there yet.
+
+    Attributes:
+        question: the file that goes to the holders.
+        answers: the folder that their answers go to, as HOLDER.npz.
+        missing: holders that have not answered.
+    """
+
+    def __init__(self, question: Path, answers: Path, missing: tuple[str, ...]) -> None:
+        super().__init__(f"{question}: {len(missing)} holders have not answered")
+        self.question, self.answers, self.missing = question, answers, missing
+
+
+@dataclass(frozen=True)
+class Mailbox:
+    """An exchange: writes a question to `questions/NAME.npz`, and reads `answers/NAME/HOLDER.npz`.
+
+    Attributes:
+        folder: of both, of mode 0700.
+        roll: who is expected.
+        wait: whether all of them are waited for; else `max_absent` of them may stay away.
+    """
+
+    folder: Path
+    roll: Roll
+    wait: bool = True
+
+    def __call__(self, question: Question) -> Gathered:
+        """The sum of the answers that are there; raises `AnswersAwaited` where they are too few."""
+        name = f"{question.kind}-{question.digest[:16]}"
+        sent, answers = self.folder / "questions" / f"{name}.npz", self.folder / "answers" / name
+        make_folder(sent.parent)
+        make_folder(answers)
+        if not os.path.lexists(sent):
+            with replacing(sent) as file:
+                file.write(question.to_bytes())
+        there = {path.stem for path in answers.glob("*.npz")}
+        missing = tuple(holder for holder in self.roll.holders if holder not in there)
+        if len(missing) > (0 if self.wait else self.roll.max_absent):
+            raise AnswersAwaited(sent, answers, missing)
+        return gathered(self.roll, question, [self._read(answers, name, question) for name in sorted(there)])
+
+    def _read(self, answers: Path, name: str, question: Question) -> Contribution:
+        """The answer of a holder; files of strangers, pipes, folders and files that are too large are not read."""
+        path, most = answers / f"{name}.npz", most_bytes(question)
+        if name not in self.roll.holders:
+            return Contribution(name)
+        if not is_regular(path) or path.stat().st_size > most:
+            return Contribution(name, problem=f"expected a file of at most {most} bytes, as pate-vote writes it")
+        return Contribution(name, path.read_bytes())

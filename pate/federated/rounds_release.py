@@ -1,0 +1,348 @@
+"""A release of centered votes in rounds, of holders that keep their records, teachers and votes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.federated.gathering import Exchange, Gathered
+from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question
+from pate.federated.request import Request
+from pate.federated.roll import Roll
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.atomic import make_folder, write_arrays, write_text
+from pate.files.reading import FROM_BACKUP, damaged, read_text
+from pate.files.strict_json import from_json, to_json
+from pate.run.ensemble import NUM_ASKED
+from pate.run.places import Places
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.stages.cohort import Cohort
+from pate.run.stages.release import ReleasePlan, release_votes
+from pate.run.stages.terms import Terms
+from pate.validation import InvalidValue, require, require_count
+from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
+from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes
+from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
+from pate.votes.share_sums import ShareSums
+from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.vote_file import VoteManifest, queries_digest
+
+_REMEDY = f"{FROM_BACKUP}: later questions were asked about what was released of it"
+_FORMS = {"total": ArrayForm("i"), "holders": ArrayForm("U", (None,))}
+_MOST_BYTES = 2**36
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What `opening.json` holds.
+
+    Attributes:
+        name: of the release, random: sums of another inbox are not those of this one.
+        asked: digest of the opening.
+        heads: what each holder vouches for, by name, as text.
+    """
+
+    name: str
+    asked: str
+    heads: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundInbox:
+    """Asks each question once, and keeps its sum. A server that was killed goes on with the sums that it has.
+
+    A sum that is lost is not made again as soon as a later question was asked. With other holders present it would be
+    another sum, and the same noise on both would give their difference away.
+
+    Attributes:
+        folder: of mode 0700; no epsilon covers what is in it.
+        roll: who is expected.
+        opening: the first question.
+        exchange: has questions answered.
+        monitor: told who is absent.
+    """
+
+    folder: Path
+    roll: Roll
+    opening: Question
+    exchange: Exchange
+    monitor: Monitor
+
+    @cached_property
+    def opened(self) -> dict[str, VoteManifest]:
+        """What the holders that answered the opening vouch for."""
+        return {name: VoteManifest.from_text(text) for name, text in self._opened.heads.items()}
+
+    @property
+    def digest(self) -> str:
+        """Names the sums of this inbox. Covered by no epsilon."""
+        return hashlib.sha256(to_json(self._opened).encode()).hexdigest()
+
+    def sum(self, question: Question) -> Gathered:
+        """The sum that answers a question, asked for where it is not there."""
+        _ = self.opened
+        path = self.folder / f"{question.kind}-{question.digest[:16]}.npz"
+        if not os.path.lexists(path):
+            self._log(path.name)
+            found = self._asked(question)
+            names = np.array(found.holders, dtype=np.str_)
+            write_arrays(path, total=found.total, holders=names)
+        kept = read_arrays(path, _FORMS, remedy=_REMEDY, most=_MOST_BYTES)
+        if kept["total"].shape != question.shape:
+            raise damaged(path, "a sum as it was kept", "another shape", _REMEDY)
+        return Gathered(kept["total"].astype(np.int64), tuple(kept["holders"].tolist()))
+
+    @cached_property
+    def _opened(self) -> _Opened:
+        path = self.folder / "opening.json"
+        make_folder(self.folder)
+        if not os.path.lexists(path):
+            found = self._asked(self.opening)
+            heads = {name: head.to_text() for name, head in found.heads.items()}
+            write_text(path, to_json(_Opened(secrets.token_hex(16), self.opening.asked, heads)) + "\n")
+        rule = "what holders vouched for"
+        try:
+            kept = from_json(_Opened, read_text(path, rule=rule, remedy=_REMEDY), name="opening")
+        except ValueError:
+            raise damaged(path, rule, "other JSON", _REMEDY) from None
+        rule = "those of the release; take another inbox for others"
+        require(kept.asked == self.opening.asked, "inbox, samples", "others", rule)
+        return kept
+
+    def _asked(self, question: Question) -> Gathered:
+        found = self.exchange(question)
+        for line in found.refused.values():
+            self.monitor.say(line)
+        found.require_enough(self.roll)
+        return found
+
+    def _log(self, name: str) -> None:
+        """Enters that a question is asked, before it is; the last one may be asked again."""
+        path = self.folder / "asked.txt"
+        rule = "the questions that were asked"
+        asked = read_text(path, rule=rule, remedy=_REMEDY).split() if os.path.lexists(path) else []
+        if name in asked[:-1]:
+            raise InvalidValue(f"inbox={self.folder / name}: expected the sum that later questions rest on; {_REMEDY}")
+        if name not in asked:
+            write_text(path, "\n".join([*asked, name]) + "\n")
+
+
+_RULE = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
+
+
+class AskedShares(ShareSums):
+    """See `ShareSums`. Whoever is absent adds nothing.
+
+    Args:
+        inbox: where sums come from.
+        num_labels: L.
+    """
+
+    def __init__(self, inbox: RoundInbox, num_labels: int) -> None:
+        self._inbox, self.num_teachers, self.num_labels = inbox, inbox.roll.num_teachers, num_labels
+
+    def lengths(self) -> Integers:
+        """See `ShareSums.lengths`."""
+        return self._inbox.sum(self._question(LENGTHS)).total
+
+    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+        """See `ShareSums.total`."""
+        return self._inbox.sum(self._question(SHARES, center=center, clip=np.float64(clipped.clip))).total
+
+    def _question(self, kind: str, **state: NDArray[np.float64] | np.float64) -> Question:
+        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
+        return Question(kind=kind, asked=self._inbox.opening.asked, num_labels=self.num_labels, state=arrays)
+
+
+class AskedMoments(RoundVotes):
+    """See `RoundVotes`. Each total is asked of all holders; whoever is absent in a round adds nothing to it.
+
+    Formal guarantee: see docs/proofs/vote_rounds.md, "Rounds of many holders".
+
+    Args:
+        inbox: where sums come from.
+        directions: of the public pool.
+        public_inputs: float32 `[m, d]`, what stands for the pool.
+        records_per_teacher: about, public.
+        num_labels: L.
+    """
+
+    def __init__(
+        self,
+        inbox: RoundInbox,
+        directions: PublicPCA,
+        public_inputs: NDArray[np.float32],
+        records_per_teacher: float,
+        num_labels: int,
+    ) -> None:
+        self._inbox, self._directions = inbox, directions
+        self.public = directions.with_constant(public_inputs).astype(np.float32)
+        self.variances = directions.feature_variances
+        self.num_teachers, self.records_per_teacher = inbox.roll.num_teachers, records_per_teacher
+        self.num_labels = num_labels
+
+    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        """See `RoundVotes.total`."""
+        state = {
+            "records_per_teacher": np.asarray(self.records_per_teacher),
+            "weights": weights,
+            "label_scale": label_scale,
+            "clip": np.asarray(clipped.clip),
+            "pool_center": self._directions.center,
+            "projection": self._directions.projection,
+            "variances": self._directions.variances,
+        }
+        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
+        asked = self._inbox.opening.asked
+        return self._inbox.sum(Question(kind=MOMENTS, asked=asked, num_labels=self.num_labels, state=arrays)).total
+
+
+class AskedVotes(VoteSource):
+    """See `VoteSource`. Holders say sums and nothing finer, so no other form of votes is there.
+
+    Args:
+        inbox: where sums come from.
+        pool: float32 `[P, d]`, the public samples; the queries first.
+        num_queries: Q.
+        num_labels: L.
+    """
+
+    gives_bits = False
+
+    def __init__(self, inbox: RoundInbox, pool: NDArray[np.float32], num_queries: int, num_labels: int) -> None:
+        self._inbox, self._pool = inbox, pool
+        self.num_teachers, self.num_queries, self.num_labels = inbox.roll.num_teachers, num_queries, num_labels
+        heads = inbox.opened.values()
+        self.records_per_teacher = sum(head.num_groups for head in heads) / sum(head.num_teachers for head in heads)
+
+    def bits(self) -> Iterator[Bits]:
+        """Raises `InvalidValue`: there are none."""
+        raise InvalidValue(f"aggregator: expected {_RULE}")
+
+    def confidences(self) -> Iterator[NDArray[np.float32]]:
+        """Raises `InvalidValue`: there are none."""
+        raise InvalidValue(f"aggregator: expected {_RULE}")
+
+    def label_shares(self) -> Array:
+        """Raises `InvalidValue`: holders say sums of them."""
+        raise InvalidValue(f"aggregator: expected {_RULE}")
+
+    def share_sums(self) -> AskedShares:
+        """See `VoteSource.share_sums`."""
+        return AskedShares(self._inbox, self.num_labels)
+
+    def in_rounds(self, *, noise_multiplier: float) -> AskedMoments:
+        """See `VoteSource.in_rounds`."""
+        count = affordable_directions(
+            noise_multiplier=noise_multiplier,
+            num_teachers=self.num_teachers,
+            num_records=max(1, round(self.records_per_teacher * self.num_teachers)),
+            num_labels=self.num_labels,
+            noise_share=SHARE_IN_ROUNDS,
+        )
+        found: AskedMoments = self.remembered(("moments", count), lambda: self._moments(count))
+        return found
+
+    def _moments(self, count: int) -> AskedMoments:
+        rows = self._pool[: max(MOST_PUBLIC, self.num_queries)]
+        directions = PublicPCA.of(self._pool, count)
+        return AskedMoments(self._inbox, directions, rows, self.records_per_teacher, self.num_labels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundsOfHolders:
+    """What the server does with rounds, whatever carries the messages.
+
+    Rule: holders open the release; their teachers learn. Then each question is one sum: three for the prevalence, one
+    for each round, every one against what was released before. The ledger is charged for the prevalence before its
+    first sum, and for all rounds together before the noise of the first.
+
+    Attributes:
+        plan: what is released: `CenteredVotes` in rounds.
+        roll: who is expected.
+        pool: float32 `[P, d]`, public samples; trained teachers are asked of the first 2,048, the student learns from
+            all of them.
+        record_ids: `[P]`, what they are called.
+        label_names: L.
+        num_queries: how many of them the release is about, the first ones; None for all.
+        inbox: the folder for sums, of mode 0700; no epsilon covers it.
+        output_dir: the folder of the release; of it `release/` may be published.
+    """
+
+    plan: ReleasePlan
+    roll: Roll
+    pool: NDArray[np.float32]
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
+    num_queries: int | None = None
+    inbox: Path
+    output_dir: Path
+
+    def __post_init__(self) -> None:
+        require(self.pool.ndim == 2, "pool.shape", self.pool.shape, "[P, d]: rounds are for rows of numbers")
+        same = len(self.record_ids) == len(self.pool)
+        require(same, "len(record_ids)", len(self.record_ids), f"{len(self.pool)}, one for each sample")
+        count = require_count("num_queries", self._count)
+        require(count <= len(self.pool), "num_queries", count, f"at most {len(self.pool)}, the public samples")
+
+    @property
+    def opening(self) -> Question:
+        """The first question."""
+        rows = slice(0, NUM_ASKED)
+        inputs = np.asarray(self.pool[rows], dtype=np.float32)
+        request = Request(inputs=inputs, record_ids=self.record_ids[rows], label_names=self.label_names)
+        return Question.of_opening(request)
+
+    def run(self, exchange: Exchange, monitor: Monitor | None = None) -> Terms:
+        """Asks, releases, and asks again until all rounds are released; or goes on where it was killed.
+
+        Args:
+            exchange: has one question answered by all holders.
+            monitor: told of progress, and who is absent.
+
+        Raises:
+            InvalidValue: too many holders are absent; whatever `release_votes` refuses. Where rounds were charged and
+                not finished, the same call goes on with them at no further price.
+        """
+        monitor = monitor or NullMonitor()
+        inbox = RoundInbox(self.inbox, self.roll, self.opening, exchange, monitor)
+        source = AskedVotes(inbox, self.pool, self._count, len(self.label_names))
+        return release_votes(self.plan, source, self._cohort(inbox), self.output_dir, monitor)
+
+    @property
+    def _count(self) -> int:
+        return len(self.pool) if self.num_queries is None else self.num_queries
+
+    def _cohort(self, inbox: RoundInbox) -> Cohort:
+        heads = list(inbox.opened.values())
+        first = heads[0]
+        agreed = {
+            name: text
+            for name, text in first.settings.items()
+            if all(head.settings.get(name) == text for head in heads)
+        }
+        names = {head.dataset for head in heads}
+        if len(names) > 1:
+            raise InvalidValue(f"dataset={', '.join(sorted(names))}: expected one name for the data of all holders")
+        ids = self.record_ids[: self._count]
+        return Cohort(
+            dataset=first.dataset,
+            real=all(head.real for head in heads),
+            record_ids=ids,
+            label_names=self.label_names,
+            digest=inbox.digest,
+            queries=queries_digest(np.asarray(self.pool[: self._count], dtype=np.float32), ids),
+            places=Places(len(self.roll.holders), max(self.roll.holders.values())),
+            num_groups=sum(head.num_groups for head in heads),
+            features=first.features,
+            settings=agreed,
+        )
