@@ -15,10 +15,15 @@ from pate.accounting.target_charging import boundary_distribution, tight_boundar
 from pate.aggregators.aggregator import Bits
 from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.target_charging import Round, TargetChargedAggregator, session_event
-from pate.mechanisms.gap_selection import GapSelection
-from pate.mechanisms.noise.categorical import Interval, Weights, boundary_weights, draw_index, softmax_weights
-from pate.mechanisms.noise.uniforms import LazyUniforms
-from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.gap_selection import GapSelection, Ranking
+from pate.mechanisms.noise.uniforms import (
+    Interval,
+    LazyUniforms,
+    Weights,
+    boundary_weights,
+    draw_index,
+    softmax_weights,
+)
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require_count, require_positive
 

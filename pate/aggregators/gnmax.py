@@ -20,9 +20,8 @@ from pate.aggregators.aggregator import (
     vote_blocks,
 )
 from pate.aggregators.release import Release
-from pate.mechanisms.noise.categorical import index_of
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, largest_noisy
-from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
 from pate.validation import require_count, require_positive
 from pate.votes.histogram import limited
 from pate.votes.made_up_votes import MadeUpVotes

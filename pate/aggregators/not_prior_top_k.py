@@ -16,8 +16,8 @@ from pate.aggregators.aggregator import Bits, ExpectedRelease
 from pate.aggregators.boundary import bit_epsilon
 from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.target_charging import Round, TargetChargedAggregator, session_event
+from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.uniforms import LazyUniforms
-from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require, require_count, require_positive, require_probability, require_teachers_by_count
 

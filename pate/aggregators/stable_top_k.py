@@ -28,11 +28,11 @@ from pate.mechanisms.gap_selection import (
     SELECTION_NOISES,
     FixedKRegularizer,
     GapSelection,
+    Ranking,
     Regularizer,
     checked_regularizer,
 )
-from pate.mechanisms.peeling import SubsetPeeling
-from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.noisy_top_k import SubsetPeeling
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
 from pate.validation import (
     InvalidValue,

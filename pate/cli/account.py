@@ -25,6 +25,7 @@ from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require, require_choice
 
 if TYPE_CHECKING:
+    from pate.pricing.hit_plan import HitPlan
     from pate.verification.tightness import LowerBound
 
 
@@ -140,7 +141,7 @@ def _written_table(config: DictConfig, release: pricing.PricedRelease, budget: p
     return {"path": config.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
 
-def _hits(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> pricing.HitPlan | None:
+def _hits(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> HitPlan | None:
     """What to expect of a session of charged calls on the votes of a file."""
     if config.votes is None or not isinstance(release.aggregator, aggregators.TargetChargedAggregator):
         return None

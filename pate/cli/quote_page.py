@@ -16,7 +16,9 @@ from pate.report.rounding import format_claim, format_delta, round_up
 
 if TYPE_CHECKING:
     from pate.aggregators import ExpectedRelease
-    from pate.pricing import AccountantPrice, AccountLeft, Quote, Suggestion
+    from pate.pricing.account_left import AccountLeft
+    from pate.pricing.quote import AccountantPrice, Quote
+    from pate.pricing.remedies import Suggestion
 
 _UNITS = {
     "replace_one": "one private record changes",

@@ -12,40 +12,19 @@ if TYPE_CHECKING:
     from pate.mechanisms.joint import JointTopK, PermuteAndFlipJointTopK
     from pate.mechanisms.limited_domain import LimitedDomainTopK, TopStableTopK
     from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
-    from pate.mechanisms.noisy_top_k import GammaTopK, LaplaceTopK, LipschitzTopK
-    from pate.mechanisms.peeling import OneShotTopK, PeelingTopK, SubsetPeeling
+    from pate.mechanisms.noisy_top_k import (
+        GammaTopK,
+        LaplaceTopK,
+        LipschitzTopK,
+        OneShotTopK,
+        PeelingTopK,
+        SubsetPeeling,
+    )
     from pate.mechanisms.permute_and_flip import PermuteAndFlipTopK
-    from pate.mechanisms.sparse_vector import SparseVector, SweepTopK
     from pate.mechanisms.stability_test import CertifiedTable, StabilityTest, optimal_stability_table
-    from pate.mechanisms.thresholds import AboveThreshold, BetweenThresholds
+    from pate.mechanisms.thresholds import AboveThreshold, BetweenThresholds, SparseVector, SweepTopK
 
-_MODULE_OF = {
-    "AboveThreshold": "thresholds",
-    "BetweenThresholds": "thresholds",
-    "BoundaryWrapper": "call_wrappers",
-    "CanonicalTopK": "canonical",
-    "CertifiedTable": "stability_test",
-    "ConditionalRelease": "call_wrappers",
-    "DiscreteLaplace": "noise.whole_numbers",
-    "FixedKRegularizer": "gap_selection",
-    "GammaTopK": "noisy_top_k",
-    "GapSelection": "gap_selection",
-    "JointTopK": "joint",
-    "LaplaceTopK": "noisy_top_k",
-    "LimitedDomainTopK": "limited_domain",
-    "LipschitzTopK": "noisy_top_k",
-    "OneShotTopK": "peeling",
-    "PeelingTopK": "peeling",
-    "PermuteAndFlipJointTopK": "joint",
-    "PermuteAndFlipTopK": "permute_and_flip",
-    "RunTwice": "call_wrappers",
-    "SparseVector": "sparse_vector",
-    "StabilityTest": "stability_test",
-    "SubsetPeeling": "peeling",
-    "SweepTopK": "sparse_vector",
-    "TopStableTopK": "limited_domain",
-    "optimal_stability_table": "stability_test",
-}
+
 __all__ = [
     "AboveThreshold",
     "BetweenThresholds",
@@ -76,8 +55,23 @@ __all__ = [
     "secret_generator",
 ]
 
+_LATER = {
+    "call_wrappers": ("BoundaryWrapper", "ConditionalRelease", "RunTwice"),
+    "canonical": ("CanonicalTopK",),
+    "gap_selection": ("FixedKRegularizer", "GapSelection"),
+    "joint": ("JointTopK", "PermuteAndFlipJointTopK"),
+    "limited_domain": ("LimitedDomainTopK", "TopStableTopK"),
+    "noise.whole_numbers": ("DiscreteLaplace",),
+    "noisy_top_k": ("GammaTopK", "LaplaceTopK", "LipschitzTopK", "OneShotTopK", "PeelingTopK", "SubsetPeeling"),
+    "permute_and_flip": ("PermuteAndFlipTopK",),
+    "stability_test": ("CertifiedTable", "StabilityTest", "optimal_stability_table"),
+    "thresholds": ("AboveThreshold", "BetweenThresholds", "SparseVector", "SweepTopK"),
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    """Loads a name when it is first asked for (PEP 562)."""
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

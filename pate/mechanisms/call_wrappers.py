@@ -22,8 +22,7 @@ from pate.accounting.target_charging import (
     run_twice,
     tight_boundary,
 )
-from pate.mechanisms.noise.categorical import Weights, boundary_weights, draw_index, stated_weights
-from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, boundary_weights, draw_index, stated_weights
 from pate.mechanisms.top_k import TopK
 from pate.validation import InvalidValue, require, require_generator, require_kind
 
@@ -37,7 +36,7 @@ _LARGEST_EXPONENT = 700.0
 class ProbabilityOracle(Protocol):
     """A mechanism that knows the distribution of its outcome to 2**-42 in total, such as `GapSelection`.
 
-    One that `has_weights` also gives it exactly for one histogram, as `pate.mechanisms.noise.categorical.Weights`.
+    One that `has_weights` also gives it exactly for one histogram, as `pate.mechanisms.noise.uniforms.Weights`.
     """
 
     @property

@@ -18,16 +18,20 @@ from pate.accounting import (
     OpposedMaximaEvent,
     PureDpEvent,
 )
-from pate.mechanisms.noise.categorical import Weights, draw_softmax, permute_and_flip_weights, softmax_weights
-from pate.mechanisms.noise.laws import (
+from pate.mechanisms.noise.kinds import (
     exponential_argmax,
     gaussian_argmax,
     gumbel_argmax,
     laplace_argmax,
 )
 from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
-from pate.mechanisms.noise.uniforms import LazyUniforms
-from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.noise.uniforms import (
+    LazyUniforms,
+    Weights,
+    draw_softmax,
+    permute_and_flip_weights,
+    softmax_weights,
+)
 from pate.validation import (
     InvalidValue,
     require,
@@ -284,3 +288,47 @@ _CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
 
 SELECTION_NOISES: tuple[str, ...] = tuple(_SELECTION_NOISES)
 """The names of the kinds of selection noise."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The labels of each query in falling order of their counts.
+
+    Attributes:
+        keys: `[Q, L]` distinct numbers in label order; a larger key is a better rank.
+        sorted_keys: `[Q, L]` the same in falling order.
+        num_labels: L.
+    """
+
+    keys: NDArray[np.int64]
+    sorted_keys: NDArray[np.int64]
+    num_labels: int
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64]) -> Ranking:
+        """Ranks `[Q, L]` counts; one sort, no argsort: count and index share one integer."""
+        num_labels = counts.shape[1]
+        keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
+        return cls(keys, np.sort(keys, axis=1)[:, ::-1], num_labels)
+
+    @property
+    def sorted_counts(self) -> NDArray[np.int64]:
+        """`[Q, L]` counts in falling order."""
+        return self.sorted_keys // self.num_labels
+
+    def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
+        """The gap after each rank: `[Q, L - 1]` for k = 1..L-1, or padded `[Q, L + 1]` for k = 0..L.
+
+        Padding puts `num_teachers` before the first count and 0 after the last, so that "no label" and "all labels"
+        compete as well.
+        """
+        counts = self.sorted_counts
+        if padded:
+            counts = np.pad(counts, ((0, 0), (1, 1)))
+            counts[:, 0] = num_teachers
+        return counts[:, :-1] - counts[:, 1:]
+
+    def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The k best labels of each query as bits: `[Q, L]`, k `[Q]` in 0..L."""
+        last = self.sorted_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
+        return np.asarray((self.keys >= last[:, None]) & (k > 0)[:, None])

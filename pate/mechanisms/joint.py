@@ -15,13 +15,18 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
 from pate.accounting.special import softmax
-from pate.mechanisms.noise.categorical import Weights, draw_index, exponential_weights, with_rest
-from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.laws import largest_distribution
+from pate.mechanisms.noise.kinds import UNIT_NOISES, largest_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
-from pate.mechanisms.noise.uniforms import LazyUniforms
-from pate.mechanisms.ranking import falling_order, stable_sort
-from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of
+from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.top_k import (
+    Array,
+    Counts,
+    Distribution,
+    TopKMechanism,
+    bounded_range_of,
+    falling_order,
+    stable_sort,
+)
 from pate.validation import require, require_positive, rounded_up
 
 _LOG_NEGLIGIBLE = 62.0  # minus the log of the weight, relative to all sequences, below which losses are cut off

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.special import gauss_legendre
-from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.laws import gumbel_argmax, panels
+from pate.mechanisms.noise.kinds import UNIT_NOISES, gumbel_argmax, panels
 from pate.mechanisms.noise.noisy_order import Scaled, Values, are_above, draw_noise, largest_noisy
-from pate.mechanisms.ranking import falling_order
-from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism
+from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, falling_order
 from pate.validation import require, require_count, require_positive, require_probability
 
 _UP = 1 + 2.0**-50

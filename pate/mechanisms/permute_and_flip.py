@@ -12,11 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
-from pate.mechanisms.noise.categorical import Interval, Weights, exponential_weights, index_of
-from pate.mechanisms.noise.laws import exponential_argmax
-from pate.mechanisms.noise.uniforms import Bounds, LazyUniforms, exp_bounds
-from pate.mechanisms.ranking import falling_order
-from pate.mechanisms.top_k import Counts, Distribution, PureTopK, peel_distribution, utilities_of
+from pate.mechanisms.noise.kinds import exponential_argmax
+from pate.mechanisms.noise.uniforms import (
+    Bounds,
+    Interval,
+    LazyUniforms,
+    Weights,
+    exp_bounds,
+    exponential_weights,
+    index_of,
+)
+from pate.mechanisms.top_k import Counts, Distribution, PureTopK, falling_order, peel_distribution, utilities_of
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]

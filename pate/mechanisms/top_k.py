@@ -161,3 +161,26 @@ def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[A
                 longer[*prefix, i] = probability * float(p)
         distribution = longer
     return {outcome: distribution[outcome] for outcome in permutations(range(len(utilities)), k)}
+
+
+_LARGEST_KEY = 62  # bits
+
+
+def stable_sort(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The stable rising order of each row, and the rows in this order: `[Q, n]` each, from numbers >= 0.
+
+    Value and place share one integer where they fit: a sort is many times as fast as an argsort.
+    """
+    bits = values.shape[1].bit_length()
+    if int(values.max()).bit_length() + bits <= _LARGEST_KEY:
+        keys = np.sort((values << bits) | np.arange(values.shape[1]), axis=1)
+        return keys & ((1 << bits) - 1), keys >> bits
+    order = np.argsort(values, axis=1, kind="stable")
+    return order, np.take_along_axis(values, order, axis=1)
+
+
+def falling_order(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The indices of each row in falling order of their counts, ties to the lowest, and the counts in this order."""
+    largest = counts.max(axis=1, keepdims=True)
+    order, deficits = stable_sort(largest - counts)
+    return order, largest - deficits

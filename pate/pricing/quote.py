@@ -17,7 +17,7 @@ from pate.validation import InvalidValue
 if TYPE_CHECKING:
     from pate.pricing.account_left import AccountLeft
     from pate.pricing.hit_plan import HitPlan
-    from pate.pricing.suggestion import Suggestion
+    from pate.pricing.remedies import Suggestion
     from pate.verification.tightness import LowerBound
 
 _BY_STEPS = ("exact", "auto")

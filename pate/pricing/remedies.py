@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pate.accounting import Adjacency, RdpAccountant
+from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
+from pate.accounting.events import leaves
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
 from pate.pricing.priced_release import (
@@ -18,7 +19,7 @@ from pate.pricing.priced_release import (
     largest_num_queries,
     plan_release,
 )
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require, require_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,3 +332,202 @@ def _round_up(count: int) -> int:
     """To two digits."""
     step: int = 10 ** max(len(str(count)) - 2, 0)
     return -(-count // step) * step
+
+
+_LARGEST_DELTA = 0.01
+_TYPICAL = 0.6
+_NOTHING = (
+    "nothing was found that works, neither teachers of ten private groups each nor fewer queries nor an epsilon up to "
+    "100: more private records would, or another aggregator"
+)
+
+
+def require_useful(
+    start: Aggregator,
+    priced: PricedRelease,
+    budget: Budget,
+    *,
+    names: SettingNames,
+    num_groups: int | None = None,
+    allow_useless: bool = False,
+) -> tuple[str, ...]:
+    """Returns warnings about a planned release, or raises if its noise hides what teachers agree on.
+
+    All of it follows from public numbers. A release without noise is not doubted, whatever it costs, nor is an
+    aggregator of one's own that takes no made-up votes.
+
+    Args:
+        start: what it was planned from.
+        priced: the release.
+        budget: of it.
+        names: of the settings, where the user gives them.
+        num_groups: private groups, public; None where they are not known.
+        allow_useless: whether what would be refused is only said.
+
+    Raises:
+        InvalidValue: of queries on which all teachers agree, over a quarter of the bits are wrong; of those on which
+            90% of them agree, fewer than a third are answered; a delta of 0.01 or more.
+    """
+    lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
+    if _draws_nothing(priced):
+        return tuple(lines)
+    try:
+        expected = expectation(priced.aggregator, priced.shape)
+    except InvalidValue:
+        return tuple(lines)
+    if not expected.is_useless:
+        return (*lines, *_of_noise(expected, priced, names))
+    teachers = names.num_teachers.format(priced.shape.num_teachers)
+    if allow_useless:
+        return (*lines, f"{teachers}: {_reason(expected, priced)}; allowed by {names.allow_useless}")
+    works = remedies(start, priced, budget, num_groups=num_groups).text(names)
+    helps = f"what works: {works}" if works else _NOTHING
+    reason = f"expected a release that tells something: {_reason(expected, priced)}"
+    raise InvalidValue(f"{teachers}: {reason}; {helps}; {names.allow_useless} goes on as it is")
+
+
+def _of_delta(delta: float, names: SettingNames, num_groups: int | None, allow_useless: bool) -> tuple[str, ...]:
+    """What a large delta allows."""
+    setting = names.target_delta.format(f"{delta:g}")
+    if delta >= _LARGEST_DELTA:
+        rule = "a delta below 0.01, the probability that a guarantee may fail altogether"
+        if not allow_useless:
+            raise InvalidValue(f"{setting}: expected {rule}; 1e-6 is usual; {names.allow_useless} goes on as it is")
+        return (f"{setting}: {rule} is what deserves the name; allowed by {names.allow_useless}",)
+    if num_groups is not None and delta > 1 / num_groups:
+        why = f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed"
+        return (f"{setting}: {why}; take less than {0.1 / num_groups:.1g}",)
+    return ()
+
+
+def _draws_nothing(priced: PricedRelease) -> bool:
+    """Whether the release has nothing to hide: no queries, or answers that no vote changes.
+
+    Not by its epsilon: noise that hides everything costs 0 at a delta that allows it.
+    """
+    return all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event))
+
+
+def _reason(expectation: Expectation, priced: PricedRelease) -> str:
+    """What comes out where teachers agree."""
+    shape, expected = priced.shape, expectation.unanimous
+    test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
+    if test is not None and test.gap_to_pass(0.5) is None:
+        return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
+    said = f"{max(expected.right, 0.5):.0%} of the answered bits would be right, where chance has 50%"
+    if expected.answered < 1:
+        said = f"{expected.answered:.0%} of the queries would be answered" + (
+            f", and {said}" if expected.right < GOAL else ""
+        )
+    if not expected.is_useless:
+        share = expectation.clear.answered
+        return f"where 90% of {shape.num_teachers} teachers agree, {share:.0%} of the queries would be answered"
+    agree = f"all {shape.num_teachers} teachers agree" if shape.num_teachers > 1 else "the one teacher is sure"
+    return f"even where {agree}, {said}"
+
+
+def _of_noise(expected: Expectation, priced: PricedRelease, names: SettingNames) -> tuple[str, ...]:
+    """What is worth its price in part."""
+    if expected.unanimous.success >= GOAL and expected.typical.success >= _TYPICAL:
+        return ()
+    kinds = (expected.unanimous, expected.clear, expected.typical)
+    shares = ", ".join(f"{each.success:.0%}" for each in kinds)
+    heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%)"
+    helps, teachers = priced.aggregator.remedies["noise"], names.num_teachers.format(priced.shape.num_teachers)
+    return (f"{teachers}: {heard}; what helps: {helps}",)
+
+
+_HALF_AT = 60.0  # records of a teacher with which half of the teachers name a label
+_TEACHERS = (20, 30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 5000)
+_QUERIES = (50, 100, 200, 400, 600, 1000, 2000)
+_RECORDS_EACH = 10
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The numbers of teachers and queries that tell most at a budget; from public numbers alone.
+
+    Attributes:
+        num_teachers: T.
+        num_queries: Q.
+        records_per_teacher: None where the private groups were not counted.
+        agreement: the share of the teachers taken to name each label that a query has.
+        expected: of such queries.
+        clear_queries: what is told, as so many queries without noise: Q times the share answered times the squared
+            distance of right bits from chance, times the squared agreement: what few know is often wrong.
+    """
+
+    num_teachers: int
+    num_queries: int
+    records_per_teacher: float | None
+    agreement: float
+    expected: ExpectedRelease
+    clear_queries: float
+
+
+def suggest(
+    aggregator: Aggregator,
+    shape: ReleaseShape,
+    budget: Budget,
+    *,
+    num_private: int | None = None,
+    max_queries: int | None = None,
+) -> Suggestion:
+    """Searches teachers and queries for the release that tells most at a `target_epsilon`.
+
+    Teachers with more records agree more. The rule of thumb, that r records make r / (r + 60) of the teachers name a
+    label, is about right for the embedded data set; without `num_private` 70% agree, and more teachers cost nothing.
+    Only releases count through which unanimous teachers are heard.
+
+    Args:
+        aggregator: to start from.
+        shape: of which the number of labels is kept.
+        budget: with a `target_epsilon`; searched by Renyi's accountant, as in `remedies`.
+        num_private: private groups, public.
+        max_queries: public samples at most.
+
+    Raises:
+        InvalidValue: no `target_epsilon`; fewer than 200 private groups; nothing is heard at this budget.
+    """
+    require(budget.target_epsilon is not None, "suggest", "true", "a target_epsilon to plan for")
+    if num_private is not None:
+        lowest = _TEACHERS[0] * _RECORDS_EACH
+        require(require_count("num_private", num_private) >= lowest, "num_private", num_private, f"at least {lowest}")
+    quick = replace(budget, accountant=RdpAccountant)
+    most = MOST_TEACHERS if num_private is None else num_private // _RECORDS_EACH
+    teachers = [count for count in _TEACHERS if count <= most]
+    found: list[Suggestion] = []
+    for queries in (count for count in _QUERIES if max_queries is None or count <= max_queries):
+        if (planned := _planned(aggregator, shape, quick, teachers[len(teachers) // 2], queries)) is None:
+            continue
+        noisy, size = planned.aggregator, planned.shape  # the noise hardly depends on the teachers
+        found += [_judged(noisy, replace(size, num_teachers=count), num_private) for count in teachers]
+    for best in sorted(found, key=lambda each: -each.clear_queries):
+        planned = _planned(aggregator, shape, quick, best.num_teachers, best.num_queries)
+        if planned is not None and expectation(planned.aggregator, planned.shape).is_heard:
+            return _judged(planned.aggregator, planned.shape, num_private)
+        if best.clear_queries < 1:
+            break
+    raise InvalidValue(
+        f"target_epsilon={budget.target_epsilon}: expected an epsilon at which some number of teachers is heard; "
+        f"up to {teachers[-1]} were tried"
+    )
+
+
+def _planned(
+    aggregator: Aggregator, shape: ReleaseShape, budget: Budget, teachers: int, queries: int
+) -> PricedRelease | None:
+    try:
+        return plan_release(aggregator, replace(shape, num_teachers=teachers, num_queries=queries), budget)
+    except InvalidValue:
+        return None
+
+
+def _judged(aggregator: Aggregator, shape: ReleaseShape, num_private: int | None) -> Suggestion:
+    """What a release tells of queries on which as many teachers agree as their records allow."""
+    records = None if num_private is None else num_private / shape.num_teachers
+    agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)
+    expected = expected_release(aggregator, shape, agreement=agreement)
+    beyond_chance = max(expected.present + expected.absent - 1, 0.0)
+    told = shape.num_queries * expected.answered * (beyond_chance * agreement) ** 2
+    return Suggestion(shape.num_teachers, shape.num_queries, records, agreement, expected, told)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from pate import __version__
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
-from pate.pricing import Budget, PricedRelease, ReleaseShape, group_votes_tell_more
+from pate.pricing import Budget, PricedRelease, ReleaseShape
+from pate.pricing.remedies import group_votes_tell_more
 from pate.report import Privacy, Report, Scores, metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.metrics import CONSTANT_NAMES, Constant, PrecisionRecall, micro_f1, summarized
 from pate.report.report import DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary

@@ -50,7 +50,7 @@ from pate.mechanisms import (
     StabilityTest,
     optimal_stability_table,
 )
-from pate.mechanisms.noise.laws import gaussian_argmax
+from pate.mechanisms.noise.kinds import gaussian_argmax
 from pate.mechanisms.top_k import TopKMechanism
 from pate.validation import InvalidValue, nearest
 

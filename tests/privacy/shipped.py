@@ -33,8 +33,8 @@ from pate.mechanisms import (
     SubsetPeeling,
     TopStableTopK,
 )
+from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.ranking import Ranking
 from tests.cases.discovery import CASE_FILES
 from tests.privacy.case import (
     Case,

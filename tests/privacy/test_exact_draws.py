@@ -45,10 +45,9 @@ from pate.mechanisms import (
     TopStableTopK,
     permute_and_flip,
 )
-from pate.mechanisms.noise import categorical, noisy_order
-from pate.mechanisms.noise.categorical import boundary_weights, index_of, softmax_weights
+from pate.mechanisms.noise import noisy_order, uniforms
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
-from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, boundary_weights, index_of, softmax_weights
 
 ONES = 2**64 - 1
 DIGITS = 60
@@ -75,7 +74,7 @@ def old_draw(deficits: np.ndarray, uniform: float) -> int:
     return int((cumulated <= uniform * cumulated[-1]).sum())
 
 
-def law(weights: categorical.Weights) -> list[tuple[Fraction, Fraction]]:
+def law(weights: uniforms.Weights) -> list[tuple[Fraction, Fraction]]:
     """Each probability between two fractions."""
     intervals = weights(DIGITS)
     least, most = (sum(interval[side] for interval in intervals) for side in (0, 1))
@@ -183,7 +182,7 @@ COUNTS = np.random.default_rng(0).integers(0, 17, (40, 5))
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
     """No float decides anything."""
-    for module in (categorical, permute_and_flip, noisy_order):
+    for module in (uniforms, permute_and_flip, noisy_order):
         patch.setattr(module, "_FEW_OPERATIONS", 1e9)
 
 
@@ -218,8 +217,8 @@ def test_releases_are_the_same_without_floats(name: str, monkeypatch: pytest.Mon
 
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the two tests above: weights of another scale give other outcomes."""
-    right = categorical.softmax_weights
-    monkeypatch.setattr(categorical, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale))
+    right = uniforms.softmax_weights
+    monkeypatch.setattr(uniforms, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale))
     with pytest.raises(AssertionError):
         test_floats_decide_as_fractions_do("gap gumbel", monkeypatch)
 

@@ -10,8 +10,7 @@ import pytest
 from pate.accounting import Adjacency
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection
-from pate.mechanisms.gap_selection import SELECTION_NOISES
-from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.gap_selection import SELECTION_NOISES, Ranking
 from tests.privacy.distributions import selection_distribution
 from tests.privacy.divergences import EPSILONS, largest_delta
 from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbors, top_sets

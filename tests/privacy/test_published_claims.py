@@ -23,7 +23,7 @@ from pate.accounting import (
 )
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection, LimitedDomainTopK, PermuteAndFlipTopK, StabilityTest
-from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.gap_selection import Ranking
 from pate.verification import Claim, PriceRefuted, Verdict, verify, verify_densities, verify_distributions
 
 RECORD, PAPERS = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

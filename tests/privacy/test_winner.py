@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import Accountant, Adjacency, ExactAccountant, PldAccountant, RdpAccountant
 from pate.aggregators import ConfidentGNMax, GNMax, PowersetGNMax
-from pate.mechanisms.noise.laws import gaussian_argmax
+from pate.mechanisms.noise.kinds import gaussian_argmax
 from pate.verification import Claim, Verdict, verify
 
 NUM_LABELS, NUM_TEACHERS = 3, 5

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from pate.mechanisms.noise.laws import exponential_argmax
+from pate.mechanisms.noise.kinds import exponential_argmax
 from pate.mechanisms.permute_and_flip import lucky_place, thinned
 from tests.statistical.chi_square import p_value
 

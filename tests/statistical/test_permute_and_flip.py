@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
-from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.laws import largest_distribution
+from pate.mechanisms.noise.kinds import UNIT_NOISES, largest_distribution
 from tests.statistical.chi_square import p_value
 
 DRAWS = 8_000

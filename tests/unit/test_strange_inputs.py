@@ -30,7 +30,7 @@ from pate.mechanisms import (
     StabilityTest,
     SubsetPeeling,
 )
-from pate.mechanisms.sparse_vector import SparseVectorSession
+from pate.mechanisms.thresholds import SparseVectorSession
 from pate.student import LinearStudent, StudentModel
 from pate.teachers import Shard
 from pate.validation import InvalidValue

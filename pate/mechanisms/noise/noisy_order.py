@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, exp_bounds, log_bounds
-from pate.mechanisms.ranking import largest_in_order
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -331,3 +330,12 @@ def are_above(numbers: NDArray[Any], threshold: float, terms: tuple[Scaled, ...]
         constant = Fraction(numbers[row, place].item()) - Fraction(threshold)
         above[row, place] = not is_less(_Sum(constant, exact), _Sum(Fraction(0), ()))
     return np.asarray(above)
+
+
+def largest_in_order(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """The indices of the k largest of each row `[Q, d]`, the largest first: `[Q, k]`."""
+    if k == values.shape[1]:
+        return np.argsort(-values, axis=1)
+    indices = np.argpartition(values, values.shape[1] - k, axis=1)[:, -k:]
+    order = np.argsort(-np.take_along_axis(values, indices, axis=1), axis=1)
+    return np.take_along_axis(indices, order, axis=1)

@@ -11,8 +11,15 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.mechanisms.noise.categorical import Interval, exponential_weights, index_of
-from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, exp_bounds, words
+from pate.mechanisms.noise.uniforms import (
+    Interval,
+    LazyBitsUniform,
+    LazyUniforms,
+    exp_bounds,
+    exponential_weights,
+    index_of,
+    words,
+)
 from pate.validation import require, require_count, require_generator, require_positive
 
 Array = NDArray[np.float64]

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting.pld import opposite_maxima
 from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp
-from pate.mechanisms.noise.laws import gaussian_argmax
+from pate.mechanisms.noise.kinds import gaussian_argmax
 
 Array = np.ndarray
 

@@ -13,8 +13,7 @@ import pytest
 from pate.accounting import BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import CanonicalTopK
 from pate.mechanisms.canonical import CanonicalClasses
-from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.laws import ordered_distribution
+from pate.mechanisms.noise.kinds import UNIT_NOISES, ordered_distribution
 from pate.validation import InvalidValue
 
 

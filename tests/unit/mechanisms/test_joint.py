@@ -13,8 +13,7 @@ import pytest
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
 from pate.mechanisms.joint import JointClasses, count_by_loss
-from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.laws import ordered_distribution
+from pate.mechanisms.noise.kinds import UNIT_NOISES, ordered_distribution
 from pate.validation import InvalidValue
 
 Sequence = tuple[int, ...]

@@ -12,8 +12,7 @@ from scipy.stats import chisquare
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent, SelfComposedEvent, ZCdpEvent
 from pate.mechanisms import LipschitzTopK, OneShotTopK, PeelingTopK, PermuteAndFlipTopK, SubsetPeeling
-from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.laws import ordered_distribution
+from pate.mechanisms.noise.kinds import UNIT_NOISES, ordered_distribution
 from pate.mechanisms.noise.noisy_order import draw_largest
 from pate.validation import InvalidValue
 

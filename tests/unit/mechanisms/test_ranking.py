@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pate.mechanisms.ranking import Ranking, falling_order, largest_in_order, stable_sort
+from pate.mechanisms.gap_selection import Ranking
+from pate.mechanisms.noise.noisy_order import largest_in_order
+from pate.mechanisms.top_k import falling_order, stable_sort
 
 
 def test_ranks_by_hand() -> None:

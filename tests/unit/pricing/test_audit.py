@@ -11,8 +11,7 @@ import pytest
 
 from pate.accounting import Adjacency, AutoAccountant, GaussianEvent
 from pate.aggregators import Aggregator, BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
-from pate.pricing import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
-from pate.pricing.audit import published_claim
+from pate.pricing.audit import AuditFinding, ReleaseParameters, VoteAudit, audit_votes, published_claim
 from pate.validation import InvalidValue
 from pate.votes.foreign import ImportedVotes
 

@@ -16,10 +16,10 @@ from pate.pricing import (
     cheapest_accountant,
     expected_release,
     plan_release,
-    remedies,
     require_useful,
     suggest,
 )
+from pate.pricing.remedies import remedies
 from pate.validation import InvalidValue
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
@@ -94,7 +94,7 @@ def test_teachers_are_left_ten_groups_each() -> None:
 
 
 def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pate.pricing.guard.remedies", None)
+    monkeypatch.setattr("pate.pricing.remedies.remedies", None)
     (line,) = judged(GaussianVotes(noise_std=1.0), allow_useless=True)
     assert line.endswith("where chance has 50%; allowed by allow_useless=true")
 

@@ -16,7 +16,6 @@ from pate.accounting import Accountant, RdpAccountant, ZCdpAccountant
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.cli.quote_page import print_quote
 from pate.pricing import (
-    AccountantPrice,
     Budget,
     PricedRelease,
     Quote,
@@ -25,6 +24,7 @@ from pate.pricing import (
     plan_release,
     quote_release,
 )
+from pate.pricing.quote import AccountantPrice
 from pate.validation import InvalidValue
 
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)

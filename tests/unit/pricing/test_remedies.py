@@ -22,11 +22,10 @@ from pate.pricing import (
     Budget,
     ReleaseShape,
     SettingNames,
-    group_votes_tell_more,
     plan_release,
-    remedies,
     require_useful,
 )
+from pate.pricing.remedies import group_votes_tell_more, remedies
 from pate.validation import InvalidValue
 
 TABLE = StableTopK(selection_scale=1.0, test="table", table_order=4.0, table_budget=0.01)

@@ -29,8 +29,7 @@ from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPrior
 from pate.aggregators.aggregator import Drawn
 from pate.aggregators.boundary import bit_epsilon
 from pate.aggregators.target_charging import session_event
-from pate.mechanisms.noise.categorical import draw_index, stated_weights
-from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms, draw_index, stated_weights
 from pate.validation import InvalidValue
 from pate.votes.source import VoteSource
 

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pate.mechanisms.noise.laws import (
+from pate.mechanisms.noise.kinds import (
     exponential_argmax,
     gaussian_argmax,
     gumbel_argmax,
