@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Dataset, Kind, Pixels, PrivateRecords, Split
+from pate.data.dataset import SPLITS, Dataset, Kind, Pixels, PrivateRecords, Split, named_owners
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
 from pate.files.reading import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
@@ -72,8 +72,18 @@ class Arrays:
         kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
         private, public_records, test = (parts[split] for split in SPLITS)
         names = self._names(files)
-        notes = () if grouped else (_UNGROUPED,)
-        return Dataset(self.name, True, kind, names, private, public_records, test, public_ids=public, notes=notes)
+        return Dataset(
+            self.name,
+            True,
+            kind,
+            names,
+            private,
+            public_records,
+            test,
+            public_ids=public,
+            notes=() if grouped else (_UNGROUPED,),
+            owners=named_owners(id=files["private"].get("ids"), group=files["private"].get("groups")),
+        )
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pate.data.cache import PixelCache
-from pate.data.dataset import Dataset, Split, Stage, unwatched
+from pate.data.dataset import Dataset, Split, Stage, named_owners, unwatched
 from pate.data.image_form import ImageForm
 from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
 
@@ -290,7 +290,8 @@ class CelebA:
             self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
         split_of = self._splits(folder, attributes.files)
         record_ids = np.arange(1, len(attributes.files) + 1)
-        group_ids = self._people(folder, attributes.files) if self.partition_by_identity else record_ids
+        known_by = self._people(folder, attributes.files)
+        group_ids = record_ids if known_by is None or not self.partition_by_identity else known_by
         images, names, stamps = _find_photographs(folder, attributes.files)
         rows_of = {role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()}
 
@@ -304,7 +305,11 @@ class CelebA:
         private, public, test = (Split.of_pictures(*known, rows) for rows in rows_of.values())
         real = not (folder / MARKER).exists()
         form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
-        return Dataset("celeba", real, "images", attributes.names, private, public, test, preprocessing=form)
+        rows = rows_of["private"]
+        owners = named_owners(id=np.array(attributes.files)[rows], group=None if known_by is None else known_by[rows])
+        return Dataset(
+            "celeba", real, "images", attributes.names, private, public, test, preprocessing=form, owners=owners
+        )
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()
@@ -314,11 +319,17 @@ class CelebA:
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue(f"data.root={self.root}: expected {rule}")
 
-    def _people(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
-        if find_table(folder, IDENTITIES) is None:
+    def _people(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64] | None:
+        """Whose photographs they are; None where no list says it and nothing is dealt by it."""
+        if self.partition_by_identity and find_table(folder, IDENTITIES) is None:
             rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
             raise InvalidValue(f"data.root={self.root}: expected {rule}")
-        return _in_order(read_numbers(folder, IDENTITIES), IDENTITIES, files)
+        try:
+            return _in_order(read_numbers(folder, IDENTITIES), IDENTITIES, files)
+        except InvalidValue:
+            if self.partition_by_identity:
+                raise
+            return None
 
     def _cache_folder(self, folder: Path, files: tuple[str, ...]) -> Path:
         """One for each list of files, size and crop."""

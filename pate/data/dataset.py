@@ -323,6 +323,15 @@ def require_dataset(loaded: Any) -> Dataset:
     return loaded
 
 
+def named_owners(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
+    """`Dataset.owners` of ids and groups, whole numbers or words, by kind: `id` and `group`, as in tables."""
+    return {
+        kind: frozenset(str(each).encode() for each in set(np.asarray(names).tolist()))
+        for kind, names in columns.items()
+        if names is not None
+    }
+
+
 def require_distinct(name: str, ids: NDArray[np.int64]) -> None:
     """Raises, with two of the rows, where an id occurs more than once."""
     order = np.argsort(ids, kind="stable")

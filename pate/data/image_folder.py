@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Dataset, Split, Stage, unwatched
+from pate.data.dataset import SPLITS, Dataset, Split, Stage, named_owners, unwatched
 from pate.data.image_form import ImageForm
 from pate.data.table.cells import as_texts, one_spelling, require_columns
 from pate.data.table.files import TableFile
@@ -122,6 +122,10 @@ class ImageFolder:
             preprocessing=self.form,
             public_ids=np.array(words[self.file], np.str_)[rows_of["public"]],
             notes=() if self.group is not None else (UNGROUPED,),
+            owners=named_owners(
+                id=np.array(words[self.file])[rows_of["private"]],
+                group=None if self.group is None else np.array(whose)[rows_of["private"]],
+            ),
         )
 
     def _rows(self, said: list[str]) -> Iterator[tuple[str, NDArray[np.int64]]]:

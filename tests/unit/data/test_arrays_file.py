@@ -79,6 +79,7 @@ def test_names_groups_and_ids_are_used(tmp_path: Path) -> None:
     assert dataset.label_names == ("a", "b", "c")
     assert dataset.private.group_ids.tolist() == [0, 0, 1, 1, 2, 2]
     assert dataset.published_ids.tolist() == [100, 101, 102, 103]
+    assert dataset.owners == {"group": {b"0", b"1", b"2"}}
     assert Arrays(**names, labels=["x", "y", "z"]).load().label_names == ("x", "y", "z")
 
 

@@ -167,9 +167,12 @@ def test_identities_of_others_are_passed_over(text_copy: Path, edit: Edit) -> No
 
 
 def test_a_photograph_is_its_own_group_unless_people_are_asked_for(text_copy: Path) -> None:
-    alone = CelebA(root=text_copy, image_size=4).load().private
+    dataset = CelebA(root=text_copy, image_size=4).load()
+    alone = dataset.private
     people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load().private
     assert alone.group_ids.tolist() == [1, 2, 3, 4]
+    assert dataset.owners["group"] == {b"5", b"6", b"7"}  # by whom a ledger of several runs knows them again
+    assert dataset.owners["id"] == {b"000001.jpg", b"000002.jpg", b"000003.jpg", b"000004.jpg"}
     assert people.group_ids.tolist() == [5, 5, 6, 7]
     drawn = Partition.draw(people.group_ids, 3, np.random.default_rng(0))
     assert drawn.teacher_of[0] == drawn.teacher_of[1]

@@ -46,6 +46,7 @@ def test_pictures_and_their_labels(folder: Path) -> None:
     assert dataset.private.group_ids[0] == dataset.private.group_ids[1]
     assert sorted(dataset.published_ids.tolist()) == ["d.png", "e.png"]
     assert dataset.preprocessing == ImageForm(3, 8, 8, "crop")
+    assert dataset.owners == {"id": {b"a.png", b"b/c.jpg"}, "group": {b"p1"}}
     for name, levels in zip(dataset.published_ids, dataset.public.inputs[:], strict=True):
         assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
 
