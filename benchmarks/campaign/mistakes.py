@@ -34,7 +34,7 @@ _VALUES = (
     *("${oc.env:HOME}", "${missing}", "???", "x" * 3000, "/dev/null", "/proc/none", "a/../b", "é", "🙂", "\\", "="),
 )
 _TARGETS = (
-    *("os.system", "builtins.eval", "pate.pipeline.train", "pate", "pate.none.None", "pate.files.atomic.write_text"),
+    *("os.system", "builtins.eval", "pate.pipeline.train", "pate", "pate.none.None", "pate.files.disk.write_text"),
     *(
         "sklearn.utils.parallel.joblib.load",
         "pate.data.DigitsGrid",

@@ -29,7 +29,7 @@ from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.serialization import event_from_json, event_to_json
 from pate.accounting.zcdp import ZCdpAccountant
-from pate.files.strict_json import number, plain, to_json_line
+from pate.files.values import number, plain, to_json_line
 from pate.store import DamagedLedger, Line, Store
 from pate.store.store import damaged
 from pate.validation import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from pate.accounting import events
 from pate.accounting.events import Adjacency, Event, LeafEvent
-from pate.files.strict_json import number, plain
+from pate.files.values import number, plain
 from pate.validation import InvalidValue, require
 
 KINDS: dict[str, type[Event]] = {

@@ -26,8 +26,8 @@ from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfCom
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import betaincc
-from pate.files.atomic import write_text
-from pate.files.strict_json import to_json_line
+from pate.files.disk import write_text
+from pate.files.values import to_json_line
 from pate.validation import (
     InvalidValue,
     require,

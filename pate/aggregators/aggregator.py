@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, NoOpEvent, calibrate
 from pate.aggregators.release import Release
-from pate.files.fingerprint import full_text
+from pate.files.values import full_text
 from pate.validation import (
     InvalidValue,
     require,

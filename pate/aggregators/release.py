@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import make_folder, write_arrays
-from pate.files.reading import FROM_BACKUP, damaged
+from pate.files.disk import FROM_BACKUP, damaged, make_folder, write_arrays
 
 REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
 

@@ -17,7 +17,7 @@ from pate.accounting.special import expit
 from pate.aggregators.aggregator import Drawn, ReleaseContext
 from pate.aggregators.release import REMEDY, Release, TrainingSet
 from pate.files.arrays import ArrayForm
-from pate.files.reading import damaged
+from pate.files.disk import damaged
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipping import ClippedMoments

@@ -19,8 +19,8 @@ from pate.cli.app import run_app
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER, file_of, members
-from pate.files.atomic import make_folder
-from pate.files.strict_json import to_json_line
+from pate.files.disk import make_folder
+from pate.files.values import to_json_line
 from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require, require_choice
 

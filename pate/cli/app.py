@@ -36,7 +36,7 @@ from pate.config.mistakes import (
     shortened,
 )
 from pate.config.schema import COMMANDS
-from pate.files.atomic import owners_umask
+from pate.files.disk import owners_umask
 from pate.validation import InvalidValue, printable
 
 DISTRIBUTION = "pate-multilabel"

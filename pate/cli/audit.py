@@ -14,7 +14,7 @@ from rich.text import Text
 from pate.accounting import Adjacency
 from pate.cli.app import run_app
 from pate.config import build, build_aggregator
-from pate.files.strict_json import to_json_line
+from pate.files.values import to_json_line
 from pate.pricing.audit import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
 from pate.report.console import PlainConsole
 from pate.report.rounding import format_claim, format_delta, round_up

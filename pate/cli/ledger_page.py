@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from pate.files.strict_json import plain, to_json_line
+from pate.files.values import plain, to_json_line
 from pate.pricing.account_left import charges_of, ledgers_in
 from pate.report import format_delta, format_epsilon
 from pate.report.console import PlainConsole

@@ -19,8 +19,7 @@ from pate.data.table.files import TableFile
 from pate.data.table.remarks import strange_cells, strange_lines
 from pate.features.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
-from pate.files.atomic import replacing
-from pate.files.reading import read_bytes
+from pate.files.disk import read_bytes, replacing
 from pate.files.spreadsheet import SpreadsheetRows
 from pate.report.console import PlainConsole
 from pate.run.bundle import Bundle

@@ -20,7 +20,7 @@ from pate.config.command_line import given_settings
 from pate.config.published import release_settings, told_settings
 from pate.federated import Roll, RoundsOfHolders
 from pate.federated.gathering import AnswersAwaited, Mailbox
-from pate.files.atomic import require_no_links
+from pate.files.disk import require_no_links
 from pate.report import format_delta, format_epsilon
 from pate.run.places import Places
 from pate.run.stages.cohort import Cohort

@@ -14,7 +14,7 @@ from pate.config.command_line import given_settings
 from pate.data import Dataset
 from pate.features import Features, NoFeatures
 from pate.features.featured_data import FeaturedData
-from pate.files import fingerprint
+from pate.files.values import digest
 from pate.report.report import Heading
 
 CACHE = "pate_cache"
@@ -109,4 +109,4 @@ def _name(group: str, settings: Mapping[str, Any], given: Mapping[str, str], cho
 def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
     """outputs/NAME-NAME-HASH: the same command finds the same folder, so it continues."""
     safe = ["".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name) for name in names]
-    return "outputs/" + "-".join([*safe, fingerprint.digest(settings)[:8]])
+    return "outputs/" + "-".join([*safe, digest(settings)[:8]])

@@ -15,10 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.config.command_line import given_settings
-from pate.files.atomic import make_folder, write_text
-from pate.files.reading import read_json
+from pate.files.disk import make_folder, read_json, write_text
 from pate.files.spreadsheet import SpreadsheetRows
-from pate.files.strict_json import number, to_json_line
+from pate.files.values import number, to_json_line
 from pate.report import Report, format_epsilon
 from pate.report.console import PlainConsole
 from pate.report.tables import percent

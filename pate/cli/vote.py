@@ -12,7 +12,7 @@ from pate.cli.run import featured, maker, plain_settings
 from pate.config.published import holder_settings, told_settings
 from pate.federated import Question, answer_question
 from pate.federated.holder import opening_of, queries_file
-from pate.files.atomic import make_folder, replacing, require_no_links
+from pate.files.disk import make_folder, replacing, require_no_links
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue, require

@@ -16,8 +16,8 @@ from pate.comparison.method import Bench, Method, Reference, kind
 from pate.comparison.trial import Baseline, CachedRun, Calibration, Trial
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
-from pate.files.atomic import write_text
-from pate.files.fingerprint import digest, full_text
+from pate.files.disk import write_text
+from pate.files.values import digest, full_text
 from pate.networks.device import one_thread
 from pate.pricing import Budget
 from pate.pricing.priced_release import require_achievable_delta

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
-from pate.files.atomic import write_text
+from pate.files.disk import write_text
 from pate.files.spreadsheet import SpreadsheetRows
 from pate.report.metrics import CONSTANT_NAMES
 from pate.report.tables import METRIC_NAMES, MODEL_NAMES

@@ -9,8 +9,8 @@ from typing import Any
 
 from pate.aggregators import Aggregator, Release
 from pate.comparison.method import Bench, Contender, Method, Reference, Trained, kind
-from pate.files.atomic import make_folder
-from pate.files.fingerprint import digest, full_text
+from pate.files.disk import make_folder
+from pate.files.values import digest, full_text
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.run.ensemble import Ensemble, deal
 from pate.run.plan import require_parts

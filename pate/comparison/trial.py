@@ -14,9 +14,8 @@ import numpy as np
 from pate.comparison.frontier import Run
 from pate.comparison.method import Bench, Contender, Method, Reference, Trained
 from pate.data import Split
-from pate.files.atomic import make_folder, write_text
-from pate.files.reading import damaged, read_json, read_text
-from pate.files.strict_json import from_json, to_json_line
+from pate.files.disk import damaged, make_folder, read_json, read_text, write_text
+from pate.files.values import from_json, to_json_line
 from pate.pricing import Budget
 from pate.report import metric_intervals, multilabel_metrics
 from pate.validation import InvalidValue

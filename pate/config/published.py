@@ -1,8 +1,9 @@
 """`release/config.yaml`: an allow-list of settings, so that nothing of the owner's leaves because nobody forbade it.
 
 Published are the terms of the release; of aggregator, accountant, teacher and student the class and what
-`pate.files.published_fields` lets out of their fields; of the data what our own classes declare public. Of a class that
-is not ours its last name stands for it, and its module does not. Of the engine, seeds and folders there is nothing.
+`pate.files.values.published_fields` lets out of their fields; of the data what our own classes declare public. Of a
+class that is not ours its last name stands for it, and its module does not. Of the engine, seeds and folders there is
+nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.aggregators import Aggregator
 from pate.config.targets import TRUSTED_PREFIXES, is_within, located
 from pate.files.plain_yaml import read_yaml
-from pate.files.published_fields import is_scalar, is_seed, published_fields
+from pate.files.values import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS, Dataset, Kind, Pixels, PrivateRecords, Split, named_owners
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
-from pate.files.reading import damaged, read_bytes
+from pate.files.disk import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"

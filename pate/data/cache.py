@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Stage, unwatched
-from pate.files.atomic import OWNERS_FILE, locked, make_folder
+from pate.files.disk import OWNERS_FILE, locked, make_folder
 from pate.validation import InvalidValue
 
 Make = Callable[[NDArray[np.int64]], NDArray[np.uint8]]

@@ -16,8 +16,7 @@ from PIL import Image
 from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
 from pate.data.dataset import Stage, unwatched
 from pate.data.synth_faces import BLOCK, NAMES, NUM_PHOTOGRAPHS, draw_attributes, draw_faces, place_points
-from pate.files.atomic import make_folder, remove_partials, write_text
-from pate.files.reading import read_json
+from pate.files.disk import make_folder, read_json, remove_partials, write_text
 from pate.validation import InvalidValue, require, require_choice, require_count
 
 _OFFICIAL = (162_770, 19_867, 19_962)  # train, validation, test

@@ -10,7 +10,7 @@ import numpy as np
 from pate.data.dataset import Dataset, Split
 from pate.data.image_form import ImageForm
 from pate.files.arrays import ArrayForm, Arrays, read_arrays
-from pate.files.reading import damaged
+from pate.files.disk import damaged
 from pate.validation import InvalidValue, require, require_count, require_path
 
 COLORS = {1: "grey", 3: "rgb"}

@@ -18,7 +18,7 @@ from pate.data.cache import StampedFile, writable
 from pate.data.dataset import Dataset, LoadsInStages, Split, Stage, require_dataset, unwatched
 from pate.data.image_form import ImageForm
 from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes
-from pate.files.atomic import locked, make_folder, remove_partials, write_text
+from pate.files.disk import locked, make_folder, remove_partials, write_text
 from pate.validation import InvalidValue
 
 _BLOCK = 1024

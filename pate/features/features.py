@@ -18,9 +18,8 @@ from safetensors.numpy import save
 
 from pate.data.dataset import Dataset, Pixels, Preprocessing, Stage
 from pate.data.image_form import ImageForm
-from pate.files.atomic import replacing
-from pate.files.fingerprint import full_text
-from pate.files.reading import damaged, file_digest, require_file, unreadable
+from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
+from pate.files.values import full_text
 from pate.validation import InvalidValue, require, require_count, require_kind
 
 Array = NDArray[np.float32]

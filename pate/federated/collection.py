@@ -19,9 +19,8 @@ from pate.aggregators import Aggregator
 from pate.federated.request import Request
 from pate.federated.roll import Roll
 from pate.files.arrays import UNREADABLE
-from pate.files.atomic import make_folder, replacing, write_text
-from pate.files.reading import damaged, file_digest, read_text
-from pate.files.strict_json import from_json, to_json
+from pate.files.disk import damaged, file_digest, make_folder, read_text, replacing, write_text
+from pate.files.values import from_json, to_json
 from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.stages.cohort import Cohort

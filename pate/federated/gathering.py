@@ -17,7 +17,7 @@ from pate.federated.collection import Contribution
 from pate.federated.question import OPENING, Question
 from pate.federated.roll import Roll
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
-from pate.files.atomic import is_regular, make_folder, replacing
+from pate.files.disk import is_regular, make_folder, replacing
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.vote_file import VoteManifest

@@ -17,7 +17,7 @@ from pate.federated.gathering import SumAnswer
 from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question
 from pate.federated.request import Request
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import make_folder, replacing, write_arrays
+from pate.files.disk import make_folder, replacing, write_arrays
 from pate.run.ensemble import Ensemble, TrainedVotes, moment_votes
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor

@@ -19,9 +19,8 @@ from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question
 from pate.federated.request import Request
 from pate.federated.roll import Roll
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import make_folder, write_arrays, write_text
-from pate.files.reading import FROM_BACKUP, damaged, read_text
-from pate.files.strict_json import from_json, to_json
+from pate.files.disk import FROM_BACKUP, damaged, make_folder, read_text, write_arrays, write_text
+from pate.files.values import from_json, to_json
 from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor

@@ -17,8 +17,7 @@ from pate.aggregators import DistributedVotes
 from pate.federated.request import Request
 from pate.federated.roll import Roll
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import locked, make_folder, write_arrays, write_text
-from pate.files.reading import FROM_BACKUP, read_text
+from pate.files.disk import FROM_BACKUP, locked, make_folder, read_text, write_arrays, write_text
 from pate.mechanisms import secret_generator
 from pate.run.places import Places
 from pate.run.progress import Monitor

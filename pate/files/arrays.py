@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.reading import FROM_BACKUP, damaged, require_file, unreadable
+from pate.files.disk import FROM_BACKUP, damaged, require_file, unreadable
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
 from pate.accounting.special import expit, log_ndtr, ndtri
-from pate.files.atomic import write_text
+from pate.files.disk import write_text
 from pate.validation import (
     InvalidValue,
     require,

@@ -25,7 +25,7 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.files.strict_json import plain
+from pate.files.values import plain
 from pate.pricing.priced_release import Budget, ReleaseShape
 from pate.validation import InvalidValue, require_non_negative
 from pate.votes.foreign import ImportedVotes

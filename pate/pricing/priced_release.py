@@ -13,7 +13,7 @@ from pate.accounting.accountant import require_maker
 from pate.accounting.calibration import largest_count
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator
-from pate.files.fingerprint import digest
+from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability, rounded_up
 

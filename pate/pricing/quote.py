@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pate import aggregators, mechanisms
 from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, NoisyMaxGaussianEvent, RdpAccountant
 from pate.accounting.events import count_leaves, failure_probability
-from pate.files.strict_json import plain
+from pate.files.values import plain
 from pate.pricing.priced_release import Budget, PricedRelease
 from pate.pricing.remedies import Expectation, expectation
 from pate.validation import InvalidValue

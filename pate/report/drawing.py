@@ -14,7 +14,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pate.files.atomic import replacing
+from pate.files.disk import replacing
 from pate.report.report import PrivacyCoverage
 
 INK, MUTED, RULE = "#010101", "#020202", "#030303"

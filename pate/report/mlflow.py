@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from pate.files.reading import MANIFEST, file_digest
+from pate.files.disk import MANIFEST, file_digest
 from pate.report.report import Report
 from pate.validation import InvalidValue
 

@@ -12,9 +12,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.atomic import write_text
-from pate.files.reading import damaged, read_text
-from pate.files.strict_json import from_json, to_json
+from pate.files.disk import damaged, read_text, write_text
+from pate.files.values import from_json, to_json
 from pate.report.metrics import Floats, PrecisionRecall, Scores
 from pate.report.verdict import Baselines, Verdict
 from pate.validation import require, require_count

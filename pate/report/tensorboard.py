@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pate.files.atomic import is_regular, make_folder, owners_umask
+from pate.files.disk import is_regular, make_folder, owners_umask
 from pate.report.metrics import Scores
 from pate.report.report import Report
 from pate.report.tables import METRIC_NAMES, guarantee, models, settings

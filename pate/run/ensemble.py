@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
-from pate.files.atomic import make_folder, write_text
-from pate.files.reading import damaged, read_text
+from pate.files.disk import damaged, make_folder, read_text, write_text
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, Voter, cast_votes

@@ -11,8 +11,18 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from pate.files.atomic import OWNERS_FOLDER, locked, make_folder, remove_partials, require_no_links, write_text
-from pate.files.reading import FROM_BACKUP, damaged, read_json, read_text
+from pate.files.disk import (
+    FROM_BACKUP,
+    OWNERS_FOLDER,
+    damaged,
+    locked,
+    make_folder,
+    read_json,
+    read_text,
+    remove_partials,
+    require_no_links,
+    write_text,
+)
 from pate.validation import InvalidValue, require
 
 _LOCK, _SETTINGS = "run.lock", "run.json"

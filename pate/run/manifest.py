@@ -6,9 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from pate.files.atomic import is_regular
-from pate.files.reading import MANIFEST, Manifest
-from pate.files.reading import file_digest as digest_of
+from pate.files.disk import MANIFEST, Manifest, is_regular
+from pate.files.disk import file_digest as digest_of
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, require
 

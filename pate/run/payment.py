@@ -33,8 +33,7 @@ from pate.accounting.ledger import LedgerEntry
 from pate.aggregators import Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
-from pate.files.atomic import make_folder, replacing, write_text
-from pate.files.reading import FROM_BACKUP, damaged, read_text
+from pate.files.disk import FROM_BACKUP, damaged, make_folder, read_text, replacing, write_text
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder

@@ -7,7 +7,7 @@ from typing import Any
 from pate.accounting import Adjacency
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
-from pate.files.published_fields import published_fields
+from pate.files.values import published_fields
 from pate.pricing import Budget
 from pate.report import Privacy
 from pate.report.report import ReleaseSummary

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pate.files.atomic import read_secret, write_secret
+from pate.files.disk import read_secret, write_text
 from pate.mechanisms import cipher_generator
 from pate.validation import InvalidValue, require_count
 
@@ -92,7 +92,7 @@ class Randomness:
         """The secret of the folder; on disk before the first call returns."""
         path, remedy = self.folder / "training.secret", "put it back as it was, or begin in a new output_dir"
         if not os.path.lexists(path):
-            write_secret(path, f"{secrets.token_hex(_BYTES)}\n")
+            write_text(path, f"{secrets.token_hex(_BYTES)}\n")
         text = read_secret(path, remedy=remedy)
         rule = f"{2 * _BYTES} digits 0-9 and a-f and a line break"
         if not _FORM.fullmatch(text):

@@ -6,7 +6,7 @@ import numpy as np
 
 from pate import __version__
 from pate.data import Dataset
-from pate.files.atomic import write_text
+from pate.files.disk import write_text
 from pate.report import Report, privacy_card
 from pate.run.bundle.form import ModelForm
 from pate.run.bundle.model_card import model_card

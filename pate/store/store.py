@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pate.files.atomic import OWNERS_FILE, make_folder, replacing, sync_folder
+from pate.files.disk import OWNERS_FILE, make_folder, replacing, sync_folder
 from pate.validation import InvalidValue
 
 REMEDY = "restore the ledger from a backup; nothing is released until then"

@@ -17,8 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from pate.aggregators.release import TrainingSet
-from pate.files.atomic import make_folder, replacing, write_text
-from pate.files.reading import damaged, read_json, require_file, unreadable
+from pate.files.disk import damaged, make_folder, read_json, replacing, require_file, unreadable, write_text
 from pate.validation import (
     InvalidValue,
     nearest,

@@ -19,17 +19,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import (
+from pate.files.disk import (
+    damaged,
     is_regular,
     make_folder,
     read_secret,
     remove_partials,
     replacing,
+    require_file,
     sync_folder,
     write_arrays,
-    write_secret,
+    write_text,
 )
-from pate.files.reading import damaged, require_file
 from pate.networks.device import device_memory, one_thread
 from pate.teachers.teacher import State, Teacher
 from pate.validation import InvalidValue, require_count
@@ -209,7 +210,7 @@ class SigningKey:
         """Makes the key; of several processes the first one does, in one step."""
         mine = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.partial")
         try:
-            write_secret(mine, f"{secrets.token_hex(32)}\n")
+            write_text(mine, f"{secrets.token_hex(32)}\n")
             with suppress(FileExistsError):  # another process was first
                 os.link(mine, self.path)
         finally:

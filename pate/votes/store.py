@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.files.arrays import UNREADABLE, check_members, one_line, read_array
-from pate.files.atomic import replacing
-from pate.files.reading import damaged, require_file, unreadable
+from pate.files.disk import damaged, replacing, require_file, unreadable
 from pate.validation import require, require_count
 from pate.votes.histogram import histogram, require_teacher_votes
 from pate.votes.source import Array, Bits, VoteSource

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.files.arrays import UNREADABLE, check_members, one_line, read_array, read_header
-from pate.files.atomic import replacing
-from pate.files.reading import damaged, require_file, unreadable
+from pate.files.disk import damaged, replacing, require_file, unreadable
 from pate.validation import InvalidValue, require
 from pate.votes.gathered import GatheredVotes, HolderVotes
 from pate.votes.source import Array, Bits

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.files.arrays import UNREADABLE, check_members, is_array_file, one_line, read_array
-from pate.files.atomic import replacing
-from pate.files.reading import damaged, require_file, unreadable
-from pate.files.strict_json import from_json, to_json_line
+from pate.files.disk import damaged, replacing, require_file, unreadable
+from pate.files.values import from_json, to_json_line
 from pate.validation import (
     InvalidValue,
     require,

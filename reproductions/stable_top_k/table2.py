@@ -31,7 +31,7 @@ from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.aggregators import Aggregator, CenteredVotes, ClippedVotes, GaussianVotes, ReleaseContext, StableTopK
 from pate.config import build
 from pate.data import Dataset, Split
-from pate.files.atomic import write_text
+from pate.files.disk import write_text
 from pate.report import format_epsilon
 from pate.student import LinearStudent, Student
 from pate.validation import InvalidValue, require_count, require_probability

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import Stage
 from pate.data.icons import archive_name
-from pate.files.atomic import locked, make_folder, write_arrays, write_text
+from pate.files.disk import locked, make_folder, write_arrays, write_text
 from pate.validation import InvalidValue, require_choice, require_count
 from scripts.icons40.drawing import (
     BLANK,

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import write_arrays
-from pate.files.reading import DamagedFile
+from pate.files.disk import DamagedFile, write_arrays
 from pate.validation import InvalidValue
 
 MODES = {"grey": "L", "rgb": "RGB"}

@@ -54,13 +54,13 @@ REAL: dict[str, Any] = {
     "np.load": {"_target_": "pate.validation.np.load", "file": "{folder}/pickle", "allow_pickle": True},
     "np.savetxt": {"_target_": "pate.validation.np.savetxt", "fname": "{mark}", "X": [1]},
     "a function of ours": {
-        "_target_": "pate.files.atomic.write_text",
-        "path": {"_target_": "pate.files.atomic.Path", "_args_": ["{mark}"]},
+        "_target_": "pate.files.disk.write_text",
+        "path": {"_target_": "pate.files.disk.Path", "_args_": ["{mark}"]},
         "text": "x",
     },
     "a method": {
-        "_target_": "pate.files.atomic.Path.touch",
-        "_args_": [{"_target_": "pate.files.atomic.Path", "_args_": ["{mark}"]}],
+        "_target_": "pate.files.disk.Path.touch",
+        "_args_": [{"_target_": "pate.files.disk.Path", "_args_": ["{mark}"]}],
     },
     "a nested one": {
         "_target_": "pate.accounting.RdpAccountant",
@@ -73,7 +73,7 @@ ATTACKS: dict[str, Any] = REAL | {
     "a module that is not there": {"_target_": "pate.durable.np.testing.runstring", "_args_": [CODE, {}]},
     "torch through a module of ours": {"_target_": "pate.networks.device.torch.load", "f": "{mark}"},
     "a method of a class of ours": {"_target_": "pate.teachers.CheckpointStore.save", "_args_": [1, 2, 3]},
-    "os": {"_target_": "pate.files.atomic.os.system", "_args_": ["touch {mark}"]},
+    "os": {"_target_": "pate.files.disk.os.system", "_args_": ["touch {mark}"]},
     "pickle": {"_target_": "pate.teachers.sklearn.pickle.loads", "_args_": ["x"]},
     "builtins": {"_target_": "builtins.eval", "_args_": [CODE]},
     "its builtins": {"_target_": "pate.validation.__builtins__.eval", "_args_": [CODE]},
@@ -238,7 +238,7 @@ def test_every_name_leads_to_a_class_of_its_own_package_or_nowhere() -> None:
         assert not isinstance(names()[name], ModuleType), name
     nowhere = {name for name, value in names().items() if name not in reached and callable(value)}
     assert len(names()) > 20_000 and len(nowhere) > 10_000 and len(reached) > 1_000
-    assert {"pate.validation.np.testing", "pate.files.atomic.write_text"} & reached.keys() == set()
+    assert {"pate.validation.np.testing", "pate.files.disk.write_text"} & reached.keys() == set()
 
 
 OURS = ("pate", "sklearn")

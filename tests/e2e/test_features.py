@@ -13,7 +13,7 @@ from PIL import Image
 import pate
 from pate.aggregators import CenteredVotes
 from pate.features.featured_data import FeaturedData
-from pate.files.reading import MANIFEST, Manifest
+from pate.files.disk import MANIFEST, Manifest
 from pate.pipeline import train
 from pate.report import Report
 from pate.run.plan import Plan

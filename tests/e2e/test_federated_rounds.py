@@ -12,7 +12,7 @@ import pytest
 
 from pate.aggregators import GaussianVotes
 from pate.federated import Contribution, Question, Roll, answer_question
-from pate.files.atomic import make_folder
+from pate.files.disk import make_folder
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan

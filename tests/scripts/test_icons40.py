@@ -20,7 +20,7 @@ import pytest
 
 from pate.data import Icons
 from pate.data.dataset import unwatched
-from pate.files.atomic import locked
+from pate.files.disk import locked
 from pate.validation import InvalidValue
 from scripts.icons40 import drawing
 from scripts.icons40.build import Recipe

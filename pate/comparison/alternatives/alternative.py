@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, Event, calibrate
 from pate.aggregators.prevalence import Prevalence
 from pate.comparison.method import Bench, Contender, Method, Reference, Trained, kind
-from pate.files.fingerprint import full_text
+from pate.files.values import full_text
 from pate.pricing import Budget
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_features, require_non_negative, require_positive

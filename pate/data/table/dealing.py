@@ -18,7 +18,7 @@ from pate.data.dataset import SPLITS
 from pate.data.table.cells import arrow, as_texts
 from pate.data.table.files import TableFile
 from pate.data.table.rows import numbered
-from pate.files.atomic import replacing
+from pate.files.disk import replacing
 from pate.validation import InvalidValue, nearest, require, require_count
 
 _LARGE_SHARE = 0.2

@@ -29,7 +29,7 @@ from pate.data.table.cells import (
     require_no_other_spelling,
     require_once,
 )
-from pate.files.atomic import write_text
+from pate.files.disk import write_text
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, require
 

@@ -16,7 +16,7 @@ from pate.data.table.files import TableFile
 from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
 from pate.data.table.schema import as_table
 from pate.features.features import ExtractedForm
-from pate.files.reading import MANIFEST, Manifest, damaged, file_digest
+from pate.files.disk import MANIFEST, Manifest, damaged, file_digest
 from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.student.student import StudentModel
 from pate.validation import InvalidValue, printable, require, require_array

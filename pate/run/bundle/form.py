@@ -10,9 +10,8 @@ from typing import Any, Self
 
 from pate.data import ImageForm, Preprocessing, TableSchema
 from pate.features.features import ExtractedForm
-from pate.files.atomic import write_text
-from pate.files.reading import DamagedFile, damaged, read_json
-from pate.files.strict_json import plain
+from pate.files.disk import DamagedFile, damaged, read_json, write_text
+from pate.files.values import plain
 from pate.validation import InvalidValue, require, require_count, require_text
 
 SCHEMA = "schema.json"

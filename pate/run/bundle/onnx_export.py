@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pate.files.atomic import replacing
+from pate.files.disk import replacing
 from pate.networks.network import Network, Tensors
 from pate.run.bundle.form import ModelForm
 from pate.student.image import ImageModel

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from pate.data import Dataset, Partition
 from pate.data.dataset import require_dataset
-from pate.files.atomic import make_folder, remove_partials, write_text
-from pate.files.reading import FROM_BACKUP, file_digest, read_text
+from pate.files.disk import FROM_BACKUP, file_digest, make_folder, read_text, remove_partials, write_text
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor

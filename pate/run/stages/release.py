@@ -13,8 +13,7 @@ import numpy as np
 from pate.accounting import Accountant, AutoAccountant, Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.release import PublicNames
-from pate.files.atomic import write_text
-from pate.files.reading import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest
+from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, write_text
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
 from pate.pricing.remedies import SettingNames
 from pate.report import privacy_card

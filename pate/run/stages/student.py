@@ -18,8 +18,18 @@ from pate.aggregators.centered_votes import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
 from pate.aggregators.vote_rounds import RoundsRelease
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import make_folder, remove_partials, replacing, require_no_links, write_text
-from pate.files.reading import MANIFEST, Manifest, damaged, file_digest, read_text
+from pate.files.disk import (
+    MANIFEST,
+    Manifest,
+    damaged,
+    file_digest,
+    make_folder,
+    read_text,
+    remove_partials,
+    replacing,
+    require_no_links,
+    write_text,
+)
 from pate.run.bundle.bundle import Bundle
 from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.run.bundle.model_card import model_card

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from pate.files.atomic import write_text
-from pate.files.reading import DamagedFile, damaged, read_text
-from pate.files.strict_json import from_json, to_json
+from pate.files.disk import DamagedFile, damaged, read_text, write_text
+from pate.files.values import from_json, to_json
 from pate.report import Privacy
 from pate.report.report import ReleaseSummary
 

@@ -26,7 +26,7 @@ from pate.accounting.data_dependent.cost import gap_selection_rdp, top_log_odds
 from pate.accounting.events import Event
 from pate.accounting.renyi import bounded_range_rdp, one_bit_rdp
 from pate.accounting.serialization import event_to_json
-from pate.files.strict_json import to_json
+from pate.files.values import to_json
 from pate.validation import InvalidValue
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])

@@ -12,7 +12,7 @@ from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, ReleaseContext
 from pate.aggregators.aggregator import Drawn
 from pate.aggregators.vote_rounds import RoundsRelease
-from pate.files.reading import DamagedFile
+from pate.files.disk import DamagedFile
 from pate.student import LowRankStudent
 from pate.teachers.kernel import KernelVotes
 from pate.validation import InvalidValue

@@ -18,7 +18,7 @@ import pate
 from pate.cli.predict import predict
 from pate.data import TableSchema
 from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
-from pate.files.reading import Manifest
+from pate.files.disk import Manifest
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.form import SCHEMA
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student

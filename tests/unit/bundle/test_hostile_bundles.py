@@ -18,8 +18,8 @@ import pate
 from pate.data import ImageForm, Preprocessing
 from pate.features.features import ExtractedForm
 from pate.features.patches import PatchExtractor
-from pate.files.reading import MANIFEST, Manifest
-from pate.files.strict_json import to_json
+from pate.files.disk import MANIFEST, Manifest
+from pate.files.values import to_json
 from pate.run.bundle import ModelForm
 from pate.run.bundle.form import SCHEMA
 from pate.student import CNNStudent, LinearStudent

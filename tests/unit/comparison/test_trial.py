@@ -13,7 +13,7 @@ from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.comparison import Bench, Contender, PATEMethod
 from pate.comparison.frontier import Run
 from pate.comparison.trial import CachedRun, Calibration, calibrated
-from pate.files.reading import DamagedFile
+from pate.files.disk import DamagedFile
 from pate.pricing import Budget
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, SequentialEngine

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pate.data import Icons, Pixels
-from pate.files.atomic import write_arrays
+from pate.files.disk import write_arrays
 from pate.validation import InvalidValue
 
 Write = Callable[..., Path]

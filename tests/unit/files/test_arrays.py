@@ -13,8 +13,7 @@ import pytest
 
 from pate.data import Split
 from pate.files.arrays import ArrayForm, Spilled, let_go, read_arrays, row_blocks, taken
-from pate.files.atomic import write_arrays
-from pate.files.reading import DamagedFile, read_json, read_text
+from pate.files.disk import DamagedFile, read_json, read_text, write_arrays
 from pate.validation import InvalidValue
 from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
 

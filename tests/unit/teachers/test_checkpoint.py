@@ -180,7 +180,7 @@ def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
 
 def test_a_key_of_somebody_else_does_not_count(store, monkeypatch):
     store.save(0, state_of("a"))
-    monkeypatch.setattr("pate.files.atomic.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("pate.files.disk.os.geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InvalidValue, match=r"teachers\.key: expected a file of user"):
         store.load(0)
 
@@ -238,7 +238,7 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
     def fail(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr("pate.files.atomic.os.fsync", fail)
+    monkeypatch.setattr("pate.files.disk.os.fsync", fail)
     with pytest.raises(OSError, match="no space left"):
         store.save(0, {"weights": np.zeros(2)})
     assert (store.load(0)["weights"] == STATE["weights"]).all()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.files.reading import DamagedFile
+from pate.files.disk import DamagedFile
 from pate.validation import InvalidValue
 from pate.votes.foreign import ForeignVotes, ImportedVotes
 from pate.votes.gathered import GatheredVotes

@@ -1,11 +1,12 @@
-"""Strict JSON, the one way in which the package writes it: no NaN, no Infinity; every key checked on the way in.
+"""Values in files: strict JSON, text and digests that name a value, and what of a value may be published.
 
-Infinity is the string `"inf"`, minus infinity `"-inf"`; NaN (an undefined number) is null; numpy scalars are numbers;
-tuples are lists.
+JSON has no NaN and no Infinity, and every key is checked on the way in. Infinity is the string `"inf"`, minus infinity
+`"-inf"`; NaN (an undefined number) is null; numpy scalars are numbers; tuples are lists.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import types
@@ -20,14 +21,11 @@ from pate.validation import InvalidValue, require
 T = TypeVar("T")
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+_SEEDS = ("seed", "random_state")
 
 
 def to_json(value: object) -> str:
-    """Writes a dataclass as strict JSON, indented, keys in the order of its fields.
-
-    Raises:
-        TypeError: a value that JSON has no form for.
-    """
+    """Writes a dataclass as strict JSON, indented, keys in the order of its fields; raises as `plain`."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -36,9 +34,6 @@ def to_json_line(value: object) -> str:
 
     >>> to_json_line({"epsilon": math.inf, "orders": (1.5, 2)})
     '{"epsilon": "inf", "orders": [1.5, 2]}'
-
-    Raises:
-        TypeError: a value that JSON has no form for.
     """
     return json.dumps(plain(value), allow_nan=False)
 
@@ -126,15 +121,11 @@ def _read_dataclass(kind: Any, data: Any, name: str) -> Any:
     known = {item.name: item for item in fields(kind)}
     unknown = sorted(data.keys() - known.keys())
     require(not unknown, name, unknown, f"only the keys {', '.join(known)}")
-    missing = [key for key, item in known.items() if key not in data and _is_required(item)]
+    required = [key for key, item in known.items() if item.default is item.default_factory is MISSING]
+    missing = [key for key in required if key not in data]
     require(not missing, name, sorted(data), f"also the keys {', '.join(missing)}")
     hints = get_type_hints(kind)
     return kind(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
-
-
-def _is_required(item: Field[Any]) -> bool:
-    """Whether a dataclass field has no default."""
-    return item.default is MISSING and item.default_factory is MISSING
 
 
 def _read_union(kinds: tuple[Any, ...], data: Any, name: str) -> Any:
@@ -151,3 +142,57 @@ def _read_union(kinds: tuple[Any, ...], data: Any, name: str) -> Any:
 
 def _refuse_constant(text: str) -> float:
     raise InvalidValue(f"number={text}: expected strict JSON, which has no such number")
+
+
+def full_text(value: Any) -> str:
+    """Like repr, but all of an array and every field: `repr` elides the middle of a long array."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [f"{item.name}={full_text(getattr(value, item.name))}" for item in fields(value)]
+        return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
+    if isinstance(value, np.ndarray):
+        return f"array({value.dtype.str}, {value.shape}, {full_text(value.tolist())})"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({', '.join(map(full_text, value))})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{full_text(key)}: {full_text(item)}' for key, item in value.items())})"
+    return repr(value)
+
+
+def digest(values: Any) -> str:
+    """A short name for plain values, those of a configuration: 16 hexadecimal digits of the SHA-256 of their JSON.
+
+    >>> digest({"a": 1, "b": [2.5]}) == digest({"b": [2.5], "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def published_fields(cls: type, values: Mapping[str, Any], *, declared_only: bool = False) -> dict[str, Any]:
+    """The values of fields of a dataclass that may be published, in the order of the fields; none of another class.
+
+    `field(metadata={"public": True})` publishes a string, a list or an object in a field, `{"private": True}` holds
+    back a number. Without a word numbers, truth values and None are published, and nothing else is.
+
+    Args:
+        cls: whose fields say what is public.
+        values: by field; what is no field of the class is left out.
+        declared_only: whether numbers, too, need a field that is declared public.
+    """
+    known = [item for item in fields(cls) if item.name in values] if is_dataclass(cls) else []
+    return {item.name: values[item.name] for item in known if _may_leave(item, values[item.name], declared_only)}
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether it is a number, a truth value or None."""
+    return value is None or isinstance(value, (bool, int, float))
+
+
+def is_seed(name: str) -> bool:
+    """Whether a field of this name is a seed, which is never published: noise can be drawn again with it."""
+    return name.endswith(_SEEDS)
+
+
+def _may_leave(item: Field[Any], value: Any, declared_only: bool) -> bool:
+    if item.metadata.get("private") or is_seed(item.name):
+        return False
+    return bool(item.metadata.get("public")) or (is_scalar(value) and not declared_only)

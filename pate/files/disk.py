@@ -1,24 +1,39 @@
-"""Files as they are written: whole or not at all, flushed to disk, their owner's alone; so are locks and secrets."""
+"""Files on disk: written whole or not at all, their owner's alone; what is read back damaged is one line.
+
+Locks, secrets and the digests of a folder's files are here too.
+"""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
+import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.files.values import from_json, to_json
 from pate.validation import InvalidValue
 
 OWNERS_FILE, OWNERS_FOLDER = 0o600, 0o700
 """Modes of all that is written, whatever the umask."""
+
+FROM_BACKUP = "restore it from a backup"
+"""The remedy for what cannot be made again."""
+
+MANIFEST = "manifest.json"
+"""Its name in its folder."""
+
+T = TypeVar("T")
 
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 _LONGEST = 4096
@@ -26,15 +41,18 @@ _SECRET = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # neither through a link
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
+class DamagedFile(InvalidValue):
+    """A file that is not what was written: gone, torn, altered, of another form, or something else under its name."""
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Opens a binary file that takes the name `path` when the block ends, and is removed where the block raises.
 
-    Its mode is 0600 from the first moment. Its folder has to be there: one that vanished is not made anew. The bytes
-    are on disk before the name is, and the name before the block is left: after a crash at any moment a reader finds
-    the old file or the new one. The partial file carries the process id, since a worker that outlived a killed run may
-    be writing the same file.
+    Its mode is 0600 from the first moment, whatever the umask. Its folder has to be there. After a crash at any moment
+    a reader finds the old file or the new one.
     """
+    # With the process id: a worker that outlived a killed run may be writing the same file.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         partial.unlink(missing_ok=True)  # of an earlier process with this number
@@ -88,21 +106,18 @@ def make_folder(folder: Path, *, within: Path | None = None) -> Path:
             os.mkdir(each, OWNERS_FOLDER)
             os.chmod(each, OWNERS_FOLDER)
         except FileExistsError:  # another process was first, or a file has the name
-            if not each.is_dir():
-                if each != folder:
-                    raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(each)) from None
-                raise
+            if each.is_dir():
+                continue
+            if each != folder:
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(each)) from None
+            raise
     return folder
 
 
 def require_no_links(folder: Path, name: str) -> None:
-    """Refuses a folder with a link in it, at any depth: what is written through one lies in a folder of others.
+    """Refuses a folder, named by a setting, with a link in it at any depth: what is written there lies elsewhere.
 
-    The folder itself may be one, which the user named, and so may those above it.
-
-    Args:
-        folder: that is written into; nothing is refused where it is missing.
-        name: of the setting that names it.
+    The folder itself may be a link, which the user named; a missing one is not refused.
     """
     waiting = [str(folder)] if folder.is_dir() else []
     while waiting:
@@ -161,22 +176,16 @@ def _unlink_if_there(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[int]:
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Holds a lock file, made with mode 0600 where it is missing; its content is neither read nor changed.
 
-    Args:
-        path: the file, in a folder that is there.
-        wait: for another process that holds it; else `BlockingIOError` is raised.
-
-    Yields:
-        The descriptor.
-
     Raises:
+        BlockingIOError: another process holds it, and `wait` is false.
         InvalidValue: a link, a folder or a pipe has the file's name.
     """
     descriptor = _held(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
-        yield descriptor
+        yield
     finally:
         os.close(descriptor)
 
@@ -209,30 +218,16 @@ def _open_lock(path: Path) -> int:
         os.close(descriptor)
         raise strange
     if there.st_nlink == 1 and there.st_uid == os.geteuid() and stat.S_IMODE(there.st_mode) != OWNERS_FILE:
-        os.fchmod(descriptor, OWNERS_FILE)  # of an earlier version, or made under a strange umask
+        os.fchmod(descriptor, OWNERS_FILE)  # made under a strange umask
     return descriptor
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Makes the file with mode 0600 whatever the umask is; it appears whole or not at all.
-
-    Args:
-        path: in an existing folder; no other process writes it.
-        text: a line.
-    """
-    with replacing(path) as file:
-        file.write(os.fsencode(text))
 
 
 def read_secret(path: Path, *, remedy: str) -> str:
     """The text of a file that only its owner, who is the user of this process, could read or write.
 
-    Args:
-        path: of the file.
-        remedy: what to do where it is not as it should be; ends the message.
-
     Raises:
-        InvalidValue: there is none, or a link, a folder or a device, or it has another owner or mode.
+        InvalidValue: there is none, or a link, a folder or a device, or it has another owner or mode; ends with the
+            remedy.
     """
     found = _kind_of(path)
     if found != "a file":
@@ -263,3 +258,103 @@ def _kind_of(path: Path) -> str:
     if stat.S_ISREG(mode):
         return "a file"
     return "a link" if stat.S_ISLNK(mode) else "something else"
+
+
+def damaged(path: Path, rule: str, found: str, remedy: str) -> DamagedFile:
+    """The error for a file: it says what was expected and found, never what the file holds."""
+    return DamagedFile(f"file={path}: expected {rule} ({' '.join(found.split())}); {remedy}")
+
+
+def require_file(path: Path, *, rule: str, remedy: str) -> None:
+    """Raises `DamagedFile` where there is no file of that name, or a folder, a pipe or a loose link in its place."""
+    if not is_regular(path):
+        found = "it is a folder" if path.is_dir() else "it is no regular file" if path.exists() else "it is gone"
+        if not os.path.lexists(path):
+            remedy = remedy.removeprefix("remove it, and ")
+        raise damaged(path, rule, found, remedy)
+
+
+def read_bytes(path: Path, *, rule: str, remedy: str) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        DamagedFile: there is none, or the disk cannot read it.
+        PermissionError: this user may not.
+    """
+    require_file(path, rule=rule, remedy=remedy)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error, rule=rule, remedy=remedy) from error
+
+
+def read_text(path: Path, *, remedy: str, rule: str = "a text file in UTF-8") -> str:
+    """A file as text; raises as `read_bytes`, and where it is not UTF-8."""
+    try:
+        return read_bytes(path, rule=rule, remedy=remedy).decode()
+    except UnicodeDecodeError as error:
+        raise damaged(path, rule, f"byte {error.start} is not UTF-8", remedy) from None
+
+
+def read_json(path: Path, *, remedy: str, rule: str = "JSON") -> Any:
+    """A file as the JSON value in it; raises as `read_text`, and where it is no JSON."""
+    text = read_text(path, rule=rule, remedy=remedy)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise damaged(path, rule, f"{error.msg}, line {error.lineno}", remedy) from None
+    except (ValueError, RecursionError) as error:  # digits without end, brackets without end
+        raise damaged(path, rule, type(error).__name__, remedy) from None
+
+
+def unreadable(path: Path, error: OSError, *, rule: str, remedy: str) -> OSError | DamagedFile:
+    """What to raise for a file that could not be read: the error itself where that is not the file's fault."""
+    if error.errno in (errno.EIO, errno.EINVAL, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP):
+        return damaged(path, rule, error.strerror or type(error).__name__, remedy)
+    return error
+
+
+def file_digest(path: Path, *, remedy: str, rule: str = "a file of this run") -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    require_file(path, rule=rule, remedy=remedy)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """SHA-256 of files, by their paths below the folder that the manifest lies in.
+
+    Attributes:
+        manifest: the version of the form.
+        sha256: hexadecimal digests.
+    """
+
+    manifest: int
+    sha256: Mapping[str, str]
+
+    @classmethod
+    def of(cls, folder: Path, names: Iterable[str], *, remedy: str) -> Self:
+        """That of some files as they are now."""
+        return cls(1, {name: file_digest(folder / name, remedy=remedy) for name in sorted(names)})
+
+    def write(self, folder: Path) -> None:
+        write_text(folder / MANIFEST, to_json(self) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path, *, rule: str, remedy: str) -> Self:
+        """That of a folder.
+
+        Raises:
+            DamagedFile: there is no manifest, or its JSON is damaged.
+        """
+        return read_value(cls, folder / MANIFEST, name="manifest", rule=rule, remedy=remedy)
+
+
+def read_value(cls: type[T], path: Path, *, name: str, rule: str, remedy: str) -> T:
+    """A dataclass from the file that holds what `to_json` wrote of it; raises `DamagedFile`."""
+    text = read_text(path, rule=rule, remedy=remedy)
+    try:
+        return from_json(cls, text, name=name)
+    except ValueError:
+        raise damaged(path, rule, "other JSON", remedy) from None

@@ -11,15 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.files import atomic
-from pate.files.atomic import (
+from pate.files import disk
+from pate.files.disk import (
     locked,
     make_folder,
     read_secret,
     remove_partials,
     replacing,
     write_arrays,
-    write_secret,
     write_text,
 )
 from pate.report.tensorboard import RunWriter
@@ -170,10 +169,10 @@ def test_whatever_the_umask_it_is_the_owners_alone(tmp_path: Path, monkeypatch: 
             modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
         return descriptor
 
-    monkeypatch.setattr(atomic.os, "open", watched)
+    monkeypatch.setattr(disk.os, "open", watched)
     before = os.umask(umask)
     try:
-        write_secret(tmp_path / "a.secret", "abc\n")
+        write_text(tmp_path / "a.secret", "abc\n")
     finally:
         os.umask(before)
     assert modes[0] & 0o077 == 0, "open to nobody else from its first moment"
@@ -187,14 +186,14 @@ def test_a_crash_leaves_a_whole_file_or_none(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left on device: .*a\.secret"):
-        patch.setattr(atomic.os, "fsync", crash)
-        write_secret(tmp_path / "a.secret", "abc\n")
+        patch.setattr(disk.os, "fsync", crash)
+        write_text(tmp_path / "a.secret", "abc\n")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_open_to_others_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.secret"
-    write_secret(path, "abc\n")
+    write_text(path, "abc\n")
     for mode in (0o644, 0o640, 0o604, 0o700, 0o4600):
         path.chmod(mode)
         with pytest.raises(
@@ -205,9 +204,9 @@ def test_what_was_open_to_others_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.secret"
-    write_secret(path, "abc\n")
+    write_text(path, "abc\n")
     user = os.geteuid()
-    monkeypatch.setattr(atomic.os, "geteuid", lambda: user + 1)
+    monkeypatch.setattr(disk.os, "geteuid", lambda: user + 1)
     with pytest.raises(
         InvalidValue, match=rf"expected a file of user {user + 1}, who runs this, found one of user {user};"
     ):
@@ -233,6 +232,6 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None
 def test_writing_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("mine")
     (tmp_path / "a.secret").symlink_to(tmp_path / "victim")
-    write_secret(tmp_path / "a.secret", "abc\n")
+    write_text(tmp_path / "a.secret", "abc\n")
     assert (tmp_path / "victim").read_text() == "mine"
     assert not (tmp_path / "a.secret").is_symlink()
