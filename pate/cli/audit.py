@@ -17,7 +17,7 @@ from pate.config import build, build_aggregator
 from pate.files.values import to_json_line
 from pate.pricing.audit import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
 from pate.report.console import PlainConsole
-from pate.report.rounding import format_claim, format_delta, round_up
+from pate.report.tables import format_claim, format_delta, round_up
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.foreign import ImportedVotes
 

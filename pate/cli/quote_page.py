@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pate.report.console import PlainConsole
 from pate.report.report import PAPER_LABEL
-from pate.report.rounding import format_claim, format_delta, round_up
+from pate.report.tables import format_claim, format_delta, round_up
 
 if TYPE_CHECKING:
     from pate.aggregators import ExpectedRelease

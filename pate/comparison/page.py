@@ -23,8 +23,8 @@ from pate.comparison.frontier import (
     score,
     verdict,
 )
-from pate.report.drawing import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
 from pate.report.page import number, rendered
+from pate.report.pictures import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
 from pate.report.report import PrivacyCoverage
 from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES, MODEL_NAMES
 

@@ -5,10 +5,9 @@ on the terminal `pate.report.console`, the curves `pate.report.tensorboard`: loa
 """
 
 from pate.report.card import privacy_card
-from pate.report.intervals import metric_intervals
-from pate.report.metrics import Constant, Scores, multilabel_metrics, per_label_metrics
+from pate.report.metrics import Constant, Scores, metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.report import Privacy, Report
-from pate.report.rounding import format_delta, format_epsilon, round_up
+from pate.report.tables import format_delta, format_epsilon, round_up
 
 __all__ = [
     "Constant",

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 
 from pate.report.report import CAVEATS, PAPER_LABEL, Privacy, Scalar
-from pate.report.rounding import format_delta, format_epsilon
-from pate.report.tables import settings
+from pate.report.tables import format_delta, format_epsilon, settings
 from pate.validation import require, require_count
 
 _CARD = Template("""# Privacy card
@@ -65,7 +64,7 @@ def privacy_card(
         dataset: public name of the data set.
         num_answered: queries that were answered; part of the release.
         num_labels: labels per query.
-        num_teachers: teachers in the ensemble, a public parameter.
+        num_teachers: teachers in the ensemble.
         num_hits: queries that a charged mechanism paid for, part of its release; None for another.
         features: what stands for pictures, see `Preprocessing.origin`; none where inputs are plain.
         places: what holders of records are promised, see `pate.run.holders`; none where there is one.
@@ -109,7 +108,6 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
 
 
 def _promise(privacy: Privacy) -> str:
-    """The guarantee in one sentence."""
     if math.isinf(privacy.epsilon):
         return "This release has **no privacy guarantee**: its epsilon is infinite."
     epsilon, delta = format_epsilon(privacy.epsilon), format_delta(privacy.delta)
@@ -132,7 +130,6 @@ def _reading(privacy: Privacy) -> str:
 
 
 def _paper(privacy: Privacy) -> str:
-    """The paper's own figure, labeled, or nothing."""
     if privacy.paper_epsilon is None:
         return ""
     return Template(_PAPER).substitute(epsilon=format_epsilon(privacy.paper_epsilon), label=PAPER_LABEL)

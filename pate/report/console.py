@@ -12,8 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.report.report import PAPER_LABEL, SEEDED_WARNING, Report
-from pate.report.rounding import format_epsilon
-from pate.report.tables import METRIC_NAMES, accountant_of, charging_verdict, guarantee, hit_counts, models, percent
+from pate.report.tables import (
+    METRIC_NAMES,
+    accountant_of,
+    charging_verdict,
+    format_epsilon,
+    guarantee,
+    hit_counts,
+    models,
+    percent,
+)
 from pate.validation import printable
 
 
@@ -31,15 +39,9 @@ class PlainConsole(Console):
 
 
 def print_report(report: Report, path: Path | None = None, *, console: Console | None = None) -> None:
-    """Prints the verdict, the models' scores, the guarantee, the answer rate and where the report lies.
+    """Prints the verdict, the models' scores, the guarantee, the answer rate and, on a line, the report's path.
 
-    Epsilon and delta are rounded up to the printed digits. Names are printed as they are: rich's markup in
-    them has no effect.
-
-    Args:
-        report: the run.
-        path: where its report was written, printed on a line of its own; None prints no such line.
-        console: where to print; standard output if None.
+    Names are printed as they are: rich's markup in them has no effect.
     """
     console = console or PlainConsole()
     console.print(Text(report.verdict.text, style="bold"), soft_wrap=True)
@@ -51,7 +53,6 @@ def print_report(report: Report, path: Path | None = None, *, console: Console |
 
 
 def _score_table(report: Report) -> Table:
-    """A row for each model, a column for each metric."""
     data = report.data
     kind = "real" if data.real else "synthetic"
     title = Text(f"{data.name} ({kind}), scores on {data.num_test} test samples", style="bold")
@@ -67,7 +68,6 @@ def _score_table(report: Report) -> Table:
 
 
 def _lines(report: Report) -> list[Text]:
-    """The guarantee, the paper's figure, the answer rate, and the warnings."""
     privacy, release = report.privacy, report.release
     lines = [
         Text.assemble("privacy: ", (guarantee(privacy), "bold")),

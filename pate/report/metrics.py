@@ -1,20 +1,29 @@
-"""What a model is scored by: metrics of multi-label predictions, and the constants that it has to beat."""
+"""What a model is scored by: metrics of multi-label predictions, their intervals, and the constants to beat."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, require, require_count, require_probability
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Bits = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+Interval = tuple[float, float]
 
 CONSTANT_NAMES = ("prior", "best_constant")
 
 _POINTS = 200  # of a curve of precision and recall
+_MOST_RESAMPLES, _FEWEST_RESAMPLES = 200, 50
+_MOST_BITS = 2 * 10**8  # of all resamples together
+_MOST_WEIGHTS = 2**26  # bytes of a block of resamples
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,6 @@ class Scores:
     mean_average_precision: float | None
 
     def __post_init__(self) -> None:
-        """Refuses a metric outside [0, 1]."""
         for name, value in vars(self).items():
             require(value is None or 0 <= value <= 1, name, value, "a number in [0, 1]")
 
@@ -55,11 +63,11 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
     Raises:
         InvalidValue: arrays that are not bool, empty, of different shapes, or scores that are not finite.
     """
-    predicted, scores, true = checked(predicted, scores, true)
+    predicted, scores, true = _checked(predicted, scores, true)
     return summarized(_per_label(predicted, scores, true), micro_f1=micro_f1(predicted, true))
 
 
-def summarized(per_label: Mapping[str, NDArray[np.float64]], *, micro_f1: float) -> Scores:
+def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
     """The five metrics from those of `per_label_metrics`, and the F1 of all bits together."""
     return Scores(
         accuracy=float(np.mean(per_label["accuracy"])),
@@ -70,34 +78,23 @@ def summarized(per_label: Mapping[str, NDArray[np.float64]], *, micro_f1: float)
     )
 
 
-def micro_f1(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+def micro_f1(predicted: Bits, true: Bits) -> float:
     """F1 of all bits `[n, L]` together; 0 without positives on either side."""
     named = np.count_nonzero(predicted) + np.count_nonzero(true)
     return 2 * np.count_nonzero(predicted & true) / named if named else 0.0
 
 
-def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """Computes the metrics of each label by itself, by the rules of `multilabel_metrics`.
-
-    Args:
-        predicted: bool `[n, L]`.
-        scores: float `[n, L]`, higher means more likely; finite.
-        true: bool `[n, L]`.
+def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> dict[str, Floats]:
+    """Computes the metrics of each label by itself, from the arrays and by the rules of `multilabel_metrics`.
 
     Returns:
         `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision` and `prevalence`
         (the share of positives in `true`), each float64 `[L]`; NaN where a metric is undefined.
-
-    Raises:
-        InvalidValue: as `multilabel_metrics`.
     """
-    return _per_label(*checked(predicted, scores, true))
+    return _per_label(*_checked(predicted, scores, true))
 
 
-def _per_label(
-    predicted: NDArray[np.bool_], scores: NDArray[np.float64], true: NDArray[np.bool_]
-) -> dict[str, NDArray[np.float64]]:
-    """The metrics of all labels."""
+def _per_label(predicted: Bits, scores: Floats, true: Bits) -> dict[str, Floats]:
     right_with, named, positives = (np.count_nonzero(bits, axis=0) for bits in (predicted & true, predicted, true))
     wrong_with, wrong_without = named - right_with, positives - right_with
     right_without = len(true) - named - wrong_without
@@ -113,14 +110,10 @@ def _per_label(
     }
 
 
-def average_precisions(scores: NDArray[np.floating], true: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The average precision of each label `[L]`, NaN without a positive.
+def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
+    """Of each label `[L]` the mean, over its positives, of the precision among all samples that score no lower.
 
-    It is the mean, over the positives, of the precision among all samples that score no lower.
-
-    Args:
-        scores: `[n, L]`.
-        true: bool `[n, L]`.
+    NaN without a positive. `scores` and `true` are `[n, L]`.
     """
     every = np.sort(np.ascontiguousarray(scores.T), axis=1)  # [L, n]
     found = np.full(scores.shape[1], np.nan)
@@ -132,21 +125,17 @@ def average_precisions(scores: NDArray[np.floating], true: NDArray[np.bool_]) ->
     return found
 
 
-def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64], *, otherwise: float = 0.0) -> NDArray[np.float64]:
-    """The quotient; of nothing, `otherwise`."""
+def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64], *, otherwise: float = 0.0) -> Floats:
     return np.where(whole > 0, part / np.maximum(whole, 1), otherwise)
 
 
-def _mean_of_defined(values: NDArray[np.float64]) -> float | None:
-    """The mean of the entries that are not NaN, None if there are none."""
+def _mean_of_defined(values: Floats) -> float | None:
     defined = values[~np.isnan(values)]
     return float(np.mean(defined)) if defined.size else None
 
 
-def checked(
-    predicted: ArrayLike, scores: ArrayLike, true: ArrayLike
-) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.bool_]]:
-    """Returns predicted bits, scores and true bits of one shape `[n, L]`, or raises `InvalidValue`."""
+def _checked(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> tuple[Bits, Floats, Bits]:
+    """Predicted bits, scores and true bits of one shape `[n, L]`."""
     bits, truth = _bits("predicted", predicted), _bits("true", true)
     values = np.asarray(scores)
     require(np.issubdtype(values.dtype, np.floating), "scores.dtype", values.dtype, "a floating type")
@@ -157,12 +146,140 @@ def checked(
     return bits, values.astype(np.float64, copy=False), truth
 
 
-def _bits(name: str, array: ArrayLike) -> NDArray[np.bool_]:
-    """A bool array `[n, L]` with at least one entry, or an error."""
+def _bits(name: str, array: ArrayLike) -> Bits:
     bits = np.asarray(array)
     require(bits.dtype == np.bool_, f"{name}.dtype", bits.dtype, "bool")
     require(bits.ndim == 2 and bits.size > 0, f"{name}.shape", bits.shape, "[num_samples, num_labels], not empty")
     return bits
+
+
+def metric_intervals(
+    predicted: ArrayLike,
+    scores: ArrayLike,
+    true: ArrayLike,
+    *,
+    resamples: int | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Percentile intervals of the five metrics of `multilabel_metrics`, from test samples drawn with replacement.
+
+    The model and the release stay as they are: the interval says nothing about another release or another training.
+
+    Args:
+        predicted: bool `[n, L]`.
+        scores: float `[n, L]`, higher means more likely; finite.
+        true: bool `[n, L]`.
+        resamples: how many test sets are drawn; None for 200, or for fewer where there are many bits, at least 50.
+        level: share of them inside an interval, in (0, 1).
+        seed: of the draws, so that two reports of one run agree.
+
+    Returns:
+        `(low, high)` in [0, 1] by metric; without the metrics that some resample leaves undefined for every label.
+
+    Raises:
+        InvalidValue: as `multilabel_metrics`.
+    """
+    require_probability("level", level)
+    bits, values, truth = _checked(predicted, scores, true)
+    if resamples is None:
+        resamples = int(np.clip(_MOST_BITS // truth.size, _FEWEST_RESAMPLES, _MOST_RESAMPLES))
+    require_count("resamples", resamples, minimum=2)
+    require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")  # so that sums in float32 are exact
+    columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
+    ranked = [_RankedLabel.of(of_label, positive) for of_label, positive in columns]
+    drawn = [_resampled(weights, bits, truth, ranked) for weights in _weights(len(truth), resamples, seed)]
+    tails = 50 * (1 - level), 100 - 50 * (1 - level)
+    found = {}
+    for name in drawn[0]:
+        low, high = np.percentile(np.concatenate([block[name] for block in drawn]), tails)
+        if np.isfinite(low):
+            found[name] = (float(low), float(high))
+    return found
+
+
+def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:
+    """How often each sample is in a resample, `[n, B]`, in blocks of resamples."""
+    rng = np.random.default_rng(seed)
+    size = max(1, min(resamples, _MOST_WEIGHTS // (4 * num_samples)))
+    for start in range(0, resamples, size):
+        weights = np.empty((num_samples, min(size, resamples - start)), dtype=np.float32)
+        for column in weights.T:
+            column[:] = np.bincount(rng.integers(num_samples, size=num_samples), minlength=num_samples)
+        yield weights
+
+
+def _resampled(weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: list[_RankedLabel]) -> dict[str, Floats]:
+    """Each metric of each resample, `[B]`; NaN where it is undefined."""
+    n, shares = len(truth), np.ascontiguousarray(weights.T)
+    hits, named, real = (  # [B, L]
+        np.asarray(shares @ some.astype(np.float32), np.float64) for some in (bits & truth, bits, truth)
+    )
+    absent_left = n - named - real + hits
+    with np.errstate(divide="ignore", invalid="ignore"):
+        balanced = (hits / real + absent_left / (n - real)) / 2
+        f1 = np.where(named + real > 0, 2 * hits / (named + real), 0.0)
+        micro = 2 * hits.sum(axis=1) / (named + real).sum(axis=1)
+    precision = np.stack([label.average_precision(weights) for label in ranked])  # [L, B]
+    return {
+        "accuracy": (hits + absent_left).mean(axis=1) / n,
+        "balanced_accuracy": _means_of_defined(balanced.T),
+        "micro_f1": np.nan_to_num(micro),
+        "macro_f1": f1.mean(axis=1),
+        "mean_average_precision": _means_of_defined(precision),
+    }
+
+
+def _means_of_defined(values: Floats) -> Floats:
+    """Means over the labels `[L, B]` that are defined; NaN without one."""
+    defined = np.isfinite(values)
+    number = defined.sum(axis=0)
+    return np.where(number > 0, np.where(defined, values, 0.0).sum(axis=0) / np.maximum(number, 1), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class _RankedLabel:
+    """The samples of one label from the highest score down, cut behind each group of equal scores with a positive.
+
+    Attributes:
+        segments: `[C, n]`, 1 for the samples between two of the C cuts; None where all have one score, and one cut.
+        positives: `[C, n]`, 1 for the positive ones among them.
+    """
+
+    segments: csr_array | None
+    positives: csr_array
+
+    @classmethod
+    def of(cls, scores: Floats, truth: Bits) -> _RankedLabel:
+        if scores.min() == scores.max():
+            positive = np.flatnonzero(truth)
+            return cls(None, _rows(positive, np.array([len(positive)])[: len(positive)], len(truth)))
+        order = np.argsort(scores)[::-1]
+        ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of groups of equal scores
+        found = np.cumsum(truth[order])[ends - 1]
+        cuts = found > np.append(0, found[:-1])
+        return cls(_rows(order, ends[cuts], len(order)), _rows(order[truth[order]], found[cuts], len(order)))
+
+    def average_precision(self, weights: NDArray[np.float32]) -> Floats:
+        """Of each resample, `[B]`; NaN where it has no positive."""
+        if not self.positives.shape[0]:
+            return np.full(weights.shape[1], np.nan)
+        found = self.positives @ weights
+        total = np.cumsum(found, axis=0)
+        if self.segments is None:
+            return np.asarray(np.where(total[0] > 0, total[0] / len(weights), np.nan), dtype=np.float64)
+        seen = np.cumsum(self.segments @ weights, axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            precision = np.where(seen > 0, total / np.maximum(seen, 1), 0.0)
+            return np.asarray((found * precision).sum(axis=0, dtype=np.float64) / total[-1])
+
+
+def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -> csr_array:
+    """A row for each run of samples up to its end."""
+    from scipy.sparse import csr_array  # loads slowly
+
+    used = samples[: ends[-1]] if len(ends) else samples[:0]
+    return csr_array((np.ones(len(used), np.float32), used, np.append(0, ends)), shape=(len(ends), num_samples))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,16 +291,21 @@ class Constant:
         frequencies: `[L]`, the score of each label.
     """
 
-    labels: NDArray[np.bool_]
-    frequencies: NDArray[np.float64]
+    labels: Bits
+    frequencies: Floats
 
     @classmethod
-    def prior(cls, frequencies: NDArray[np.float64]) -> Constant:
+    def named(cls, name: str, frequencies: Floats) -> Constant:
+        """That of `CONSTANT_NAMES`, from the true frequency of each label `[L]`, which no epsilon covers."""
+        return cls.prior(frequencies) if name == "prior" else cls.best(frequencies)
+
+    @classmethod
+    def prior(cls, frequencies: Floats) -> Constant:
         """Each label's majority: the constant with the best accuracy."""
         return cls(frequencies > 0.5, frequencies)
 
     @classmethod
-    def best(cls, frequencies: NDArray[np.float64]) -> Constant:
+    def best(cls, frequencies: Floats) -> Constant:
         """The k most frequent labels, k for the best micro-F1 on data with these frequencies."""
         # A set S of labels on n samples is right n sum_S f times, of n |S| that it names and n sum f that are there.
         order = np.argsort(-frequencies, kind="stable")
@@ -193,16 +315,11 @@ class Constant:
         labels[order[: int(np.argmax(micro_f1)) + 1]] = True
         return cls(labels, frequencies)
 
-    @classmethod
-    def named(cls, name: str, frequencies: NDArray[np.float64]) -> Constant:
-        """That of `CONSTANT_NAMES`, from the true frequency of each label `[L]`, which no epsilon covers."""
-        return cls.prior(frequencies) if name == "prior" else cls.best(frequencies)
-
-    def for_samples(self, count: int) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def for_samples(self, count: int) -> tuple[Bits, Floats]:
         """Labels and scores for that many samples, `[count, L]` each."""
         return np.tile(self.labels, (count, 1)), np.tile(self.frequencies, (count, 1))
 
-    def metrics(self, true: NDArray[np.bool_]) -> Scores:
+    def metrics(self, true: Bits) -> Scores:
         """Its metrics against true labels `[n, L]`."""
         return multilabel_metrics(*self.for_samples(len(true)), true)
 
@@ -229,21 +346,13 @@ class PrecisionRecall:
     def of(
         cls,
         scores: NDArray[np.floating],
-        predicted: NDArray[np.bool_],
-        true: NDArray[np.bool_],
+        predicted: Bits,
+        true: Bits,
         *,
-        constant: NDArray[np.bool_],
+        constant: Bits,
         threshold: float | tuple[float, ...] | None,
     ) -> PrecisionRecall | None:
-        """At up to 200 levels of recall; None where no bit is true.
-
-        Args:
-            scores: `[n, L]`.
-            predicted: bool `[n, L]`.
-            true: bool `[n, L]`.
-            constant: bool `[L]`, the labels of the best constant.
-            threshold: see above.
-        """
+        """At up to 200 levels of recall, of arrays `[n, L]` and the constant's labels `[L]`; None if no bit is true."""
         if not true.any():
             return None
         found, every = np.sort(scores[true]), np.sort(scores, axis=None)
@@ -255,7 +364,7 @@ class PrecisionRecall:
         return cls(above / len(found), precision, _point(predicted, true), _point(constants, true), threshold)
 
 
-def _point(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> tuple[float, float]:
+def _point(predicted: Bits, true: Bits) -> tuple[float, float]:
     """Recall and precision of predicted bits."""
     hits, real, named = (float(bits.sum()) for bits in (predicted & true, true, predicted))
     return hits / max(real, 1.0), hits / max(named, 1.0)

@@ -31,10 +31,8 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     Parameters are those of `release/config.yaml`, metrics the price and the counts that its privacy card holds,
     artifacts the files of `release/`. No name of a user, of a file outside or of a program is sent, and no telemetry.
 
-    Args:
-        release: the folder that may be published, with its manifest.
-        report: of the run; its price and the counts of the release are read, nothing else.
-        folder: where runs are kept unless `MLFLOW_TRACKING_URI` says.
+    Of the report its price and the counts of the release are read, nothing else. Runs are kept in `folder`, unless
+    `MLFLOW_TRACKING_URI` says where.
 
     Raises:
         InvalidValue: a server that does not answer, or refuses.
@@ -74,7 +72,6 @@ def _logged(client: Any, release: Path, report: Report) -> str:
 
 
 def _figures(report: Report) -> dict[str, float]:
-    """The price, and how much was released."""
     counts = report.release
     found = {"epsilon": report.privacy.epsilon, "delta": report.privacy.delta, "answer_rate": counts.answer_rate}
     return found | {"num_queries": float(counts.num_queries), "num_answered": float(counts.num_answered)}

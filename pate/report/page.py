@@ -11,10 +11,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pate.report.pictures import pictures
-from pate.report.report import PAPER_LABEL, SEEDED_WARNING, PrivacyCoverage, Report, RunFigures
-from pate.report.rounding import format_delta, format_epsilon
-from pate.report.tables import METRIC_NAMES, Model, hit_counts, models, parameters, percent, terms
-from pate.report.verdict import HEADLINE
+from pate.report.report import HEADLINE, PAPER_LABEL, SEEDED_WARNING, PrivacyCoverage, Report, RunFigures
+from pate.report.tables import (
+    METRIC_NAMES,
+    Model,
+    format_delta,
+    format_epsilon,
+    hit_counts,
+    models,
+    parameters,
+    percent,
+    terms,
+)
 
 DASH = "\N{EN DASH}"
 
@@ -36,12 +44,7 @@ _LABEL_COLUMNS = {
 
 
 def render_html(report: Report, figures: RunFigures) -> str:
-    """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text in it is escaped.
-
-    Args:
-        report: the run.
-        figures: the arrays behind the pictures.
-    """
+    """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text is escaped."""
     privacy, columns = report.privacy, _label_columns(figures)
     guarantee = [*terms(privacy)]
     if privacy.paper_epsilon is not None:
@@ -75,22 +78,15 @@ def render_html(report: Report, figures: RunFigures) -> str:
 def rendered(template: str, **values: Any) -> str:
     """A page: light, dark and in print, from the width of a phone on; every text is escaped but a picture's SVG.
 
-    Args:
-        template: its path in the package `pate`; it extends `report/page.html`.
-        values: what it reads, a `title` and a `legend` among them.
+    The template extends `report/page.html`, which reads a `title` and a `legend`.
     """
     return _environment().get_template(template).render(values)
 
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("pate", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = Environment(loader=PackageLoader("pate", ""), autoescape=True, undefined=StrictUndefined)
+    made.trim_blocks = made.lstrip_blocks = True
     made.globals |= {"mark": PrivacyCoverage, "metrics": METRIC_NAMES, "dash": DASH, "seeded_warning": SEEDED_WARNING}
     made.filters |= {
         "breakable": _breakable,

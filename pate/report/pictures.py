@@ -1,33 +1,72 @@
-"""The pictures of a run, collected: functions that return a `Picture`, or None without data."""
+"""Pictures: inline SVG that takes its colors from the page, or a PNG for paper; and those of a run.
+
+A picture of a run is a function that returns a `Picture`, or None without data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from pate.report.drawing import (
-    ACCENT,
-    FAINT,
-    INK,
-    MUTED,
-    RULE,
-    SECOND,
-    THIRD,
-    Picture,
-    draw,
-    legend_above,
-    shortened,
-)
-from pate.report.metrics import Floats, PrecisionRecall
+from pate.files.disk import replacing
+from pate.report.metrics import Floats, Interval, PrecisionRecall
 from pate.report.report import PrivacyCoverage, Report, RunFigures
-from pate.report.rounding import format_epsilon
-from pate.report.tables import METRIC_NAMES, MODEL_NAMES, Model, models
+from pate.report.tables import METRIC_NAMES, MODEL_NAMES, Model, format_epsilon, models
+
+# Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
+INK, MUTED, RULE = "#010101", "#020202", "#030303"
+ACCENT, SECOND, THIRD, FAINT = "#040404", "#050505", "#060606", "#070707"
+_PAPER = {
+    INK: ("ink", "#1c2126"),
+    MUTED: ("muted", "#5a6570"),
+    RULE: ("rule", "#d6dbe0"),
+    ACCENT: ("accent", "#235f9f"),
+    SECOND: ("second", "#b9531a"),
+    THIRD: ("third", "#2b7a5c"),
+    FAINT: ("faint", "#848f9a"),
+}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 12.0,
+    "text.color": INK,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": MUTED,
+    "axes.labelsize": 12.0,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "xtick.color": RULE,
+    "ytick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "grid.alpha": 0.55,
+    "legend.frameon": False,
+    "legend.fontsize": 12.0,
+    "lines.linewidth": 1.6,
+    "hatch.linewidth": 0.6,
+}
+_POINTS_PER_INCH = 72
+_WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
+_DOTS_PER_INCH = 200
 
 _MODEL_COLORS = {
     "prior": FAINT,
@@ -43,6 +82,98 @@ _LONGEST_NAME, _LONGEST_AXIS = 22, 30  # characters
 _MOST_LABELS = 60
 _MOST_POINTS = 1000
 _MOST_BINS = 48
+
+Paint = Callable[[Axes], None]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the page.
+
+    Attributes:
+        name: identifier, unique on the page.
+        title: what it shows.
+        alt: what a reader who cannot see it needs to know, with the numbers.
+        caption: how to read it.
+        mark: what protects what it shows.
+        svg: an `<svg>` element without colors, scripts or references of its own.
+    """
+
+    name: str
+    title: str
+    alt: str
+    caption: str
+    mark: PrivacyCoverage
+    svg: str
+
+
+@contextmanager
+def _painted(paint: Paint, height: float, style: dict[Any, Any]) -> Iterator[Figure]:
+    """A figure of one pair of axes, in points; neither pyplot nor any other global state is left changed."""
+    with mpl.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(figsize=(_WIDTH / _POINTS_PER_INCH, height / _POINTS_PER_INCH), layout="constrained")
+        paint(figure.add_subplot())
+        yield figure
+
+
+def draw(name: str, paint: Paint, *, height: float) -> str:
+    """Draws on one pair of axes and returns an `<svg>` element for inlining, 340 points wide.
+
+    It scales with its container, its ids start with `name`, and it is hidden from screen readers: the alternative text
+    stands beside it. `paint` uses the colors of this module only.
+    """
+    with _painted(paint, height, {**_STYLE, "svg.hashsalt": name}) as figure:
+        buffer = io.StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    document = buffer.getvalue()
+    element = document[document.index("<svg") :].strip()
+    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
+    element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", element)
+    element = re.sub(r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1)
+    for reference in (r'\bid="', 'href="#', r"url\(#"):
+        element = re.sub(reference, lambda found: f"{found[0]}{name}-", element)
+    for color, (variable, _) in _PAPER.items():
+        element = element.replace(color, f"var(--{variable})")
+    return element
+
+
+def draw_png(path: Path, paint: Paint, *, height: float) -> None:
+    """Draws a picture for paper, dark ink on white; `paint` takes its colors from `on_paper`."""
+    style = {name: on_paper(value) for name, value in _STYLE.items()}
+    with _painted(paint, height, style) as figure, replacing(path) as file:
+        figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
+
+
+def on_paper(value: Any) -> Any:
+    """The color of the light page for a stand-in color; anything else as it is."""
+    return _PAPER[value][1] if isinstance(value, str) and value in _PAPER else value
+
+
+def shortened(name: str, longest: int) -> str:
+    """A name of at most so many characters, its middle left out: names often differ at their ends only."""
+    end = longest // 3
+    return name if len(name) <= longest else f"{name[: longest - end - 1]}…{name[-end:]}"
+
+
+def _legend_above(axes: Axes) -> None:
+    """The legend above the axes, where it hides nothing, from the picture's left edge on."""
+    style: dict[str, Any] = {"borderaxespad": 0, "borderpad": 0.2, "handlelength": 1.2, "columnspacing": 1.2}
+    axes.figure.legend(loc="outside upper left", ncols=2, **style)
+
+
+def _whole_numbers(most: int, least: int = 2) -> MaxNLocator:
+    return MaxNLocator(integer=True, nbins=most, min_n_ticks=least)
+
+
+def _unit_scale(axes: Axes) -> None:
+    """Rows with names at their left, over a scale from 0 to 1."""
+    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.grid(axis="x")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    _legend_above(axes)
 
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
@@ -79,64 +210,54 @@ def score_bars(report: Report) -> Picture | None:
     )
 
 
-def student_curve(figures: RunFigures) -> Picture | None:
-    """The private student's training; None for a student that is solved in one step."""
-    curves = {name: np.asarray(values) for name, values in figures.student_curve.items() if len(values) > 1}
-    if not curves:
-        return None
-    lines = [f"{name} from {values[0]:.3g} to {values[-1]:.3g}" for name, values in curves.items()]
-    return Picture(
-        name="curve",
-        title="Training of the student",
-        alt=f"Curves over the epochs: {'; '.join(lines)}.",
-        caption="Trained on the released labels of the answered queries and on nothing else.",
-        mark=PrivacyCoverage.COVERED,
-        svg=draw("curve", lambda axes: _paint_curves(axes, curves), height=190),
-    )
+def _score_text(model: Model) -> str:
+    scores = vars(model.scores)
+    texts = {key: "undefined" if scores[key] is None else f"{scores[key]:.3f}" for key in METRIC_NAMES}
+    return ", ".join(f"{METRIC_NAMES[key]} {text}" for key, text in texts.items())
 
 
-def _paint_scores(
-    axes: Axes, shown: Sequence[Model], intervals: Mapping[str, Mapping[str, tuple[float, float]]]
-) -> None:
+def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Mapping[str, Mapping[str, Interval]]) -> None:
     """Groups of horizontal bars: one group per metric, one bar per model, its interval as a line over its end."""
     pitch = len(shown) + 1
     for row, model in enumerate(shown):
         values = np.array([getattr(model.scores, key) for key in METRIC_NAMES], dtype=np.float64)  # None is NaN
         places, widths = np.arange(len(values)) * pitch + row, np.nan_to_num(values)
         axes.barh(places, widths, height=0.82, color=_MODEL_COLORS[model.key], label=model.name)
-        ends = np.array(
-            [intervals.get(model.key, {}).get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)]
-        )
+        known = intervals.get(model.key, {})
+        ends = np.array([known.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)])
         axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
         texts = ["undefined" if np.isnan(value) else f"{value:.3f}" for value in values]
         for end, place, text in zip(np.maximum(widths, ends[:, 1]), places.tolist(), texts, strict=True):
             axes.text(end + 0.012, place, text, va="center", color=MUTED)
-    ticks = [row * pitch + (len(shown) - 1) / 2 for row in range(len(METRIC_NAMES))]
-    axes.set_yticks(ticks, [*METRIC_NAMES.values()])
+    axes.set_yticks(np.arange(len(METRIC_NAMES)) * pitch + (len(shown) - 1) / 2, [*METRIC_NAMES.values()])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.24)  # with room for the number behind a full bar
-    axes.set_xticks(np.linspace(0, 1, 6))
-    axes.grid(axis="x")
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0, labelcolor=INK)
-    legend_above(axes, columns=2)
+    _unit_scale(axes)
 
 
-def _paint_curves(axes: Axes, curves: dict[str, NDArray[Any]]) -> None:
-    """One line per curve over the epochs."""
-    for (name, values), color in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
-        axes.plot(np.arange(1, len(values) + 1), values, color=color, label=shortened(name, _LONGEST_NAME))
-    axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
-    axes.grid()
-    legend_above(axes, columns=2)
+def student_curve(figures: RunFigures) -> Picture | None:
+    """The private student's training; None for a student that is solved in one step."""
+    curves = {name: np.asarray(values) for name, values in figures.student_curve.items() if len(values) > 1}
+    if not curves:
+        return None
+    lines = [f"{name} from {values[0]:.3g} to {values[-1]:.3g}" for name, values in curves.items()]
 
+    def paint(axes: Axes) -> None:
+        for (name, values), color in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
+            axes.plot(np.arange(1, len(values) + 1), values, color=color, label=shortened(name, _LONGEST_NAME))
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(_whole_numbers(8, 1))
+        axes.grid()
+        _legend_above(axes)
 
-def _score_text(model: Model) -> str:
-    """The metrics of a model in words."""
-    scores = vars(model.scores)
-    texts = {key: "undefined" if scores[key] is None else f"{scores[key]:.3f}" for key in METRIC_NAMES}
-    return ", ".join(f"{METRIC_NAMES[key]} {text}" for key, text in texts.items())
+    return Picture(
+        name="curve",
+        title="Training of the student",
+        alt=f"Curves over the epochs: {'; '.join(lines)}.",
+        caption="Trained on the released labels of the answered queries and on nothing else.",
+        mark=PrivacyCoverage.COVERED,
+        svg=draw("curve", paint, height=190),
+    )
 
 
 def label_dots(figures: RunFigures) -> Picture | None:
@@ -156,10 +277,7 @@ def label_dots(figures: RunFigures) -> Picture | None:
     cut = f" The {left_out} labels in the middle are left out." if left_out else ""
     names = [shortened(figures.label_names[label], _LONGEST_NAME) for label in shown]
     at_chance = int(np.count_nonzero(student <= 2 * frequency))
-
-    def paint(axes: Axes) -> None:
-        _paint_dots(axes, {key: values[shown] for key, values in found.items()}, frequency[shown], names)
-
+    dots = {key: values[shown] for key, values in found.items()}
     return Picture(
         name="labels",
         title="What privacy cost each label",
@@ -169,24 +287,9 @@ def label_dots(figures: RunFigures) -> Picture | None:
         f"that label; the bar is the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are "
         f"within twice of it.{cut}",
         mark=PrivacyCoverage.UNCOVERED,
-        svg=draw("labels", paint, height=84 + _PITCH * len(shown)),
-    )
-
-
-def precision_recall(figures: RunFigures) -> Picture | None:
-    """The student's precision over its recall, and the point that its threshold chose; None without a student."""
-    curve = figures.precision_recall
-    if curve is None:
-        return None
-    return Picture(
-        name="precision-recall",
-        title="Precision and recall of the student",
-        alt=f"Over all labels together; at the threshold recall {curve.chosen[0]:.3f} and precision "
-        f"{curve.chosen[1]:.3f}; a constant set of labels has recall {curve.constant[0]:.3f} and precision "
-        f"{curve.constant[1]:.3f}.",
-        caption=f"All bits of the test split together. {_threshold_text(curve)}",
-        mark=PrivacyCoverage.HELD_OUT,
-        svg=draw("precision-recall", lambda axes: _paint_curve(axes, curve), height=270),
+        svg=draw(
+            "labels", lambda axes: _paint_dots(axes, dots, frequency[shown], names), height=84 + _PITCH * len(shown)
+        ),
     )
 
 
@@ -197,16 +300,6 @@ def _ends(figures: RunFigures, order: NDArray[np.intp], found: dict[str, Floats]
         scores = ", ".join(f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in found.items())
         texts.append(f"{figures.label_names[label]} with {scores}")
     return "; ".join(texts)
-
-
-def _threshold_text(curve: PrecisionRecall) -> str:
-    if curve.threshold is None:
-        return ""
-    placed = "a function of the release and of public inputs"
-    if isinstance(curve.threshold, tuple):
-        low, high = min(curve.threshold), max(curve.threshold)
-        return f"Each label is predicted from a probability of its own on, {low:.3g} to {high:.3g}, {placed}."
-    return f"A label is predicted from probability {curve.threshold:.3g} on, {placed}."
 
 
 def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: Sequence[str]) -> None:
@@ -221,21 +314,44 @@ def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: 
     axes.set_yticks(places, names, parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(-0.02, 1.02)
-    axes.set_xticks(np.linspace(0, 1, 6))
     axes.set_xlabel("average precision")
-    axes.grid(axis="x")
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0, labelcolor=INK)
-    legend_above(axes, columns=2)
+    _unit_scale(axes)
 
 
-def _paint_curve(axes: Axes, curve: PrecisionRecall) -> None:
-    axes.plot(curve.recall, curve.precision, color=ACCENT, label="private student")
-    axes.plot(*curve.chosen, color=ACCENT, marker="o", linestyle="none", label="at its threshold")
-    axes.plot(*curve.constant, color=MUTED, marker="X", linestyle="none", label="best constant")
-    axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
-    axes.grid()
-    legend_above(axes, columns=2)
+def precision_recall(figures: RunFigures) -> Picture | None:
+    """The student's precision over its recall, and the point that its threshold chose; None without a student."""
+    curve = figures.precision_recall
+    if curve is None:
+        return None
+
+    def paint(axes: Axes) -> None:
+        axes.plot(curve.recall, curve.precision, color=ACCENT, label="private student")
+        axes.plot(*curve.chosen, color=ACCENT, marker="o", linestyle="none", label="at its threshold")
+        axes.plot(*curve.constant, color=MUTED, marker="X", linestyle="none", label="best constant")
+        axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
+        axes.grid()
+        _legend_above(axes)
+
+    return Picture(
+        name="precision-recall",
+        title="Precision and recall of the student",
+        alt=f"Over all labels together; at the threshold recall {curve.chosen[0]:.3f} and precision "
+        f"{curve.chosen[1]:.3f}; a constant set of labels has recall {curve.constant[0]:.3f} and precision "
+        f"{curve.constant[1]:.3f}.",
+        caption=f"All bits of the test split together. {_threshold_text(curve)}",
+        mark=PrivacyCoverage.HELD_OUT,
+        svg=draw("precision-recall", paint, height=270),
+    )
+
+
+def _threshold_text(curve: PrecisionRecall) -> str:
+    if curve.threshold is None:
+        return ""
+    placed = "a function of the release and of public inputs"
+    if isinstance(curve.threshold, tuple):
+        low, high = min(curve.threshold), max(curve.threshold)
+        return f"Each label is predicted from a probability of its own on, {low:.3g} to {high:.3g}, {placed}."
+    return f"A label is predicted from probability {curve.threshold:.3g} on, {placed}."
 
 
 def answer_bars(figures: RunFigures) -> Picture | None:
@@ -246,6 +362,18 @@ def answer_bars(figures: RunFigures) -> Picture | None:
     sizes = np.bincount(np.count_nonzero(figures.labels[figures.answered], axis=1), minlength=1)  # [most + 1]
     answered = int(sizes.sum())
     spread = ", ".join(f"{count} with {size}" for size, count in enumerate(sizes) if count)
+
+    def paint(axes: Axes) -> None:
+        axes.bar(np.arange(len(sizes)), sizes, width=0.8, color=ACCENT, label=f"answered ({answered})")
+        left = -max(2.0, 0.22 * len(sizes))  # as far from the answers as its name needs
+        axes.bar([left], [total - answered], width=0.8, color=FAINT, label=f"refused ({total - answered})")
+        ticks = list(range(0, len(sizes), max(1, -(-len(sizes) // 10))))
+        axes.set_xticks([left, *ticks], ["refused", *map(str, ticks)])
+        axes.set(xlabel="labels released for the query", ylabel="queries")
+        axes.yaxis.set_major_locator(_whole_numbers(6))
+        axes.grid(axis="y")
+        _legend_above(axes)
+
     return Picture(
         name="answers",
         title="Answered and refused",
@@ -254,7 +382,7 @@ def answer_bars(figures: RunFigures) -> Picture | None:
         caption="A refused query costs as much privacy as an answered one. An answer with 0 labels says that "
         "the sample has none.",
         mark=PrivacyCoverage.COVERED,
-        svg=draw("answers", lambda axes: _paint_answers(axes, sizes, total - answered), height=190),
+        svg=draw("answers", paint, height=190),
     )
 
 
@@ -263,15 +391,26 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
     epsilon = figures.epsilon_after_query
     if not len(epsilon) or not np.isfinite(epsilon).all():
         return None
-    first, last = format_epsilon(float(epsilon[0])), format_epsilon(float(epsilon[-1]))
+    count, first, last = len(epsilon), format_epsilon(float(epsilon[0])), format_epsilon(float(epsilon[-1]))
+
+    def paint(axes: Axes) -> None:
+        places = np.unique(np.linspace(0, count - 1, min(_MOST_POINTS, count)).round().astype(int))
+        axes.plot(places + 1, epsilon[places], color=ACCENT, drawstyle="steps-post", solid_capstyle="butt")
+        axes.plot([count], [epsilon[-1]], "o", color=ACCENT, markersize=4, clip_on=False)
+        axes.annotate(last, (count, epsilon[-1]), (-4, 6), textcoords="offset points", ha="right")
+        axes.set(xlim=(0, count), ylim=(0, max(float(epsilon.max()) * 1.16, 1e-9)))
+        axes.set(xlabel="queries, refused ones included", ylabel="epsilon")
+        axes.xaxis.set_major_locator(_whole_numbers(6, 1))
+        axes.grid()
+
     return Picture(
         name="epsilon",
         title="Epsilon after each query",
-        alt=f"A curve of the epsilon spent, from {first} after query 1 to {last} after query {len(epsilon)}.",
+        alt=f"A curve of the epsilon spent, from {first} after query 1 to {last} after query {count}.",
         caption="What the release would have cost had it stopped after that query, answered or refused. "
         "No vote changes it.",
         mark=PrivacyCoverage.COVERED,
-        svg=draw("epsilon", lambda axes: _paint_epsilon(axes, epsilon, last), height=190),
+        svg=draw("epsilon", paint, height=190),
     )
 
 
@@ -280,110 +419,18 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
     if figures.gaps is None or not len(figures.gaps):
         return None
     low, middle, high = (f"{gap:.0f}" for gap in np.quantile(figures.gaps, [0.05, 0.5, 0.95]))
-    tested = figures.pass_gaps is not None
+    passing = "."
+    if figures.pass_gaps is not None:
+        passing = ", and the probability that the stability test lets it pass."
     return Picture(
         name="gaps",
         title="How far apart the votes were",
         alt=f"A histogram of the {figures.gap_name} over {len(figures.gaps)} queries: median {middle} votes, "
         f"5% below {low}, 5% above {high}{_pass_text(figures)}.",
-        caption=f"The noiseless {figures.gap_name} of each query"
-        + (", and the probability that the stability test lets it pass." if tested else "."),
+        caption=f"The noiseless {figures.gap_name} of each query{passing}",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("gaps", lambda axes: _paint_gaps(axes, figures), height=210),
     )
-
-
-def votes_by_rank(figures: RunFigures) -> Picture | None:
-    """The noiseless counts of each query in decreasing order, summarized rank by rank; None without votes."""
-    if figures.histogram is None or not len(figures.histogram):
-        return None
-    small = figures.histogram.astype(np.min_scalar_type(int(figures.histogram.max())))
-    counts = np.sort(small, axis=1)[:, ::-1].T.copy()  # [L, Q], largest first
-    band = np.quantile(counts, [0.1, 0.5, 0.9], axis=1)  # [3, L]
-    middle, ranks = band[1], len(counts)
-    return Picture(
-        name="ranks",
-        title="Votes by rank",
-        alt=f"Votes by rank of the label, median over {counts.shape[1]} queries: {middle[0]:.0f} for the first"
-        + (f", {middle[-1]:.0f} for the last of {ranks}." if ranks > 1 else "."),
-        caption="Noiseless counts of each query in decreasing order. A stable answer needs a steep step.",
-        mark=PrivacyCoverage.UNCOVERED,
-        svg=draw("ranks", lambda axes: _paint_ranks(axes, band, figures.num_teachers), height=200),
-    )
-
-
-def _paint_answers(axes: Axes, sizes: NDArray[Any], refused: int) -> None:
-    """A bar for the refused queries, then one for each number k of released labels, `sizes[k]` high."""
-    axes.bar(np.arange(len(sizes)), sizes, width=0.8, color=ACCENT, label=f"answered ({sizes.sum()})")
-    left = -max(2.0, 0.22 * len(sizes))  # as far from the answers as its name needs
-    axes.bar([left], [refused], width=0.8, color=FAINT, label=f"refused ({refused})")
-    ticks = list(range(0, len(sizes), max(1, -(-len(sizes) // 10))))
-    axes.set_xticks([left, *ticks], ["refused", *map(str, ticks)])
-    axes.set_xlabel("labels released for the query")
-    axes.set_ylabel("queries")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    axes.grid(axis="y")
-    legend_above(axes, columns=2)
-
-
-def _paint_epsilon(axes: Axes, epsilon: NDArray[np.float64], last: str) -> None:
-    """A curve over the queries, thinned to a thousand points, its end named."""
-    count = len(epsilon)
-    places = np.unique(np.linspace(0, count - 1, min(_MOST_POINTS, count)).round().astype(int))
-    axes.plot(places + 1, epsilon[places], color=ACCENT, drawstyle="steps-post", solid_capstyle="butt")
-    axes.plot([count], [epsilon[-1]], "o", color=ACCENT, markersize=4, clip_on=False)
-    axes.annotate(last, (count, epsilon[-1]), (-4, 6), textcoords="offset points", ha="right")
-    axes.set_xlim(0, count)
-    axes.set_ylim(0, max(float(epsilon.max()) * 1.16, 1e-9))
-    axes.set_xlabel("queries, refused ones included")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
-    axes.set_ylabel("epsilon")
-    axes.grid()
-
-
-def _paint_gaps(axes: Axes, figures: RunFigures) -> None:
-    """Stacked bars of the gaps on the left scale, the pass probability on the right one."""
-    gaps, answered = np.asarray(figures.gaps), figures.answered
-    edges = _gap_edges(gaps)
-    colors, names = [ACCENT, FAINT], ["answered", "refused"]
-    groups = [gaps[answered], gaps[~answered]]
-    axes.hist(groups, bins=edges.tolist(), stacked=True, color=colors, label=names)
-    axes.set_xlim(edges[0], edges[-1])
-    axes.set_xlabel(f"{shortened(figures.gap_name, _LONGEST_AXIS)}, in votes")
-    axes.set_ylabel("queries")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    if figures.pass_gaps is not None and figures.pass_probability is not None:
-        right = axes.twinx()
-        axes.plot([], [], color=SECOND, label="pass probability (right)")
-        right.plot(figures.pass_gaps, figures.pass_probability, color=SECOND)
-        right.set_xlim(edges[0], edges[-1])
-        right.set_ylim(0, 1.02)
-        right.yaxis.set_major_formatter(PercentFormatter(1.0))
-        right.tick_params(axis="y", length=0)
-    legend_above(axes, columns=2)
-
-
-def _paint_ranks(axes: Axes, band: NDArray[np.float64], num_teachers: int | None) -> None:
-    """The median count by rank inside the band of the middle 80% of the queries; `band` is `[3, L]`."""
-    ranks = np.arange(1, band.shape[1] + 1)
-    axes.fill_between(ranks, band[0], band[2], color=ACCENT, alpha=0.22, linewidth=0, label="80% of queries")
-    axes.plot(ranks, band[1], color=ACCENT, marker="o", markersize=2.6, label="median query")
-    axes.set_xlim(0.5, len(ranks) + 0.5)
-    axes.set_ylim(0, num_teachers)
-    axes.set_xlabel("rank of the label within its query")
-    axes.set_ylabel("votes")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
-    axes.grid()
-    axes.legend(loc="upper right")
-
-
-def _gap_edges(gaps: NDArray[Any]) -> NDArray[np.float64]:
-    """Edges of at most 48 bins of whole votes, from 0 (or a smaller smallest gap) past the largest gap."""
-    low, high = min(0, int(np.floor(gaps.min()))), int(np.ceil(gaps.max()))
-    width = -(-(high + 1 - low) // _MOST_BINS)
-    bins = -(-(high + 1 - low) // width)
-    edges: NDArray[np.float64] = low - 0.5 + width * np.arange(bins + 1, dtype=np.float64)
-    return edges
 
 
 def _pass_text(figures: RunFigures) -> str:
@@ -392,3 +439,55 @@ def _pass_text(figures: RunFigures) -> str:
         return ""
     likely = figures.pass_gaps[figures.pass_probability >= 0.5]
     return f"; the test passes with probability one half from {likely[0]:.0f} votes on" if len(likely) else ""
+
+
+def _paint_gaps(axes: Axes, figures: RunFigures) -> None:
+    """Stacked bars of the gaps on the left scale, the pass probability on the right one."""
+    gaps, answered = np.asarray(figures.gaps), figures.answered
+    # At most 48 bins of whole votes, from 0 (or a smaller smallest gap) past the largest gap.
+    least, most = min(0, int(np.floor(gaps.min()))), int(np.ceil(gaps.max()))
+    width = -(-(most + 1 - least) // _MOST_BINS)
+    edges = least - 0.5 + width * np.arange(-(-(most + 1 - least) // width) + 1, dtype=np.float64)
+    groups, names = [gaps[answered], gaps[~answered]], ["answered", "refused"]
+    axes.hist(groups, bins=edges.tolist(), stacked=True, color=[ACCENT, FAINT], label=names)
+    axes.set(xlim=(edges[0], edges[-1]), xlabel=f"{shortened(figures.gap_name, _LONGEST_AXIS)}, in votes")
+    axes.set_ylabel("queries")
+    axes.yaxis.set_major_locator(_whole_numbers(6))
+    if figures.pass_gaps is not None and figures.pass_probability is not None:
+        right = axes.twinx()
+        axes.plot([], [], color=SECOND, label="pass probability (right)")
+        right.plot(figures.pass_gaps, figures.pass_probability, color=SECOND)
+        right.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.02))
+        right.yaxis.set_major_formatter(PercentFormatter(1.0))
+        right.tick_params(axis="y", length=0)
+    _legend_above(axes)
+
+
+def votes_by_rank(figures: RunFigures) -> Picture | None:
+    """The noiseless counts of each query in decreasing order, summarized rank by rank; None without votes."""
+    if figures.histogram is None or not len(figures.histogram):
+        return None
+    small = figures.histogram.astype(np.min_scalar_type(int(figures.histogram.max())))
+    counts = np.sort(small, axis=1)[:, ::-1].T.copy()  # [L, Q], largest first
+    low, middle, high = np.quantile(counts, [0.1, 0.5, 0.9], axis=1)  # [L] each
+    ranks = len(counts)
+
+    def paint(axes: Axes) -> None:
+        places = np.arange(1, ranks + 1)
+        axes.fill_between(places, low, high, color=ACCENT, alpha=0.22, linewidth=0, label="80% of queries")
+        axes.plot(places, middle, color=ACCENT, marker="o", markersize=2.6, label="median query")
+        axes.set(xlim=(0.5, ranks + 0.5), ylim=(0, figures.num_teachers))
+        axes.set(xlabel="rank of the label within its query", ylabel="votes")
+        axes.xaxis.set_major_locator(_whole_numbers(8, 1))
+        axes.grid()
+        axes.legend(loc="upper right")
+
+    return Picture(
+        name="ranks",
+        title="Votes by rank",
+        alt=f"Votes by rank of the label, median over {counts.shape[1]} queries: {middle[0]:.0f} for the first"
+        + (f", {middle[-1]:.0f} for the last of {ranks}." if ranks > 1 else "."),
+        caption="Noiseless counts of each query in decreasing order. A stable answer needs a steep step.",
+        mark=PrivacyCoverage.UNCOVERED,
+        svg=draw("ranks", paint, height=200),
+    )

@@ -1,4 +1,4 @@
-"""The report of one training run: the values behind `report.json`, its pictures, the tables, the page and the card."""
+"""The report of one training run: the values behind `report.json`, and the verdict on them in words."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.files.disk import damaged, read_text, write_text
 from pate.files.values import from_json, to_json
-from pate.report.metrics import Floats, PrecisionRecall, Scores
-from pate.report.verdict import Baselines, Verdict
+from pate.report.metrics import Bits, Floats, Interval, PrecisionRecall, Scores
 from pate.validation import require, require_count
 
 _FILE = "the report of a finished run"
@@ -32,27 +30,26 @@ class PrivacyCoverage(Enum):
     UNCOVERED = "no epsilon covers this"
 
 
-NOT_COVERED = MappingProxyType(
-    {
-        "release.label_accuracy": "compares the release with the true labels of the public pool",
-        "release.micro_f1": "compares the release with the true labels of the public pool",
-        "teachers.mean_accuracy": "computed from the teachers, before any noise",
-        "teachers.records_per_teacher": "computed from the private partition",
-        "student": "the student is covered, but its scores read the true labels of the test split",
-        "baselines.majority_vote_student": "trained on the votes without noise",
-        "baselines.true_label_student": "trained on true labels",
-        "baselines.all_records_model": "trained on the private records without noise",
-        "baselines.prior": "each label's majority is taken from true labels",
-        "baselines.best_constant": "the labels' frequencies are taken from true labels",
-        "intervals": "resampled from the true labels of the test split",
-        "verdict": "compares scores that read true labels",
-        "data.label_cardinality": "computed from true labels",
-        "heading": "names settings of the command line, a seed among them",
-        "duration_s": "the time a run takes depends on the private data",
-    }
-)
-"""Keys of `report.json`, dotted, that no epsilon covers, each with the reason."""
+# Keys of report.json, dotted, that no epsilon covers, each with the reason.
+NOT_COVERED = {
+    "release.label_accuracy": "compares the release with the true labels of the public pool",
+    "release.micro_f1": "compares the release with the true labels of the public pool",
+    "teachers.mean_accuracy": "computed from the teachers, before any noise",
+    "teachers.records_per_teacher": "computed from the private partition",
+    "student": "the student is covered, but its scores read the true labels of the test split",
+    "baselines.majority_vote_student": "trained on the votes without noise",
+    "baselines.true_label_student": "trained on true labels",
+    "baselines.all_records_model": "trained on the private records without noise",
+    "baselines.prior": "each label's majority is taken from true labels",
+    "baselines.best_constant": "the labels' frequencies are taken from true labels",
+    "intervals": "resampled from the true labels of the test split",
+    "verdict": "compares scores that read true labels",
+    "data.label_cardinality": "computed from true labels",
+    "heading": "names settings of the command line, a seed among them",
+    "duration_s": "the time a run takes depends on the private data",
+}
 
+# What the epsilon of a release says nothing about, in sentences fit to publish.
 CAVEATS = (
     "Settings that somebody chose after looking at the private data, among them the teachers' own.",
     "A representation of the samples that was fitted on private records.",
@@ -63,10 +60,25 @@ CAVEATS = (
     "evaluation that the data owner keeps.",
     "The pseudo-random generator, which is taken to be ideal, and rounding errors in computing the price.",
 )
-"""What the epsilon of a release says nothing about, in sentences fit to publish."""
 
 SEEDED_WARNING = "seeded noise protects nobody who knows the seed"
 PAPER_LABEL = "as the paper accounts; not a bound"
+HEADLINE = "mean_average_precision"
+
+_NAMES = {
+    "mean_average_precision": "mean average precision",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+}
+_STEPS = (
+    ("majority_vote_student", "student", "noise"),
+    ("true_label_student", "majority_vote_student", "the teachers"),
+    ("all_records_model", "true_label_student", "the number of queries"),
+)
+
+_OPTIONAL = ("paper_epsilon", "failure_prob", "max_gap", "gap_at_50", "gap_at_95", "target_hits", "plain_epsilon")
 
 
 @dataclass(frozen=True)
@@ -135,19 +147,10 @@ class Privacy:
     won_by: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuses numbers that are no price."""
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
         require(0 <= self.delta < 1, "privacy.delta", self.delta, "a number in [0, 1)")
         require_count("privacy.num_queries", self.num_queries, minimum=0)
-        for name in (
-            "paper_epsilon",
-            "failure_prob",
-            "max_gap",
-            "gap_at_50",
-            "gap_at_95",
-            "target_hits",
-            "plain_epsilon",
-        ):
+        for name in _OPTIONAL:
             value = getattr(self, name)
             require(value is None or value >= 0, f"privacy.{name}", value, "a number >= 0 or None")
 
@@ -157,9 +160,7 @@ class ReleaseSummary:
     """What was released, counted.
 
     Attributes:
-        num_queries: queries asked.
-        num_answered: queries answered.
-        answer_rate: their ratio, 0 without queries.
+        answer_rate: of the queries, 0 without any.
         label_accuracy: share of correct bits in the answered rows against true labels; None without answers.
         micro_f1: micro-averaged F1 of the answered rows against true labels; None without answers.
         num_hits: queries that a charged mechanism paid for, or None, as the next three.
@@ -179,7 +180,6 @@ class ReleaseSummary:
     num_asked: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses counts that contradict each other."""
         require_count("release.num_queries", self.num_queries, minimum=0)
         require_count("release.num_answered", self.num_answered, minimum=0)
         rule = f"at most num_queries={self.num_queries}"
@@ -191,13 +191,7 @@ class ReleaseSummary:
 
 @dataclass(frozen=True)
 class TeacherSummary:
-    """The ensemble; no epsilon covers it.
-
-    Attributes:
-        num_teachers: size of the ensemble.
-        mean_accuracy: mean over teachers of the share of correct bits; None if not measured.
-        records_per_teacher: mean number of private records of a teacher.
-    """
+    """The ensemble, which no epsilon covers: its size, the mean share of correct bits of a teacher, and of records."""
 
     num_teachers: int
     mean_accuracy: float | None
@@ -209,12 +203,7 @@ class DataSummary:
     """The data set.
 
     Attributes:
-        name: its name.
         real: False for synthetic data, which is evidence of nothing but a working pipeline.
-        num_private: private records.
-        num_public: samples of the public pool.
-        num_test: test samples.
-        num_labels: labels per sample.
         label_cardinality: mean number of positive labels per sample.
         features: what stands for pictures, what it was fitted on, and digests; None where inputs are plain.
     """
@@ -230,23 +219,77 @@ class DataSummary:
 
 
 @dataclass(frozen=True)
+class Baselines:
+    """Models to compare the private student with. No epsilon covers them. None where one was not trained.
+
+    Attributes:
+        prior: always predicts each label's majority.
+        best_constant: always predicts the one set of labels with the best micro-F1.
+        majority_vote_student: the student trained on the votes without noise.
+        true_label_student: the student trained on the true labels of the queries.
+        all_records_model: a model like the student, trained on all private records: the ceiling.
+    """
+
+    prior: Scores | None
+    best_constant: Scores | None
+    majority_vote_student: Scores | None
+    true_label_student: Scores | None
+    all_records_model: Scores | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run is worth.
+
+    Attributes:
+        share_of_reachable: of the mean average precision between a constant and the all-records model, or in its place
+            the true-label student; below 0 for a student worse than a constant. None where it is undefined.
+        beats_constant: whether the student is better than the best constant in every metric; None without a student.
+        beats_prior: the same for the prior.
+        text: both in words, and where the rest was lost.
+    """
+
+    share_of_reachable: float | None
+    beats_constant: bool | None
+    beats_prior: bool | None
+    text: str
+
+    @classmethod
+    def of(
+        cls,
+        student: Scores | None,
+        baselines: Baselines,
+        *,
+        num_answered: int,
+        remedies: Mapping[str, str],
+        better: str = "",
+    ) -> Verdict:
+        """The verdict on a student, by the aggregator's remedies and a sentence on a method that is better."""
+        if student is None or not num_answered:
+            helps = f"What helps: {remedies['noise']}, or another aggregator."
+            text = f"No query was answered, so the student learned nothing. {helps} {better}"
+            return cls(None, None, None, text.strip())
+        behind = {name: _behind(student, constant) for name, constant in _constants(baselines).items()}
+        share = _share(student, baselines)
+        loss = _loss_text(student, baselines, remedies)
+        said = [_share_text(student, baselines, share), _beaten_text(behind), loss, better]
+        text = " ".join(sentence for sentence in said if sentence)
+        beats = {name: not metrics for name, metrics in behind.items()}
+        return cls(share, beats.get("best_constant"), beats.get("prior"), text)
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything in `report.json`. No epsilon covers most of it: do not publish it.
 
     Attributes:
-        privacy: the price.
-        release: what was released.
-        teachers: the ensemble.
         student: metrics of the private student; None if nothing was answered to train it on.
         baselines: the models to compare with.
-        verdict: what the run is worth, in words.
         intervals: `(low, high)` of each metric over resampled test sets, by the names of `student` and `baselines`.
-        data: the data set.
-        seed: the seed of the run, None if its noise came from the operating system.
-        versions: version by package name.
+        seed: of the run, None if its noise came from the operating system.
+        versions: by package name.
         duration_s: wall-clock seconds of the run.
         not_covered: dotted keys of this report that no epsilon covers, each with the reason.
-        heading: what the run is called, by how it was configured.
     """
 
     privacy: Privacy
@@ -255,7 +298,7 @@ class Report:
     student: Scores | None
     baselines: Baselines
     verdict: Verdict
-    intervals: Mapping[str, Mapping[str, tuple[float, float]]]
+    intervals: Mapping[str, Mapping[str, Interval]]
     data: DataSummary
     seed: int | None
     versions: Mapping[str, str]
@@ -264,7 +307,6 @@ class Report:
     heading: Heading = field(default_factory=Heading)
 
     def __post_init__(self) -> None:
-        """Refuses a release and a price that count different queries."""
         rule = f"release.num_queries={self.release.num_queries}, or more"
         enough = self.privacy.num_queries >= self.release.num_queries
         require(enough, "privacy.num_queries", self.privacy.num_queries, rule)
@@ -280,20 +322,12 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """Reads what `to_json` wrote.
-
-        Raises:
-            InvalidValue: text that is no JSON object, a missing or unknown key, or a value of another type.
-        """
+        """Reads what `to_json` wrote; `InvalidValue` for a missing or unknown key, or a value of another type."""
         return from_json(cls, text, name="report")
 
     @classmethod
     def read(cls, path: Path) -> Report:
-        """Reads what `write` wrote.
-
-        Raises:
-            DamagedFile: no such file, or it is no report.
-        """
+        """Reads what `write` wrote; `DamagedFile` where there is no file, or no report."""
         text = read_text(path, rule=_FILE, remedy=_REMEDY)
         try:
             return cls.from_json(text)
@@ -326,8 +360,8 @@ class RunFigures:
     """
 
     label_names: tuple[str, ...]
-    answered: NDArray[np.bool_]
-    labels: NDArray[np.bool_]
+    answered: Bits
+    labels: Bits
     epsilon_after_query: Floats
     gaps: NDArray[np.int64] | Floats | None = None
     gap_name: str = "gap at the chosen k"
@@ -340,7 +374,6 @@ class RunFigures:
     student_curve: Mapping[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuses arrays whose shapes do not fit together."""
         for name in ("answered", "labels"):
             kind = getattr(self, name).dtype
             require(kind == np.bool_, f"figures.{name}.dtype", kind, "bool")
@@ -355,12 +388,8 @@ class RunFigures:
             alone = self.pass_probability is None
             require(alone, "figures.pass_gaps", None, "the gaps that pass_probability is given at")
         else:
-            require(
-                self.pass_probability is not None,
-                "figures.pass_probability",
-                None,
-                "one for each of pass_gaps",
-            )
+            given = self.pass_probability is not None
+            require(given, "figures.pass_probability", None, "one for each of pass_gaps")
             _require_shape("pass_probability", self.pass_probability, (len(self.pass_gaps),))
         for model, metrics in self.per_label.items():
             for name, values in metrics.items():
@@ -368,6 +397,81 @@ class RunFigures:
 
 
 def _require_shape(name: str, array: NDArray[np.generic] | None, shape: tuple[int, ...]) -> None:
-    """Refuses an array of another shape; None passes."""
     if array is not None:
         require(np.shape(array) == shape, f"figures.{name}.shape", np.shape(array), f"{shape}")
+
+
+def _constants(baselines: Baselines) -> dict[str, Scores]:
+    found = {"best_constant": baselines.best_constant, "prior": baselines.prior}
+    return {name: scores for name, scores in found.items() if scores is not None}
+
+
+def _behind(student: Scores, constant: Scores) -> list[str]:
+    """The metrics in which a constant is at least as good."""
+    pairs = ((name, getattr(student, key), getattr(constant, key)) for key, name in _NAMES.items())
+    return [name for name, own, other in pairs if own is not None and other is not None and own <= other]
+
+
+def _ceiling(baselines: Baselines) -> tuple[str, Scores] | None:
+    if baselines.all_records_model is not None:
+        return "a model of all private records without privacy", baselines.all_records_model
+    if baselines.true_label_student is not None:
+        return "a student of the queries' true labels", baselines.true_label_student
+    return None
+
+
+def _share(student: Scores, baselines: Baselines) -> float | None:
+    ceiling = _ceiling(baselines)
+    low = baselines.prior.mean_average_precision if baselines.prior else None
+    high = ceiling[1].mean_average_precision if ceiling else None
+    reached = student.mean_average_precision
+    if low is None or high is None or reached is None or high <= low:
+        return None
+    return (reached - low) / (high - low)
+
+
+def _share_text(student: Scores, baselines: Baselines, share: float | None) -> str:
+    ceiling = _ceiling(baselines)
+    if share is None or ceiling is None or baselines.prior is None:
+        return "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
+    low, high = baselines.prior.mean_average_precision, ceiling[1].mean_average_precision
+    mean = student.mean_average_precision
+    scale = f"a constant has {low:.3f}, {ceiling[0]} {high:.3f}"
+    if share > 1:
+        return f"Above what counts as reachable in mean average precision: {mean:.3f}, where {scale}."
+    reached = f"{mean:.3f}, where {scale}"
+    return f"Reached {share:.0%} of the reachable mean average precision: {reached}."
+
+
+def _beaten_text(behind: dict[str, list[str]]) -> str:
+    words = {"best_constant": "the best constant", "prior": "the prior"}
+    lost = [f"{words[name]} in {_listed(metrics)}" for name, metrics in behind.items() if metrics]
+    if lost:
+        return f"No better than {' and than '.join(lost)}."
+    return f"Better than {' and '.join(words[name] for name in behind)} in every metric." if behind else ""
+
+
+def _loss_text(student: Scores, baselines: Baselines, remedies: Mapping[str, str]) -> str:
+    """The steps from the ceiling down to the student, none below it: the one that lost at least half, and what helps.
+
+    Steps between levels that are not there cannot be told, and count to the whole all the same.
+    """
+    levels = {name: getattr(found, HEADLINE, None) for name, found in (vars(baselines) | {"student": student}).items()}
+    own = levels["student"] or 0.0
+    names = {name for better, worse, _ in _STEPS for name in (better, worse)}
+    whole = max((level for name in names if (level := levels[name]) is not None), default=own) - own
+    losses = {}
+    for better, worse, name in _STEPS:
+        high, low = levels[better], levels[worse]
+        if name in remedies and high is not None and low is not None and low >= own and round(high - low, 3) > 0:
+            losses[name] = high - low
+    if not losses or sum(losses.values()) < whole / 2:
+        return ""
+    most = max(losses, key=losses.__getitem__)
+    if losses[most] >= whole / 2:
+        return f"Most was lost to {most} ({losses[most]:.3f}); what helps: {remedies[most]}."
+    return f"Lost to {_listed([f'{name} ({lost:.3f})' for name, lost in losses.items()])}, to none of them most."
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -1,56 +1,96 @@
-"""The rows of the tables, shared by the console, the page and TensorBoard."""
+"""How figures read: privacy parameters rounded up, as no printed bound may be too small; the rows of tables."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
+from decimal import ROUND_CEILING, Context, Decimal
 
 from pate.report.metrics import Scores
 from pate.report.report import SEEDED_WARNING, Privacy, ReleaseSummary, Report, Scalar
-from pate.report.rounding import format_delta, format_epsilon
+from pate.validation import require, require_count
 
-METRIC_NAMES = MappingProxyType(
-    {
-        "mean_average_precision": "mean AP",
-        "micro_f1": "micro-F1",
-        "macro_f1": "macro-F1",
-        "accuracy": "accuracy",
-        "balanced_accuracy": "balanced acc.",
-    }
-)
-"""Heading of each metric, by its key in `report.json`; the headline first."""
+_DELTA_DIGITS = 3
+_EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is the only rounding
 
-MODEL_NAMES = MappingProxyType(
-    {
-        "prior": "prior",
-        "best_constant": "best constant",
-        "student": "private student",
-        "majority_vote_student": "majority-vote student",
-        "true_label_student": "true-label student",
-        "all_records_model": "all-records model",
-    }
-)
-"""Each model by its key in `report.json`, from what needs no data to what has no privacy."""
+# Heading of each metric, by its key in report.json; the headline first.
+METRIC_NAMES = {
+    "mean_average_precision": "mean AP",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced acc.",
+}
+# Each model by its key in report.json, from what needs no data to what has no privacy.
+MODEL_NAMES = {
+    "prior": "prior",
+    "best_constant": "best constant",
+    "student": "private student",
+    "majority_vote_student": "majority-vote student",
+    "true_label_student": "true-label student",
+    "all_records_model": "all-records model",
+}
+ADJACENCY_NAMES = {
+    "replace_one": "one unit of privacy is replaced by any other",
+    "add_remove": "one teacher, with all its records, is added or removed",
+}
 
-ADJACENCY_NAMES = MappingProxyType(
-    {
-        "replace_one": "one unit of privacy is replaced by any other",
-        "add_remove": "one teacher, with all its records, is added or removed",
-    }
-)
-"""What each adjacency means, by its key."""
+
+def round_up(value: float, digits: int) -> str:
+    """A number with so many decimals, rounded toward plus infinity, or `inf`.
+
+    The number is taken by its shortest decimal form, so that 3.6 prints as `3.60`; reading the result back
+    as a float never gives less than `value`.
+
+    Raises:
+        InvalidValue: NaN, minus infinity, or a negative count of decimals.
+
+    >>> round_up(7.9912, 2), round_up(3.6, 2), round_up(float("inf"), 2)
+    ('8.00', '3.60', 'inf')
+    """
+    require_count("digits", digits, minimum=0)
+    require(value > -math.inf, "value", value, "a number or plus infinity")
+    if math.isinf(value):
+        return "inf"
+    return _ceiling(Decimal(repr(float(value))), -digits)
+
+
+def format_epsilon(epsilon: float) -> str:
+    """Formats an epsilon for print, rounded up: two decimals from 1 on, four below; `0` is exact."""
+    return "0" if epsilon == 0 else round_up(epsilon, 2 if epsilon >= 1 else 4)
+
+
+def format_claim(epsilon: float) -> str:
+    """Formats what others print, to the nearest: two decimals, two digits where these would be none."""
+    return f"{epsilon:.2f}" if epsilon == 0 or epsilon >= 0.01 else f"{epsilon:.2g}"
+
+
+def format_delta(delta: float) -> str:
+    """Formats a delta for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`.
+
+    Raises:
+        InvalidValue: delta outside [0, 1].
+    """
+    require(0 <= delta <= 1, "delta", delta, "a number in [0, 1]")
+    exact = Decimal(repr(float(delta)))
+    if exact == 0:
+        return "0"
+    rounded = Decimal(_ceiling(exact, exact.adjusted() - _DELTA_DIGITS + 1)).normalize()
+    if rounded >= Decimal("0.001"):
+        return f"{rounded:f}"
+    exponent = rounded.adjusted()
+    return f"{rounded.scaleb(-exponent).normalize():f}e{exponent}"
+
+
+def _ceiling(value: Decimal, exponent: int) -> str:
+    """Rounded up to a multiple of 10^exponent, in positional notation, never `-0`."""
+    rounded = value.quantize(Decimal(1).scaleb(exponent), rounding=ROUND_CEILING, context=_EXACT)
+    return f"{rounded if rounded else abs(rounded):f}"
 
 
 @dataclass(frozen=True)
 class Model:
-    """One row of the table of models.
-
-    Attributes:
-        key: its key in `report.json`.
-        name: its name in print.
-        scores: its metrics on the test split, None if it was not trained.
-    """
+    """One row of the table of models: its key in `report.json`, its name, its metrics; None if it was not trained."""
 
     key: str
     name: str
@@ -104,12 +144,9 @@ def accountant_of(privacy: Privacy) -> str:
 
 
 def parameters(privacy: Privacy, name: str | None = None, *, digits: int | None = None) -> tuple[tuple[str, str], ...]:
-    """The mechanism and its public parameters.
+    """The mechanism, the name that it was configured by, and its public parameters.
 
-    Args:
-        privacy: the price.
-        name: that the aggregator was configured by, or None.
-        digits: significant ones of a number; None shows all, as whoever checks a price needs them.
+    Numbers have so many digits; None shows all, as whoever checks a price needs them.
     """
     rows = [("aggregator", name)] if name and name != privacy.mechanism else []
     rows.append(("mechanism", privacy.mechanism))

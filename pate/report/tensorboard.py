@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -29,15 +29,17 @@ class RunWriter:
     killed run, and comes back only if the stage is repeated.
 
     Args:
-        folder: where the events lie, made with mode 0700 if it is missing; files have mode 0600.
+        folder: where the events lie, made with mode 0700 if it is missing; files have mode 0600. None writes nothing.
     """
 
-    def __init__(self, folder: Path) -> None:
-        make_folder(folder)
-        self._written = _events_in(folder)
+    def __init__(self, folder: Path | None) -> None:
+        self._writer: Any = None
         self._waiting: dict[str, tuple[int, float]] = {}
-        with owners_umask():  # the file is made here
-            self._writer = _summary_writer(folder)
+        if folder is not None:
+            make_folder(folder)
+            self._written = _events_in(folder)
+            with owners_umask():  # the file is made here
+                self._writer = _summary_writer(folder)
 
     def teacher(self, teacher: int, loss: float) -> None:
         """One trained teacher's loss, at the step of its index."""
@@ -52,12 +54,7 @@ class RunWriter:
         self._histogram(f"{_UNCOVERED}/gap", gaps)
 
     def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
-        """The answer rate so far and the epsilon spent after each query, at 500 steps at most.
-
-        Args:
-            answered: bool `[Q]`.
-            epsilon_after_query: float `[Q]`; an infinite one is left out.
-        """
+        """The answer rate so far and the epsilon spent after each query, `[Q]` each, at 500 steps at most."""
         flags, epsilon = np.asarray(answered, dtype=bool), np.asarray(epsilon_after_query, dtype=np.float64)
         if not len(flags):
             return
@@ -104,11 +101,13 @@ class RunWriter:
 
     def flush(self) -> None:
         """Hands everything written so far to the operating system."""
-        self._writer.flush()
+        if self._writer is not None:
+            self._writer.flush()
 
     def close(self) -> None:
         """Flushes and closes; writing afterwards is an error of the caller."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -132,37 +131,22 @@ class RunWriter:
 
     def _hparams(self, given: dict[str, Any], results: dict[str, float]) -> None:
         """What TensorBoard's tab HParams reads: the settings, and which scalars are results."""
-        from torch.utils.tensorboard.summary import hparams
-
         if given and self._is_new("_hparams_/session_start_info", 0):
+            from torch.utils.tensorboard.summary import hparams
+
             for summary in hparams(given, results):  # type: ignore[no-untyped-call]  # torch's
                 self._writer.file_writer.add_summary(summary, 0)
 
     def _is_new(self, tag: str, step: int) -> bool:
-        """Whether the event is not in the folder yet; from now on it counts as being there."""
+        """Whether the event is to be written: it is not in the folder yet, and from now on counts as being there."""
+        if self._writer is None:
+            return False
         new = (tag, step) not in self._written
         self._written.add((tag, step))
         return new
 
 
-class NoEvents:
-    """Takes what `RunWriter` takes, and writes nothing."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        """A method that does nothing."""
-        if not callable(getattr(RunWriter, name, None)):
-            raise AttributeError(name)
-        return lambda *_, **__: None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
 def _plain(value: Any) -> str | int | float | bool:
-    """A setting as the tab HParams shows it."""
     return value if isinstance(value, (str, int, float, bool)) else str(value)
 
 

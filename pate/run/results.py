@@ -18,8 +18,7 @@ from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.pricing.remedies import group_votes_tell_more
 from pate.report import Privacy, Report, Scores, metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.metrics import CONSTANT_NAMES, Constant, PrecisionRecall, micro_f1, summarized
-from pate.report.report import DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary
-from pate.report.verdict import Baselines, Verdict
+from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary, Verdict
 from pate.run.privacy import privacy_of, summary_of
 from pate.run.student import Prediction
 

@@ -15,8 +15,7 @@ from pate.comparison.page import render_page
 from pate.report import Report, Scores
 from pate.report.metrics import PrecisionRecall
 from pate.report.page import render_html
-from pate.report.report import DataSummary, Heading, ReleaseSummary, RunFigures
-from pate.report.verdict import Baselines, Verdict
+from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, Verdict
 from tests.unit.report.conftest import REPORT
 
 HOSTILE = (

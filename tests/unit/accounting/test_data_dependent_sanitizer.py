@@ -30,7 +30,7 @@ from pate.accounting.data_dependent import (
 from pate.accounting.data_dependent.cost import gap_selection_rdp
 from pate.accounting.data_dependent.gnmax import gnmax_smooth_sensitivity
 from pate.accounting.renyi import smooth_sensitivity_rdp
-from pate.report.rounding import round_up
+from pate.report.tables import round_up
 from pate.validation import InvalidValue
 
 GAP = GapCostSanitizer(query=BoundedRangeEvent(2 / 39), num_queries=600, order=8.0, noise_multiplier=3.0)

@@ -8,8 +8,7 @@ import pytest
 from pate.aggregators import Aggregator
 from pate.report import Privacy, Report, Scores, per_label_metrics
 from pate.report.metrics import PrecisionRecall
-from pate.report.report import DataSummary, ReleaseSummary, RunFigures, TeacherSummary
-from pate.report.verdict import Baselines, Verdict
+from pate.report.report import Baselines, DataSummary, ReleaseSummary, RunFigures, TeacherSummary, Verdict
 
 STUDENT = Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375)
 BASELINES = Baselines(

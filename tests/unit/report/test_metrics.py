@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, f1_score
 
 from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
-from pate.report.intervals import _metrics, _RankedLabel, _weights
-from pate.report.metrics import Constant, average_precisions, micro_f1
+from pate.report.metrics import Constant, _RankedLabel, _resampled, _weights, average_precisions, micro_f1
 from pate.validation import InvalidValue
 
 # Worked out by hand. Columns: one mixed label, one without positives, one with positives only.
@@ -160,7 +159,7 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     predicted, scores, true = sample(150, 3, digits)
     weights = next(_weights(len(true), 6, seed=1))
     ranked = [_RankedLabel.of(scores[:, label], true[:, label]) for label in range(5)]
-    found = _metrics(weights, predicted, true, ranked)
+    found = _resampled(weights, predicted, true, ranked)
     for column in range(6):
         rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
         wanted = vars(multilabel_metrics(predicted[rows], scores[rows], true[rows]))
@@ -170,7 +169,7 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
 def test_blocks_draw_the_same_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     predicted, scores, true = sample(80, 4)
     whole = metric_intervals(predicted, scores, true)
-    monkeypatch.setattr("pate.report.intervals._MOST_WEIGHTS", 4 * 80 * 7)
+    monkeypatch.setattr("pate.report.metrics._MOST_WEIGHTS", 4 * 80 * 7)
     assert metric_intervals(predicted, scores, true) == whole
 
 

@@ -8,9 +8,9 @@ import pytest
 from sklearn.metrics import precision_recall_curve
 
 from pate.report import Report
-from pate.report.drawing import Picture
 from pate.report.metrics import PrecisionRecall
 from pate.report.pictures import (
+    Picture,
     answer_bars,
     epsilon_curve,
     gap_histogram,
@@ -20,8 +20,7 @@ from pate.report.pictures import (
     student_curve,
     votes_by_rank,
 )
-from pate.report.report import PrivacyCoverage, RunFigures
-from pate.report.verdict import Baselines
+from pate.report.report import Baselines, PrivacyCoverage, RunFigures
 from pate.validation import InvalidValue
 
 MARKS = {

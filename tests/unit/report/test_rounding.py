@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pate.report.rounding import format_delta, format_epsilon, round_up
+from pate.report.tables import format_delta, format_epsilon, round_up
 from pate.validation import InvalidValue
 
 

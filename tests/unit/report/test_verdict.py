@@ -9,7 +9,7 @@ import pytest
 
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.report.metrics import Scores
-from pate.report.verdict import Baselines, Verdict
+from pate.report.report import Baselines, Verdict
 from tests.unit.report.conftest import BASELINES, STUDENT
 
 
