@@ -22,8 +22,7 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, one_bit_cost
-from pate.accounting.data_dependent.gnmax import gnmax_smooth_sensitivity
+from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, gnmax_smooth_sensitivity, one_bit_cost
 from pate.accounting.events import leaves
 from pate.accounting.exact import composed
 from pate.accounting.joint_law import joint_rdp

@@ -29,20 +29,16 @@ class Accountant(ABC):
         """Adds an event, `count` times, and returns the accountant itself.
 
         Raises:
-            InvalidValue: an event that this accountant cannot price; then nothing was added.
+            InvalidValue: an event of which this accountant cannot price some part; then nothing was added.
         """
 
     @abstractmethod
     def get_epsilon(self, target_delta: float) -> float:
-        """The epsilon spent at `target_delta`.
-
-        Raises:
-            InvalidValue: failure probabilities alone reach `target_delta`.
-        """
+        """The epsilon spent at `target_delta`; raises if failure probabilities alone reach that."""
 
     @abstractmethod
     def get_delta(self, target_epsilon: float) -> float:
-        """The delta spent at `target_epsilon`."""
+        """The delta spent at `target_epsilon`, failure probabilities included, at most 1."""
 
     def winner(self, target_delta: float) -> str:
         """The name of the accountant whose figure `get_epsilon` returns: its own, unless it asks others."""
@@ -63,8 +59,7 @@ class Accountant(ABC):
 
     def remaining_delta(self, target_delta: float) -> float:
         """What failure probabilities leave of `target_delta`, > 0, or raises."""
-        require_probability("target_delta", target_delta)
-        left = target_delta - self.failure_prob
+        left = require_probability("target_delta", target_delta) - self.failure_prob
         if left <= 0:
             raise InvalidValue(
                 f"failure_prob: {self.failure_prob:.3g} in all uses up target_delta={target_delta}: "

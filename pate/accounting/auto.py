@@ -5,40 +5,25 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Self, TypeVar
 
+from pate.accounting import events
 from pate.accounting.accountant import Accountant
-from pate.accounting.events import (
-    BoundedRangeEvent,
-    Event,
-    GaussianEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    PureDpEvent,
-    SampledGaussianEvent,
-    SelectThenTestEvent,
-    WinnerEvent,
-    by_accesses,
-    leaves,
-)
+from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import JointLawAccountant, select_then_tests
 from pate.accounting.pld import PldAccountant
-from pate.accounting.rdp import RdpAccountant
+from pate.accounting.rdp import AccountantBesideRenyi
 
-_STEPS: tuple[type[Event], ...] = (
-    NoOpEvent,
-    NonPrivateEvent,
-    GaussianEvent,
-    PureDpEvent,
-    BoundedRangeEvent,
-    OneBitEvent,
-    WinnerEvent,
-    SampledGaussianEvent,
-)
-"""What optimal composition is the tightest for."""
-_BY_LOSS = NoisyMaxGaussianEvent
-"""Where loss distributions are tighter than the Renyi accountant, and optimal composition is not."""
+# What optimal composition is the tightest for.
+_STEPS = {
+    events.NoOpEvent,
+    events.NonPrivateEvent,
+    events.GaussianEvent,
+    events.PureDpEvent,
+    events.BoundedRangeEvent,
+    events.OneBitEvent,
+    events.WinnerEvent,
+    events.SampledGaussianEvent,
+}
 _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
 _MOST_WORK = 1500  # of `ExactAccountant.work`: half a second or so
@@ -47,11 +32,10 @@ _MOST_OF_JOINT_LAW = 2  # different events
 _MOST_TEACHERS = 20_000  # of a joint law, and their number over the scale of the selection's noise:
 _MOST_SCALES = 60.0  # beyond, the joint law saves little
 
-
 Kind = TypeVar("Kind", bound=Accountant)
 
 
-class AutoAccountant(Accountant):
+class AutoAccountant(AccountantBesideRenyi):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds.
 
     The default accountant. It always asks the Renyi accountant. It asks optimal composition if that knows every event
@@ -77,14 +61,12 @@ class AutoAccountant(Accountant):
     name = "auto"
 
     def __init__(self) -> None:
-        self._rdp = RdpAccountant()
+        super().__init__()
         self._composed: list[tuple[Event, int]] = []
         self._others: list[Accountant] | None = None
         self._found: dict[float, tuple[float, Accountant]] = {}
-        self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds the event `count` times; nothing is added if the Renyi accountant does not know a part of it."""
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._composed.append((event, count))
@@ -92,19 +74,10 @@ class AutoAccountant(Accountant):
         self._found.clear()
         return self
 
-    def copy(self) -> Self:
-        """An accountant of its own to which the same events were added."""
-        made = type(self)()
-        made._rdp, made._composed = self._rdp.copy(), self._composed.copy()
-        made.failure_prob = self.failure_prob
-        return made
-
     def get_epsilon(self, target_delta: float) -> float:
-        """The least epsilon spent at `target_delta`."""
         return self._least(target_delta)[0]
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The least delta spent at `target_epsilon`."""
         return min(accountant.get_delta(target_epsilon) for accountant in self._asked())
 
     def winner(self, target_delta: float) -> str:
@@ -112,7 +85,6 @@ class AutoAccountant(Accountant):
         return self._least(target_delta)[1].name
 
     def resolution(self, target_delta: float) -> float:
-        """See `Accountant.resolution`; that of the accountant whose epsilon is the least."""
         return self._least(target_delta)[1].resolution(target_delta)
 
     def _least(self, target_delta: float) -> tuple[float, Accountant]:
@@ -125,28 +97,28 @@ class AutoAccountant(Accountant):
     def _asked(self) -> list[Accountant]:
         """The accountants with everything composed, Renyi's first."""
         if self._others is None:
-            self._others = self._joint_law() + self._by_loss()
+            self._others = [*self._joint_law(), *self._by_loss()]
         return [self._rdp, *self._others]
 
-    def _joint_law(self) -> list[Accountant]:
+    def _joint_law(self) -> list[JointLawAccountant]:
         """The accountant of selections and their tests, where there are few kinds."""
         kinds = {kind for event, count in self._composed for kind in select_then_tests(event, count)}
-        few = 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(_votes_are_few(kind) for kind in kinds)
+        few = 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(map(_votes_are_few, kinds))
         return [self._with_everything(JointLawAccountant())] if few else []
 
-    def _by_loss(self) -> list[Accountant]:
+    def _by_loss(self) -> list[PldAccountant] | list[ExactAccountant]:
         """That of loss distributions or optimal composition, where one of them knows every event and is affordable."""
         different, steps = set[Event](), 0
         for event, count in self._composed:
-            for leaf, times in leaves(by_accesses(event), count=count):
-                if times > 0 and not isinstance(leaf, GaussianEvent):
+            for leaf, times in events.leaves(events.by_accesses(event), count=count):
+                if times > 0 and not isinstance(leaf, events.GaussianEvent):
                     different.add(leaf)
                     steps += times
-        by_loss = any(isinstance(leaf, _BY_LOSS) for leaf in different)
+        # A noisy maximum's loss distribution is tighter than Renyi's bound, and optimal composition is not.
+        by_loss = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in different)
         if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
             return [self._with_everything(PldAccountant())]
-        known = all(type(leaf) in _STEPS for leaf in different)
-        if not known or len(different) > _MOST_DIFFERENT or steps > _MOST_STEPS:
+        if not set(map(type, different)) <= _STEPS or len(different) > _MOST_DIFFERENT or steps > _MOST_STEPS:
             return []
         exact = self._with_everything(ExactAccountant())
         return [exact] if exact.work() <= _MOST_WORK else []

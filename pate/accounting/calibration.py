@@ -112,10 +112,7 @@ def largest_count(affordable: Callable[[int], bool], *, maximum: int) -> int:
 
 
 def _bracket(excess: Callable[[float], float], start: float, target_epsilon: float) -> tuple[Point, Point]:
-    """Two noises, the first too small and the second enough (the first is tiny where any noise is enough).
-
-    Epsilon is about proportional to 1 / noise, which says where to look first; then the steps grow to doublings.
-    """
+    """Two noises, the first too small and the second enough (the first is tiny where any noise is enough)."""
     here = (start, excess(start))
     grow = here[1] > 0
     factor = math.exp(min(1.05 * abs(here[1]) + 0.005, math.log(2)))

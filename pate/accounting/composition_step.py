@@ -49,17 +49,11 @@ class Shift:
 
 @dataclass(frozen=True)
 class LossGrid:
-    """Points first * spacing, (first + 1) * spacing, ...
+    """Points first * spacing, (first + 1) * spacing, ..."""
 
-    Attributes:
-        first: the index of the first point.
-        size: how many points, >= 2.
-        spacing: > 0, as `rounded_spacing` makes it.
-    """
-
-    first: int
-    size: int
-    spacing: float
+    first: int  # the index of the first point
+    size: int  # how many points, >= 2
+    spacing: float  # > 0, as `rounded_spacing` makes it
 
     @property
     def points(self) -> Array:
@@ -137,19 +131,12 @@ FARTHEST = 39.0
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """The pair that dominates a run of neighboring pairs of an event, and the two halves of the run.
+    """The pair that dominates a run of neighboring pairs of an event, and the two halves of the run."""
 
-    Attributes:
-        up: the largest loss of the first outcome.
-        down: the smallest loss of the second outcome.
-        halves: empty for a single pair.
-        variance: the largest second moment of the loss among the pairs: a measure, not a bound.
-    """
-
-    up: float
-    down: float
-    halves: tuple[Box, ...]
-    variance: float
+    up: float  # the largest loss of the first outcome
+    down: float  # the smallest loss of the second outcome
+    halves: tuple[Box, ...]  # empty for a single pair
+    variance: float  # the largest second moment of the loss among the pairs: a measure, not a bound
 
     @classmethod
     def pair(cls, up: float, down: float) -> Box:
@@ -160,13 +147,9 @@ class Box:
 
 @dataclass(frozen=True)
 class Span:
-    """All pairs (t, t - length) with 0 <= t <= length: log-likelihood ratios that span at most `length`.
+    """All pairs (t, t - length) with 0 <= t <= length: log-likelihood ratios that span at most `length`."""
 
-    Attributes:
-        length: > 0.
-    """
-
-    length: float
+    length: float  # > 0
 
     @property
     def variance(self) -> float:
@@ -176,15 +159,10 @@ class Span:
 
 @dataclass(frozen=True)
 class ShiftedMaximum:
-    """The single pair M + shift and M, the largest of `count` standard normals; one normal is a Gaussian release.
+    """The single pair M + shift and M, the largest of `count` standard normals; one normal is a Gaussian release."""
 
-    Attributes:
-        count: how many normals, >= 1.
-        shift: > 0.
-    """
-
-    count: int
-    shift: float
+    count: int  # how many normals, >= 1
+    shift: float  # > 0
 
     @property
     def variance(self) -> float:
@@ -220,17 +198,11 @@ class ShiftedMaximum:
 
 @dataclass(frozen=True)
 class SampledPair:
-    """The single pair of two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample.
+    """The single pair of two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample."""
 
-    Attributes:
-        sampling_prob: of the second part of both mixtures, in (0, 1).
-        up: >= 0.
-        down: <= 0, below up.
-    """
-
-    sampling_prob: float
-    up: float
-    down: float
+    sampling_prob: float  # of the second part of both mixtures, in (0, 1)
+    up: float  # >= 0
+    down: float  # <= 0, below up
 
     @property
     def exchanged(self) -> SampledPair:
@@ -286,20 +258,7 @@ _LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be 
 
 
 def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
-    """The masses of a pair's loss at consecutive multiples of the spacing.
-
-    A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the point x on where
-    P(M + shift > x) = P(M <= x), together with its mirror image, the same losses with their signs and the two
-    distributions exchanged (docs/proofs/exact_composition.md).
-
-    Args:
-        pair: its two distributions.
-        grid: losses larger than it is wide count as missing.
-        missing: how much may be left out; it counts as an infinite loss.
-
-    Returns:
-        The first multiple, the masses there and at the following ones, and the mass beyond them all.
-    """
+    """The masses of a pair's loss at consecutive multiples of the spacing."""
     x, multiples = _edges(pair, grid, missing)
     location = _LOCATION + pair.loss_rounding(x) / grid.spacing  # [C + 1]
     blur = np.maximum(location[:-1], location[1:])
@@ -328,11 +287,7 @@ def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, miss
 def _split_masses(
     low: Array, masses: tuple[Array, Array], roundings: tuple[Array, Array], blur: Array, scale: float
 ) -> tuple[Array, Array, Array]:
-    """The mass of each interval, `[C]`, that goes to its lower end, to its upper end and one point farther.
-
-    The first two are such that both distributions keep their masses: no smaller for whatever is convex in exp(-loss).
-    What rounding and the search for the ends may have moved goes one point farther, where V is larger.
-    """
+    """The mass of each interval, `[C]`, that goes to its lower end, to its upper end and one point farther."""
     ratio = np.exp(low)
     upper = np.clip((masses[0] - ratio * masses[1]) / scale, 0.0, masses[0])
     moved = (roundings[0] + ratio * roundings[1]) / scale + (masses[0] + roundings[0]) * blur
@@ -444,12 +399,7 @@ def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: floa
 
 
 class _PairsStep:
-    """The largest over all pairs below a box, or little more.
-
-    Boxes are split only where their bound exceeds what pairs attain. The boxes that were not split cover all pairs. The
-    values of the next steps hardly differ, so those steps take the maximum over the same cover. At first the values
-    differ most from one step to the next, so few steps share a cover.
-    """
+    """The largest over all pairs below a box, or little more."""
 
     def __init__(self, grid: LossGrid, root: Box, slack: float) -> None:
         self._grid, self._root, self._slack = grid, root, slack
@@ -503,12 +453,7 @@ class _PairsStep:
 
 
 class _SpanStep:
-    """The largest over all pairs (t, t - length), piece by piece.
-
-    On a piece of t let V(x - t) and V(x - t + length) lie below their chords in exp(-t). Then the expectation is
-    A + B s - C / s in s = exp(t), which is at most its chord plus D * share * (1 - share), where `share` runs from 0
-    to 1 along the piece.
-    """
+    """The largest over all pairs (t, t - length), piece by piece."""
 
     def __init__(self, grid: LossGrid, length: float) -> None:
         self._grid = grid
@@ -583,11 +528,7 @@ _NARROW = 1.5  # a bank's kernels are at most this much longer than its shortest
 
 
 class _WinnerStep:
-    """The largest over all laws of a winner, or little more.
-
-    As for boxes of bits, a pair is replaced by those that it stands for only where its value exceeds what laws attain,
-    and the pairs that were not replaced serve several steps.
-    """
+    """The largest over all laws of a winner, or little more."""
 
     def __init__(self, grid: LossGrid, tree: Winner, negligible: float) -> None:
         self._grid, self._tree, self._slack = grid, tree, negligible

@@ -26,11 +26,7 @@ _SMALLEST_RHO = 1e-290  # a smaller one is rounded up: the best order would be n
 
 
 def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
-    """The epsilon that each order alone gives: `[len(orders)]`, the smallest is a valid bound.
-
-    epsilon = rdp + log(1 - 1/a) - (log delta + log a) / (a - 1), floored at 0 (Canonne, Kamath & Steinke 2020,
-    Proposition 12; Balle et al. 2020). Never above the classic rdp + log(1/delta) / (a - 1).
-    """
+    """The epsilon that each order alone gives: `[len(orders)]`, the smallest is a valid bound."""
     return np.maximum(rdp + conversion_penalty(orders, target_delta=target_delta), 0.0)
 
 
@@ -87,14 +83,7 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
 
 
 def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
-    """The best delta of a rho-zCDP release over all real orders: `zcdp_to_epsilon` read the other way round.
-
-    1 where rho is above 1e20.
-
-    Args:
-        rho: >= 0.
-        target_epsilon: >= 0.
-    """
+    """The best delta of a rho-zCDP release over all real orders: `zcdp_to_epsilon` read the other way round."""
     require_non_negative("rho", rho)
     require_non_negative("target_epsilon", target_epsilon)
     if rho == 0 or rho > _LARGEST_RHO:
@@ -117,12 +106,7 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
 
 
 def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:
-    """The simple bound rho + 2 sqrt(rho log(1/delta)) of Bun & Steinke (2016): valid, looser.
-
-    Args:
-        rho: >= 0.
-        target_delta: in (0, 1).
-    """
+    """The simple bound rho + 2 sqrt(rho log(1/delta)) of Bun & Steinke (2016): valid, looser."""
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     return rho + 2 * math.sqrt(rho * math.log(1 / target_delta))
@@ -177,11 +161,7 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
 
 
 def _log_delta(mu: float, place: float) -> float:
-    """An upper bound for log delta at epsilon = mu (place + mu / 2), above it by rounding errors alone; mu > 0.
-
-    delta = Φ(-a) - e^epsilon Φ(-a - mu) = φ(a) (R(a) - R(a + mu)) at a = place, with R(x) = Φ(-x) / φ(x) and
-    R' = x R - 1.
-    """
+    """An upper bound for log delta at epsilon = mu (place + mu / 2), above it by rounding errors alone; mu > 0."""
     log_density = -place * place / 2 - math.log(2 * math.pi) / 2
     if place < _LEFT:
         second = math.exp(log_density) * _mills(place + mu) * (1 - 16 * _ULP)

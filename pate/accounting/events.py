@@ -4,14 +4,8 @@
 * An event is an upper bound for one adjacency; a ledger refuses events that were made for another one.
 * Zero noise is a legitimate value and costs infinity; a negative one is an error.
 * An accountant that does not know an event raises; it never skips one.
-
-A ledger stores the class name and the fields of every event that it was charged with, and is read for years. So:
-
-* No event and no field is ever removed, renamed or given another meaning.
-* A new field has a default, under which the event means and costs what it did without the field.
-* An event that is no longer made stays here, readable, and every accountant that priced it prices it as before.
-
-`tests/oracle/ledgers/` keeps ledgers of an earlier version, with their totals, and the list of kinds and fields.
+* A ledger stores class names and fields, and is read for years: none is removed, renamed or given another meaning, and
+  a new field has a default that means what its absence did (`tests/oracle/ledgers/`).
 """
 
 from __future__ import annotations
@@ -19,13 +13,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pate.files.values import number, plain
 from pate.validation import (
     InvalidValue,
     require,
@@ -44,15 +39,12 @@ class Adjacency(StrEnum):
     """Which change of the private data the guarantee is about.
 
     Attributes:
-        REPLACE_ONE: one private record changes. The partition is fixed and disjoint, so one teacher is
-            trained anew and its whole vote vector may change arbitrarily: every count moves by -1, 0 or
-            +1, in both directions at once. The number of teachers is public. This is record-level
-            privacy, and the default everywhere.
-        ADD_REMOVE: one teacher is added or removed, and its votes are absent from every sum: all counts
-            move in one direction, each by 0 or 1. Absent is not zero: a vote of zero is minus the center
-            to `CenteredVotes`, which would cost twice, and the empty set to `PowersetGNMax`, which would
-            cost 6 times its delta (docs/proofs/adjacency.md). The papers' convention; not record-level
-            privacy.
+        REPLACE_ONE: one private record changes. The partition is fixed and disjoint, so one teacher is trained anew and
+            its whole vote vector may change: every count moves by -1, 0 or +1. The number of teachers is public. This
+            is record-level privacy, and the default everywhere.
+        ADD_REMOVE: one teacher is added or removed, and its votes are absent from every sum: all counts move in one
+            direction, each by 0 or 1. Absent is not zero, which is a vote to `CenteredVotes` and `PowersetGNMax`
+            (docs/proofs/adjacency.md). The papers' convention; not record-level privacy.
     """
 
     REPLACE_ONE = "replace_one"
@@ -86,6 +78,25 @@ class Event:
             InvalidValue: dp-accounting has no such event.
             ModuleNotFoundError: dp-accounting is not installed (`pip install 'pate-multilabel[pld]'`).
         """
+        import dp_accounting as dp  # loads slowly, and is optional
+
+        match self:
+            case NoOpEvent():
+                return dp.NoOpDpEvent()
+            case NonPrivateEvent():
+                return dp.NonPrivateDpEvent()
+            case GaussianEvent():
+                return dp.GaussianDpEvent(self.noise_multiplier)
+            case WinnerEvent():  # that of all noisy counts: a bound, up to a quarter dearer than the winner
+                return dp.GaussianDpEvent(self.noise_multiplier / math.sqrt(self.num_moving) * (1 - 2.0**-50))
+            case SampledGaussianEvent():  # of a replaced unit a bound, but far above the price here
+                return dp.PoissonSampledDpEvent(self.sampling_prob, dp.GaussianDpEvent(self.noise_multiplier))
+            case ApproximateEvent(failure_prob=0):
+                return self.event.to_dp_event()
+            case ComposedEvent():
+                return dp.ComposedDpEvent([part.to_dp_event() for part in self.events])
+            case SelfComposedEvent():
+                return dp.SelfComposedDpEvent(self.event.to_dp_event(), self.count)
         raise InvalidValue(f"event={type(self).__name__}: expected an event that dp-accounting has")
 
 
@@ -99,22 +110,10 @@ class LeafEvent(Event):
 class NoOpEvent(LeafEvent):
     """Nothing was released; its price is zero."""
 
-    def to_dp_event(self) -> Any:
-        """`dp_accounting.NoOpDpEvent`."""
-        import dp_accounting
-
-        return dp_accounting.NoOpDpEvent()
-
 
 @dataclass(frozen=True, slots=True)
 class NonPrivateEvent(LeafEvent):
     """Something was released without noise; its price is infinite."""
-
-    def to_dp_event(self) -> Any:
-        """`dp_accounting.NonPrivateDpEvent`."""
-        import dp_accounting
-
-        return dp_accounting.NonPrivateDpEvent()
 
 
 _SUMMATION = 2.0**-46  # relative: above the rounding error of any sum that numpy can make
@@ -154,12 +153,6 @@ class GaussianEvent(LeafEvent):
             return cls(0.0)
         total = float(np.square(least / multipliers).sum())  # in 1..N: neither overflows nor vanishes
         return cls(least / math.sqrt(total) * (1 - _SUMMATION))
-
-    def to_dp_event(self) -> Any:
-        """`dp_accounting.GaussianDpEvent`."""
-        import dp_accounting
-
-        return dp_accounting.GaussianDpEvent(self.noise_multiplier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +238,6 @@ class WinnerEvent(LeafEvent):
         require_non_negative("noise_multiplier", self.noise_multiplier)
         require(self.num_moving in (1, 2), "num_moving", self.num_moving, "1 or 2")
 
-    def to_dp_event(self) -> Any:
-        """`dp_accounting.GaussianDpEvent` of all noisy counts: a bound, up to a quarter dearer than the winner."""
-        return GaussianEvent(self.noise_multiplier / math.sqrt(self.num_moving) * (1 - 2.0**-50)).to_dp_event()
-
 
 @dataclass(frozen=True, slots=True)
 class OneBitEvent(LeafEvent):
@@ -317,17 +306,6 @@ class SampledGaussianEvent(LeafEvent):
         """C over the noise's std."""
         return (0.5 if self.is_replaced else 1.0) / self.noise_multiplier
 
-    def to_dp_event(self) -> Any:
-        """`dp_accounting.PoissonSampledDpEvent` of a Gaussian, of which the price for add/remove is known there.
-
-        Of a replaced unit that is a bound too, but far above the price here.
-        """
-        import dp_accounting
-
-        return dp_accounting.PoissonSampledDpEvent(
-            self.sampling_prob, dp_accounting.GaussianDpEvent(self.noise_multiplier)
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ApproximateEvent(Event):
@@ -345,12 +323,6 @@ class ApproximateEvent(Event):
         _require_event("event", self.event)
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
 
-    def to_dp_event(self) -> Any:
-        """Raises `InvalidValue` unless nothing can fail: dp-accounting has no such event."""
-        if self.failure_prob == 0:
-            return self.event.to_dp_event()
-        return super(ApproximateEvent, self).to_dp_event()
-
 
 @dataclass(frozen=True, slots=True)
 class ComposedEvent(Event):
@@ -366,12 +338,6 @@ class ComposedEvent(Event):
         if not all(issubclass(kind, Event) for kind in kinds_of(self.events)):
             for event in self.events:
                 _require_event("events", event)
-
-    def to_dp_event(self) -> Any:
-        """`dp_accounting.ComposedDpEvent`."""
-        import dp_accounting
-
-        return dp_accounting.ComposedDpEvent([event.to_dp_event() for event in self.events])
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,12 +355,6 @@ class SelfComposedEvent(Event):
     def __post_init__(self) -> None:
         _require_event("event", self.event)
         require_count("count", self.count, minimum=0)
-
-    def to_dp_event(self) -> Any:
-        """`dp_accounting.SelfComposedDpEvent`."""
-        import dp_accounting
-
-        return dp_accounting.SelfComposedDpEvent(self.event.to_dp_event(), self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,6 +524,52 @@ def failure_probability(event: Event) -> float:
             return 0.0
         return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
     return 0.0
+
+
+KINDS: dict[str, type[Event]] = {
+    name: kind
+    for name, kind in globals().items()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, LeafEvent)
+}
+"""Every kind of event that a ledger may hold, by its class name."""
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """A dictionary of plain values, with the event's class name under `kind`.
+
+    A field with its default is left out, as an earlier version, without that field, wrote it. An infinity is a string.
+    """
+    require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting")
+    return {"kind": type(event).__name__} | {
+        field.name: _value_to_json(value)
+        for field in fields(event)  # type: ignore[arg-type]  # every kind of event is a dataclass
+        if (value := getattr(event, field.name)) != field.default
+    }
+
+
+def event_from_json(data: dict[str, Any]) -> Event:
+    """The event that `event_to_json` wrote; raises for a kind that does not exist."""
+    values = dict(data)
+    kind = values.pop("kind", None)
+    if kind not in KINDS:
+        raise InvalidValue(f"kind={kind}: expected one of {', '.join(sorted(KINDS))}")
+    return KINDS[kind](**{name: _value_from_json(value) for name, value in values.items()})
+
+
+def _value_to_json(value: Any) -> Any:
+    if isinstance(value, Event):
+        return event_to_json(value)
+    if isinstance(value, tuple):
+        return [_value_to_json(part) for part in value]
+    return plain(value)
+
+
+def _value_from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return event_from_json(value)
+    if isinstance(value, list):
+        return tuple(_value_from_json(part) for part in value)
+    return number(value) if isinstance(value, str) and value not in tuple(Adjacency) else value
 
 
 def _require_event(name: str, value: object) -> None:

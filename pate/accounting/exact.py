@@ -11,10 +11,9 @@ are then composed by sums of products, all of them numbers >= 0.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -23,7 +22,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.accountant import Accountant
 from pate.accounting.composition_step import (
     Box,
     CompositionStep,
@@ -57,7 +55,7 @@ from pate.accounting.events import (
     by_accesses,
     leaves,
 )
-from pate.accounting.rdp import HitPrice, RdpAccountant
+from pate.accounting.rdp import LossAccountant
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.special import log_expit, lower_hull
 from pate.accounting.winner import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER, Winner, winner_pairs
@@ -72,11 +70,7 @@ _ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
 
 @lru_cache(maxsize=256)
 def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
-    """All pairs that an event can produce between neighbors; None where nothing can happen.
-
-    Raises:
-        InvalidValue: an event that is not made of such pairs.
-    """
+    """All pairs that an event can produce between neighbors; None where nothing can happen."""
     match event:
         case NoOpEvent():
             return None
@@ -145,27 +139,15 @@ _OF_BLOCKS = 1e-11  # relative: of a hull's values between its corners, and of t
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A pair of distributions by the losses of the first: masses at multiples of a spacing, both ways from 0.
+    """A pair of distributions by the losses of the first: masses at multiples of a spacing, both ways from 0."""
 
-    Attributes:
-        masses: `[2 n + 1]` at -n..n times the spacing; they may sum to a little more than 1.
-        missing: mass on an infinite loss.
-        spacing: > 0.
-    """
-
-    masses: Array
-    missing: float
-    spacing: float
+    masses: Array  # `[2 n + 1]` at -n..n times the spacing; they may sum to a little more than 1
+    missing: float  # mass on an infinite loss
+    spacing: float  # > 0
 
     @classmethod
     def above(cls, values: Array, spacing: float) -> Block:
-        """A pair whose profile is nowhere below these values at 0, 1, 2, … times the spacing, or their mirror image.
-
-        Args:
-            values: `[N]` upper bounds for a profile that is convex in exp(epsilon) and its own mirror image:
-                delta(-epsilon) = 1 - exp(-epsilon) + exp(-epsilon) delta(epsilon).
-            spacing: between the epsilons.
-        """
+        """A pair whose profile is nowhere below these values at 0, 1, 2, … times the spacing, or their mirror image."""
         losses = np.arange(len(values), dtype=np.float64) * spacing
         kept = lower_hull(np.exp(losses), values)
         hull = np.interp(np.exp(losses), np.exp(losses)[kept], values[kept])
@@ -251,14 +233,7 @@ _LOGARITHM = 42.0  # of the mass beyond the largest loss of a block
 
 
 def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible: float) -> Block:
-    """The pair above all steps, in this order.
-
-    Args:
-        steps: families of pairs and how often each is taken.
-        spacing: of the grid on which a block's best play is found.
-        reach: the largest epsilon of interest.
-        negligible: a delta for each step that is too small to matter.
-    """
+    """The pair above all steps, in this order."""
     runs = Counter(_runs(steps))
     fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, SampledPair)]
     negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
@@ -373,15 +348,10 @@ _NEGLIGIBLE = 1e-3  # of the smallest delta
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Upper bounds for delta on the points of a grid, and between them by convexity in exp(epsilon).
+    """Upper bounds for delta on the points of a grid, and between them by convexity in exp(epsilon)."""
 
-    Attributes:
-        grid: the epsilons.
-        values: `[size]` the deltas.
-    """
-
-    grid: LossGrid
-    values: Array
+    grid: LossGrid  # the epsilons
+    values: Array  # `[size]` the deltas
 
     def delta(self, epsilon: float) -> float:
         """The delta at an epsilon >= 0."""
@@ -401,14 +371,7 @@ class Profile:
 
 @lru_cache(maxsize=16)
 def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bool = True) -> Profile:
-    """The profile of steps taken in this order; remembered, as the same release is priced again and again.
-
-    Args:
-        steps: families of pairs and how often each is taken, at least once in all.
-        reach: the epsilon at which the grid ends.
-        smallest_delta: of interest; errors far below it are allowed for speed.
-        in_blocks: whether many steps may be composed in blocks, which gives away a little.
-    """
+    """The profile of steps taken in this order; remembered, as the same release is priced again and again."""
     num_steps = sum(times for _, times in steps)
     negligible = _NEGLIGIBLE * smallest_delta / num_steps
     if in_blocks and cost(steps) > CAPACITY and not has_rare_losses(steps):
@@ -478,10 +441,8 @@ _LEAST = 1e-290
 _SMALLEST_REACH, _LARGEST_REACH = 1e-200, 500.0
 _ROUNDING = 1e-9
 
-_Steps = list[tuple[DominatingPairs, int]]
 
-
-class ExactAccountant(Accountant):
+class ExactAccountant(LossAccountant):
     """Composes one-bit, bounded-range, pure-DP, Gaussian and sampled Gaussian events optimally, whoever adapts.
 
     Formal guarantees, for the adjacency that the events were made for:
@@ -519,22 +480,18 @@ class ExactAccountant(Accountant):
     name = "exact"
 
     def __init__(self, *, in_blocks: bool = True) -> None:
+        super().__init__()
         self.in_blocks = in_blocks
-        self._rdp = RdpAccountant()
-        self._hits = HitPrice()
-        self._steps: _Steps = []
+        self._steps: list[tuple[DominatingPairs, int]] = []
         self._mu_squared = 0.0
         self._mu_squared_of_winners = 0.0  # as releases of their counts
-        self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds the event `count` times; nothing is added if any part of it is unknown."""
         for _ in leaves(event, count=require_count("count", count, minimum=0)):
             pass  # refuses what is no event, before anything is added
-        hits, event = self._hits.beside(event, count, before=self._rdp), by_accesses(event)
-        steps: _Steps = []
+        steps: list[tuple[DominatingPairs, int]] = []
         mu_squared = winners = 0.0
-        for leaf, times in _in_order(event, count):
+        for leaf, times in _in_order(by_accesses(event), count):
             if times == 0:
                 continue
             if isinstance(leaf, WinnerEvent) and leaf.noise_multiplier > 0:
@@ -543,65 +500,50 @@ class ExactAccountant(Accountant):
                 mu_squared = _up(mu_squared + _mu_squared(leaf.noise_multiplier, times))
             elif not _is_unbounded(leaf) and (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
-        self._rdp.compose(event, count)
-        self._hits = hits
-        self.failure_prob = self._rdp.failure_prob
+        self._compose_renyi(event, count)
         self._steps += steps
         self._mu_squared = _up(self._mu_squared + mu_squared) if mu_squared else self._mu_squared
         if winners:
             self._mu_squared_of_winners = _up(self._mu_squared_of_winners + winners)
         return self
 
-    def copy(self) -> Self:
-        """An accountant of its own to which the same events were added."""
-        made = copy.copy(self)
-        made._steps, made._rdp = self._steps.copy(), self._rdp.copy()
-        return made
-
-    def get_epsilon(self, target_delta: float) -> float:
-        """The smallest epsilon of the profile, at most that of the Renyi accountant."""
-        by_hits = self._hits.epsilon(target_delta)
-        if self._hits.suffices(self.failure_prob, target_delta):
-            return by_hits
-        left = self.remaining_delta(target_delta)
-        bound = self._rdp.get_epsilon(target_delta)
-        if not 0 < bound < math.inf:
-            return min(bound, by_hits)
-        return min(bound, by_hits, *(self._epsilon(steps, mu, left) for steps, mu in self._bounds()))
-
-    def get_delta(self, target_epsilon: float) -> float:
-        """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
-        bound, by_hits = self._rdp.get_delta(target_epsilon), self._hits.delta(target_epsilon)
-        left = bound - self.failure_prob
-        if left <= 0 or bound >= 1:
-            return min(bound, by_hits)
-        deltas = (self._delta(steps, mu, target_epsilon, left) for steps, mu in self._bounds())
-        return min(bound, by_hits, *(delta + self.failure_prob for delta in deltas))
-
     def work(self) -> int:
         """How long the first reading takes, in quarters of a step of some milliseconds."""
         return work(tuple(self._steps))
 
-    def _bounds(self) -> Iterator[tuple[_Steps, float]]:
-        """What composes to a bound: steps, and mu of all Gaussians as one, rounded up."""
-        yield self._steps, _up(math.sqrt(self._mu_squared))
-        if self._mu_squared_of_winners:
-            others: _Steps = [(pairs, times) for pairs, times in self._steps if not isinstance(pairs, Winner)]
-            yield others, _up(math.sqrt(_up(self._mu_squared + self._mu_squared_of_winners)))
+    def _epsilon(self, target_delta: float, bound: float) -> float:
+        return self._least(
+            lambda mu: gaussian_epsilon(mu, target_delta=target_delta) * (1 + _ROUNDING),
+            lambda profile: profile.epsilon(target_delta) * (1 + _ROUNDING),
+            smallest_delta=target_delta * _MARGIN,
+        )
 
-    def _epsilon(self, steps: _Steps, mu: float, target_delta: float) -> float:
-        if not steps:
-            return gaussian_epsilon(mu, target_delta=target_delta) * (1 + _ROUNDING)
-        profiles = [self._profile(way, mu, target_delta * _MARGIN) for way in _both_ways(steps)]
-        return max(math.inf if p is None else p.epsilon(target_delta) * (1 + _ROUNDING) for p in profiles)
+    def _delta(self, target_epsilon: float, bound: float) -> float:
+        return self._least(
+            lambda mu: gaussian_delta(mu, epsilon=target_epsilon),
+            lambda profile: max(profile.delta(target_epsilon), _LEAST) * (1 + _ROUNDING),
+            smallest_delta=bound * _RENYI_MARGIN,
+        )
 
-    def _delta(self, steps: _Steps, mu: float, epsilon: float, bound: float) -> float:
-        if not steps:
-            return gaussian_delta(mu, epsilon=epsilon)
-        profiles = [self._profile(way, mu, bound * _RENYI_MARGIN) for way in _both_ways(steps)]
-        return max(math.inf if p is None else max(p.delta(epsilon), _LEAST) * (1 + _ROUNDING) for p in profiles)
+    def _least(
+        self, alone: Callable[[float], float], read: Callable[[Profile], float], *, smallest_delta: float
+    ) -> float:
+        """The least figure of what composes to a bound: that of mu where Gaussians are alone, else the profiles'."""
+        winners = self._mu_squared_of_winners
+        bounds = [(self._steps, _up(math.sqrt(self._mu_squared)))]
+        if winners:  # by their counts, as Gaussians
+            others: list[tuple[DominatingPairs, int]] = [
+                (pairs, times) for pairs, times in self._steps if not isinstance(pairs, Winner)
+            ]
+            bounds.append((others, _up(math.sqrt(_up(self._mu_squared + winners)))))
+        found = []
+        for steps, mu in bounds:
+            profiles = [self._profile(way, mu, smallest_delta) for way in _both_ways(steps)] if steps else []
+            each = [math.inf if profile is None else read(profile) for profile in profiles]
+            found.append(max(each) if steps else alone(mu))
+        return min(found)
 
-    def _profile(self, events: _Steps, mu: float, smallest_delta: float) -> Profile | None:
+    def _profile(self, events: list[tuple[DominatingPairs, int]], mu: float, smallest_delta: float) -> Profile | None:
         """The profile down to a delta, one for many questions; None where no grid can hold it."""
         level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
         if level is None:
@@ -620,7 +562,7 @@ class ExactAccountant(Accountant):
         return composed(steps, reach=reach, smallest_delta=10.0**-level, in_blocks=self.in_blocks)
 
 
-def _both_ways(steps: _Steps) -> list[_Steps]:
+def _both_ways(steps: list[tuple[DominatingPairs, int]]) -> list[list[tuple[DominatingPairs, int]]]:
     """The steps, and the same with two neighbors exchanged where that makes a difference: a unit comes or goes."""
     exchanged = [(pairs.exchanged if isinstance(pairs, SampledPair) else pairs, times) for pairs, times in steps]
     return [steps] if exchanged == steps else [steps, exchanged]

@@ -439,12 +439,7 @@ class GaussianFilter(PrivacyFilter):
 
 
 def _mu_squared(leaf: LeafEvent) -> float:
-    """1 / noise_multiplier**2 of a Gaussian.
-
-    A release of pure epsilon is mu-Gaussian DP with `Phi(mu / 2) = e^epsilon / (1 + e^epsilon)`: its trade-off is at
-    least randomized response's, two straight lines that meet where both errors are 1 / (1 + e^epsilon). The curve of
-    that Gaussian goes through the same three points and is convex, so it lies below (Dong, Roth & Su 2022).
-    """
+    """1 / noise_multiplier**2 of a Gaussian."""
     if isinstance(leaf, (GaussianEvent, WinnerEvent)):
         moved = leaf.num_moving if isinstance(leaf, WinnerEvent) else 1
         return math.inf if leaf.noise_multiplier == 0 else moved / leaf.noise_multiplier / leaf.noise_multiplier
@@ -520,16 +515,7 @@ def default_filter(accountant: Accountant) -> FilterMaker:
 
 
 def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delta: float) -> FilterRule:
-    """The filter that `FilterRule.to_json` wrote.
-
-    Args:
-        data: what it returned, or the same read from JSON.
-        max_epsilon: the cap.
-        target_delta: in (0, 1).
-
-    Raises:
-        InvalidValue: a name that does not exist, or parameters that make no filter.
-    """
+    """The filter that `FilterRule.to_json` wrote."""
     values = dict(data)
     kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
     try:

@@ -11,7 +11,6 @@ solver takes longer to call than such a program takes to solve, and a price need
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +22,6 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.events import (
     ApproximateEvent,
@@ -33,7 +31,7 @@ from pate.accounting.events import (
     SelfComposedEvent,
     count_leaves,
 )
-from pate.accounting.rdp import RdpAccountant, rdp_curve
+from pate.accounting.rdp import AccountantBesideRenyi, rdp_curve
 from pate.accounting.special import expit
 
 Array = NDArray[np.float64]
@@ -43,30 +41,19 @@ _OF_RATIOS = 2.0**-50  # of a log, and of each of about eight steps to a ratio
 
 @dataclass(frozen=True, eq=False)
 class CandidateTypes:
-    """The types of candidates, `[K]`: a gap in 0..T, and by how many votes it moves between neighbors.
+    """The types of candidates, `[K]`: a gap in 0..T, and by how many votes it moves between neighbors."""
 
-    A query's law is a distribution over types, and whether the test of the chosen one passes. The distribution is
-    limited by what n gaps share: they sum up to at most T, and their moves to at most what one gap moves.
-
-    Attributes:
-        largest: log of the most by which a move changes a candidate's weight.
-        rounding: at most this is the log of a ratio, of masses before and after a move, off.
-        moved: the factor on the weight.
-        passes: the probability of passing, and `moved_passes` that after the move.
-        fails: 1 - passes, and `moved_fails`, to their last digits.
-        limits: `[3, K]`; the mean of each row is at most 0 in every law.
-    """
-
-    largest: float
-    rounding: float
-    moved: Array
-    passes: Array
+    largest: float  # log of the most by which a move changes a candidate's weight
+    rounding: float  # at most this is the log of a ratio, of masses before and after a move, off
+    moved: Array  # the factor on the weight
+    passes: Array  # the probability of passing, and `moved_passes` that after the move
     moved_passes: Array
-    fails: Array
+    fails: Array  # 1 - passes, and `moved_fails`, to their last digits
     moved_fails: Array
-    limits: Array
+    limits: Array  # `[3, K]`; the mean of each row is at most 0 in every law
 
     @classmethod
+    @lru_cache(maxsize=32)  # made once for many questions
     def of(cls, event: SelectThenTestEvent) -> CandidateTypes:
         """All types of gaps within the event's T votes."""
         logits, reach = np.array(event.bit.logits), event.bit.reach
@@ -93,12 +80,6 @@ class CandidateTypes:
         )
 
 
-@lru_cache(maxsize=32)
-def types_of(event: SelectThenTestEvent) -> CandidateTypes:
-    """See `CandidateTypes.of`; made once for many questions."""
-    return CandidateTypes.of(event)
-
-
 def _gaps_and_moves(num_teachers: int, reach: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """All gaps in 0..T with all moves of at most `reach` that stay there."""
     gaps, moves = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
@@ -115,19 +96,7 @@ _MOST_STEPS = 200
 
 
 def row_prices(values: Array, rows: Array) -> Array:
-    """What relaxing each row would add to the largest mean of the values, and that mean.
-
-    The mean is over distributions on K types. That of the first row is 0, that of each other row at most 0. Rows may
-    be missed at a penalty, so there always is a solution. The prices are approximate. After too many steps they are
-    those of a mean that is not the largest.
-
-    Args:
-        values: `[B, K]` in -1..1
-        rows: `[B, R, K]` in -1..1
-
-    Returns:
-        `[B, R + 1]`: R prices, of either sign for the first row and at least 0 for the others, and the mean.
-    """
+    """What relaxing each row would add to the largest mean of the values, and that mean."""
     limits = _limits(rows)
     tableau, basis, inverse = _start(values, rows, limits)
     found = np.zeros(basis.shape)
@@ -148,10 +117,7 @@ def row_prices(values: Array, rows: Array) -> Array:
 
 
 def _limits(rows: Array) -> Array:
-    """What the rows and the ones add up to, `[B, R + 1]`, with what is allowed.
-
-    The first row is allowed on the side to which its entries reach farther.
-    """
+    """What the rows and the ones add up to, `[B, R + 1]`, with what is allowed."""
     limits = np.full((len(rows), rows.shape[1] + 1), _ALLOWED)
     limits[:, 0] *= np.sign(rows[:, 0].max(axis=1) + rows[:, 0].min(axis=1))
     limits[:, -1] = 1
@@ -159,12 +125,7 @@ def _limits(rows: Array) -> Array:
 
 
 def _start(values: Array, rows: Array, limits: Array) -> tuple[Array, Places, Array]:
-    """All weight on the type with the largest value.
-
-    Returns:
-        The tableau, `[B, 1 + R + 1, N]`: values, rows and ones. Its columns are by how much each row is above 0, by how
-        much each is below, and the types. Then the columns of the basis, `[B, R + 1]`, and its inverse.
-    """
+    """All weight on the type with the largest value."""
     num_programs, num_rows, num_types = rows.shape
     above, below, types = slice(num_rows), slice(num_rows, 2 * num_rows), slice(2 * num_rows, None)
     tableau = np.zeros((num_programs, num_rows + 2, 2 * num_rows + num_types))
@@ -199,22 +160,12 @@ _ROUNDING = 2.0**-46  # of a sum of at most 16 products, relative to the sum of 
 
 @dataclass(frozen=True, eq=False)
 class LinearPrograms:
-    """B programs: the largest mean of values under a distribution over K types that is limited by R rows.
+    """B programs: the largest mean of values under a distribution over K types that is limited by R rows."""
 
-    The mean of the first row is 0, that of every other row is at most 0. Values and rows are weighted sums of the same
-    M parts.
-
-    Attributes:
-        parts: `[M, K]`
-        weights: `[B, 1 + R, M]`: of the values, then of the rows.
-        sizes: `[B, 1 + R]`: at least the sum of the sizes of all terms of which an entry is added up.
-        own: `[B, K]`: what is added to the values of each program.
-    """
-
-    parts: Array
-    weights: Array
-    sizes: Array
-    own: Array
+    parts: Array  # `[M, K]`
+    weights: Array  # `[B, 1 + R, M]`: of the values, then of the rows
+    sizes: Array  # `[B, 1 + R]`: at least the sum of the sizes of all terms of which an entry is added up
+    own: Array  # `[B, K]`: what is added to the values of each program
 
     @property
     def table(self) -> Array:
@@ -229,25 +180,14 @@ class LinearPrograms:
         return np.asarray(weights @ self.parts + self.own)
 
     def bounds(self, multipliers: Array, left: Array) -> Array:
-        """At least the programs' values, rounded up, `[B]`; infinity where double precision cannot say it.
-
-        Args:
-            multipliers: `[B, R]`, any whatever that are at least 0 but for the first.
-            left: `[B, K]`, what they leave; its maximum is the bound, but for rounding.
-        """
+        """At least the programs' values, rounded up, `[B]`; infinity where double precision cannot say it."""
         sizes = self.sizes[:, 0] + (np.abs(multipliers) * self.sizes[:, 1:]).sum(axis=1)
         bounds = left.max(axis=1) + _ROUNDING * sizes
         return np.where(np.isfinite(bounds), bounds, np.inf)
 
 
 def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
-    """Those that make each bound small, zeros where double precision cannot say them.
-
-    Rows may be missed at a penalty.
-
-    Returns:
-        The multipliers, `[B, R]`, and about the programs' values, `[B]`; 0 where there are no multipliers.
-    """
+    """Those that make each bound small, zeros where double precision cannot say them."""
     table = programs.table
     largest = np.abs(table).max(axis=2)
     found = np.zeros_like(largest)
@@ -269,10 +209,7 @@ _VALUES, _EVEN, _SHARED, _REFUSED = 0, 1, slice(2, 5), slice(5, 7)  # their valu
 
 
 class Corner(NamedTuple):
-    """Where a program is made: the log of the ratio of refusals is in low..high, that of the weights' growth is known.
-
-    All in units of the largest move.
-    """
+    """Logs, in units of the largest move: the ratio of refusals is in low..high, the weights grow by `growth`."""
 
     low: float
     high: float
@@ -281,9 +218,6 @@ class Corner(NamedTuple):
 
 class Corners:
     """The programs at corners, and how to make them.
-
-    What a type adds counts refusals by the chord between their two ratios, or by its own ratio where a ratio is
-    missing. The rows are "the weights grow by this", those of the types, and two on refusals.
 
     Attributes:
         places: of each corner in the arrays.
@@ -423,10 +357,7 @@ class _Solved:
         self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
-        """On the divergence of the laws in each span.
-
-        The least of three: multipliers change evenly from corner to corner, or are those of one of both.
-        """
+        """On the divergence of the laws in each span."""
         self._add(corner for span in spans for corner in span.corners)
         places = self._corners.places
         first, second = np.array([[places[corner] for corner in span.corners] for span in spans]).T
@@ -501,7 +432,7 @@ _RESOLUTION = 0.003
 _WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
 
 
-class JointLawAccountant(Accountant):
+class JointLawAccountant(AccountantBesideRenyi):
     """Prices a gap selection and the test of what it chose as one release, and all else as `RdpAccountant` does.
 
     T votes allow few large gaps, so not every gap that may be chosen can also pass its test. Take 40 labels, 600
@@ -523,35 +454,40 @@ class JointLawAccountant(Accountant):
     name = "joint_law"
 
     def __init__(self) -> None:
-        self._rdp = RdpAccountant()
+        super().__init__()
         self._joint: Counter[SelectThenTestEvent] = Counter()
-        self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds the event `count` times; nothing is added if any part of it is unknown."""
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._joint.update(select_then_tests(event, count))
         return self
 
-    def copy(self) -> Self:
-        """An accountant of its own to which the same events were added."""
-        made = copy.copy(self)
-        made._rdp, made._joint = self._rdp.copy(), self._joint.copy()
-        return made
-
     def resolution(self, target_delta: float) -> float:
-        """See `Accountant.resolution`."""
         return _RESOLUTION if self._joint else 0.0
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smallest epsilon over the orders that were looked at."""
-        left = self.remaining_delta(target_delta)
+        known, left = self._rdp.get_epsilon(target_delta), self.remaining_delta(target_delta)
+        if not self._joint or not 0 < known < math.inf:
+            return known
 
-        def convert(orders: Array, rdp: Array) -> Array:
-            return rdp_to_epsilons(orders, rdp, target_delta=left)
+        def value(place: int) -> float:
+            orders = np.array([1 + _STEP**place])
+            return float(rdp_to_epsilons(orders, self._curve(orders), target_delta=left)[0])
 
-        return self._least(self._rdp.get_epsilon(target_delta), self._rdp.best_order(target_delta), convert)
+        middle = round(math.log(self._rdp.best_order(target_delta) - 1) / math.log(_STEP))
+        values = {middle: value(middle)}
+        if values[middle] > known * _WORTH_IT:
+            return min(known, values[middle])
+        for stride in _STRIDES:
+            best = min(values, key=values.__getitem__)
+            for way in (-stride, stride):
+                place = best + way
+                while abs(place - middle) <= _FARTHEST and values[place - way] <= min(values.values()):
+                    values[place] = value(place)
+                    place += way
+        return min(known, *values.values())
 
     def get_delta(self, target_epsilon: float) -> float:
         """The smallest delta whose epsilon is at most this, failure probabilities included; to a relative 0.01."""
@@ -568,28 +504,6 @@ class JointLawAccountant(Accountant):
                 low = middle
         return found
 
-    def _least(self, known: float, start: float, convert: Callable[[Array, Array], Array]) -> float:
-        """The smallest value at orders about `start`, at most what is known."""
-        if not self._joint or not 0 < known < math.inf:
-            return known
-
-        def value(place: int) -> float:
-            orders = np.array([1 + _STEP**place])
-            return float(convert(orders, self._curve(orders))[0])
-
-        middle = round(math.log(start - 1) / math.log(_STEP))
-        values = {middle: value(middle)}
-        if values[middle] > known * _WORTH_IT:
-            return min(known, values[middle])
-        for stride in _STRIDES:
-            best = min(values, key=values.__getitem__)
-            for way in (-stride, stride):
-                place = best + way
-                while abs(place - middle) <= _FARTHEST and values[place - way] <= min(values.values()):
-                    values[place] = value(place)
-                    place += way
-        return min(known, *values.values())
-
     def _curve(self, orders: Array) -> Array:
         total = self._rdp.curve(orders)
         for event, count in self._joint.items():
@@ -602,15 +516,7 @@ class JointLawAccountant(Accountant):
 
 @lru_cache(maxsize=1024)
 def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
-    """An upper bound on the Renyi divergence of an order > 1 of one query, outside of its failure; at most its parts'.
-
-    >>> from pate.aggregators import StableTopK
-    >>> noise = StableTopK(selection_scale=40.0, test_std=60.0)
-    >>> event = noise.event_for(num_queries=1, num_labels=40, num_teachers=300).event
-    >>> parts = float(rdp_curve(count_leaves(event), np.array([4.0]))[0])
-    >>> round(parts, 4), round(joint_rdp(event, 4.0), 4)
-    (0.006, 0.0031)
-    """
+    """An upper bound on one query's Renyi divergence of an order > 1, outside of its failure; at most its parts'."""
 
     def divergence(ratios: Array) -> Array:
         with np.errstate(divide="ignore", over="ignore"):
@@ -621,7 +527,7 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
     lowest = min((logit for logit in event.bit.logits if logit > -math.inf), default=0.0)
     if not 0 < event.selection.epsilon < _LARGEST_RANGE or lowest < _LOWEST_LOGIT or parts == math.inf:
         return parts
-    types = types_of(event)
+    types = CandidateTypes.of(event)
     largest = largest_divergence(types, divergence)
     largest += math.expm1(min(order * types.rounding, _LARGEST_LOG)) * (largest + order)
     return min(parts, math.log1p(largest) / (order - 1))

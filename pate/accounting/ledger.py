@@ -20,14 +20,13 @@ from typing import Any, Self
 
 from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.auto import AutoAccountant
-from pate.accounting.events import Adjacency, Event, SampledGaussianEvent, count_leaves
+from pate.accounting.events import Adjacency, Event, SampledGaussianEvent, count_leaves, event_from_json, event_to_json
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.filters import FilterMaker, FilterRule, PrivacyFilter, Spent, default_filter, filter_from_json
 from pate.accounting.joint_law import JointLawAccountant
 from pate.accounting.pld import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.serialization import event_from_json, event_to_json
 from pate.accounting.zcdp import ZCdpAccountant
 from pate.files.values import number, plain, to_json_line
 from pate.store import DamagedLedger, Line, Store

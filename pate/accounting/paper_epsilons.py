@@ -21,27 +21,14 @@ _CONVERSIONS = {"classic": rdp_to_epsilons_classic, "tight": rdp_to_epsilons}
 
 
 def corollary_9_rdp(orders: Array, *, noise_multiplier: float, num_labels: int) -> Array:
-    """The curve of Corollary 9 of Zhu & Wang (2022) for the Gaussian noisy maximum: 2 a / z**2 + log(m) / (a - 1).
-
-    A valid bound, useless under composition: the logarithm is paid for every query.
-
-    Args:
-        orders: `[A]`, > 1.
-        noise_multiplier: z = noise std / the most by which one gap moves.
-        num_labels: m.
-    """
+    """The curve of Corollary 9 of Zhu & Wang (2022) for the Gaussian noisy maximum: 2 a / z**2 + log(m) / (a - 1)."""
     require_positive("noise_multiplier", noise_multiplier)
     require_count("num_labels", num_labels)
     return np.asarray(2 * orders / noise_multiplier**2 + math.log(num_labels) / (orders - 1))
 
 
 def gaussian_stand_in(*, selection_multiplier: float, test_multiplier: float) -> Event:
-    """Selection and test as if both were Gaussian releases. For the selection that is false, for any adjacency.
-
-    Args:
-        selection_multiplier: selection std / the sensitivity that is claimed.
-        test_multiplier: test std / sensitivity.
-    """
+    """Selection and test as if both were Gaussian releases. For the selection that is false, for any adjacency."""
     return ComposedEvent((GaussianEvent(selection_multiplier), GaussianEvent(test_multiplier)))
 
 
@@ -52,13 +39,6 @@ def curve_of(event: Event) -> Curve:
 
 
 def converted(curve: Curve, *, count: int, target_delta: float, conversion: str) -> float:
-    """The smallest epsilon of `count` releases with that curve.
-
-    Args:
-        curve: of one release.
-        count: how many.
-        target_delta: what failure probabilities leave.
-        conversion: "classic", rdp + log(1/delta) / (a - 1), or "tight" (Canonne, Kamath & Steinke 2020).
-    """
+    """The smallest epsilon of `count` releases with that curve."""
     require_choice("conversion", conversion, tuple(_CONVERSIONS))
     return float(_CONVERSIONS[conversion](_ORDERS, count * curve(_ORDERS), target_delta=target_delta).min())

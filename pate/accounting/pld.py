@@ -8,7 +8,6 @@ dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/p
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import rdp_to_hockey_sticks
 from pate.accounting.events import (
     BoundedRangeEvent,
@@ -38,7 +36,7 @@ from pate.accounting.events import (
     by_accesses,
     leaves,
 )
-from pate.accounting.rdp import DEFAULT_ORDERS, HitPrice, RdpAccountant, rdp_curve
+from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
 from pate.accounting.special import convex_minorant, log_ndtr, lower_hull, ndtr
@@ -55,17 +53,9 @@ _LARGEST_LOSS = 300.0  # beyond it a loss counts as infinite
 
 
 def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) -> Array:
-    """An upper bound for the hockey stick of (M + shift, M' - shift) against (M, M'), independent: `[E]`.
-
-    M' is cut into cells whose masses go to both ends so that both distributions keep theirs, and the hockey stick of M
-    is read off chords: both are upper bounds.
-
-    Args:
-        rising: how many standard normals M is the largest of.
-        falling: the same of M'.
-        shift: > 0.
-        epsilons: `[E]` rising, of either sign.
-    """
+    """An upper bound for the hockey stick of (M + shift, M' - shift) against (M, M'), independent: `[E]`."""
+    # M' is cut into cells whose masses go to both ends so that both distributions keep theirs, and M's hockey stick is
+    # read off chords: both are upper bounds.
     losses, masses, missing = _lowered_losses(falling, shift)
     if len(losses) == 0:
         return np.ones_like(epsilons)
@@ -131,14 +121,9 @@ def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Arr
 
 @singledispatch
 def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
-    """Upper bounds for the largest hockey stick at rising epsilons of either sign: `[E]`.
-
-    Kinds without a profile of their own have the best conversion of their Renyi curve at any order, both ways round;
-    its convex minorant is what dominates.
-
-    Raises:
-        InvalidValue: an event of a kind that has no Renyi curve either.
-    """
+    """Upper bounds for the largest hockey stick at rising epsilons of either sign: `[E]`."""
+    # Of kinds without one of their own: the best conversion of the Renyi curve at any order, both ways round. Its
+    # convex minorant is what dominates.
     rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
     forward, backward = (rdp_to_hockey_sticks(DEFAULT_ORDERS, rdp, epsilons=x) for x in (epsilons, -epsilons))
     factor = np.exp(np.minimum(epsilons, 0.0))  # above 0 the exchange would magnify rounding errors by e^epsilon
@@ -156,7 +141,7 @@ def _(event: GaussianEvent, epsilons: Array) -> Array:
 
 @privacy_profile.register
 def _(event: WinnerEvent, epsilons: Array) -> Array:
-    """The pair of its counts: at every epsilon there is a threshold on two of them that attains it."""
+    # The pair of its counts: at every epsilon there is a threshold on two of them that attains it.
     return privacy_profile(GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
 
 
@@ -167,11 +152,9 @@ def _(event: SampledGaussianEvent, epsilons: Array) -> Array:
 
 
 def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
-    """The profile of an ordered pair of neighbors and of the same two exchanged: `[E]` each, one where they are equal.
-
-    A unit that may come or go is in the same one of the two data sets at every step. So each way is composed for itself
-    and the larger result is the price, which is less than the larger profile, composed, would cost.
-    """
+    """The profile of an ordered pair of neighbors and of the same two exchanged, `[E]`; one where they are equal."""
+    # A unit that may come or go is in the same one of the two data sets at every step. So each way is composed for
+    # itself and the larger result is the price: less than the larger profile, composed, would cost.
     if not isinstance(event, SampledGaussianEvent):
         return [privacy_profile(event, epsilons)]
     profiles = sampled_gaussian_profiles(event, epsilons)  # which rounding may let rise by its last digit
@@ -213,10 +196,7 @@ def _(event: OneBitEvent, epsilons: Array) -> Array:
 
 @privacy_profile.register
 def _(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
-    """For sets of a outcomes of n, the smaller of two pairs of maxima, of a and of n - a normals; the largest over a.
-
-    A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
-    """
+    """The largest over sets of a outcomes of n of the smaller of two pairs of maxima, of a and of n - a normals."""
     return _maximum_profile(event, epsilons, most_blocks=64, opposed=False)
 
 
@@ -232,6 +212,7 @@ def _maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array, *, most_bloc
         return _at_least_trivial(np.zeros_like(epsilons), epsilons)
     shift = 2 / event.noise_multiplier
     profile, first = np.zeros_like(epsilons), 1
+    # A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
     for size in _block_sizes(n - 1, most_blocks):
         last = first + size - 1
         least = np.minimum(raised_maximum(last, shift, epsilons), lowered_maximum(n - first, shift, epsilons))
@@ -355,12 +336,7 @@ def _load(module: str) -> ModuleType:
         raise InvalidValue(f"accountant=pld: expected {rule}") from error
 
 
-def require_dp_accounting() -> None:
-    """Raises unless dp-accounting is installed."""
-    _load("privacy_loss_distribution")
-
-
-class PldAccountant(Accountant):
+class PldAccountant(LossAccountant):
     """Composes the privacy-loss distributions of dominating pairs; needs dp-accounting, the extra `pld`.
 
     Formal guarantees, for the adjacency that the events were made for:
@@ -391,53 +367,29 @@ class PldAccountant(Accountant):
     name = "pld"
 
     def __init__(self) -> None:
-        require_dp_accounting()
-        self._rdp = RdpAccountant()
-        self._hits = HitPrice()
+        _load("privacy_loss_distribution")
+        super().__init__()
         self._spent: Counter[LeafEvent] = Counter()
-        self._composed: LossDistribution | None = None
-        self.failure_prob = 0.0
+        self._composed: LossDistribution | None = None  # of all that was spent, made when it is first asked for
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds the event `count` times; nothing is added if any part of it is unknown."""
-        hits, event = self._hits.beside(event, count, before=self._rdp), by_accesses(event)
         spent: Counter[LeafEvent] = Counter()
-        for leaf, times in leaves(event, count=require_count("count", count, minimum=0)):
+        for leaf, times in leaves(by_accesses(event), count=require_count("count", count, minimum=0)):
             if times > 0:
                 spent[leaf] += times
-        self._rdp.compose(event, count)
-        self._hits = hits
-        self.failure_prob = self._rdp.failure_prob
+        self._compose_renyi(event, count)
         self._spent.update(spent)
         self._composed = None
         return self
 
-    def copy(self) -> Self:
-        """An accountant of its own to which the same events were added."""
-        made = copy.copy(self)
-        made._spent, made._rdp = self._spent.copy(), self._rdp.copy()
-        return made
+    def _epsilon(self, target_delta: float, bound: float) -> float:
+        known = SMALLEST_EPSILON < bound < LARGEST_EPSILON
+        return self._distribution().epsilon(target_delta) if known else math.inf
 
-    def get_epsilon(self, target_delta: float) -> float:
-        """The smaller of the distribution's epsilon and Renyi's."""
-        by_hits = self._hits.epsilon(target_delta)
-        if self._hits.suffices(self.failure_prob, target_delta):
-            return by_hits
-        left = self.remaining_delta(target_delta)
-        bound = min(by_hits, self._rdp.get_epsilon(target_delta))
-        if not SMALLEST_EPSILON < bound < LARGEST_EPSILON:
-            return bound
-        return min(bound, self._distribution().epsilon(left))
-
-    def get_delta(self, target_epsilon: float) -> float:
-        """The smaller of the distribution's delta and Renyi's, failure probabilities included."""
-        bound = min(self._hits.delta(target_epsilon), self._rdp.get_delta(target_epsilon))
-        if bound <= self.failure_prob or not bound < 1:
-            return bound
-        return min(bound, self._distribution().delta(target_epsilon) + self.failure_prob)
+    def _delta(self, target_epsilon: float, bound: float) -> float:
+        return self._distribution().delta(target_epsilon)
 
     def _distribution(self) -> LossDistribution:
-        """Of all that was spent, made when it is first asked for."""
         if self._composed is None:
             self._composed = LossDistribution(merged(self._spent))
         return self._composed

@@ -128,27 +128,13 @@ def pure_dp_composition_delta(epsilon: float, *, count: int, target_epsilon: flo
 
 
 def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: float) -> float:
-    """The smallest epsilon at which `count` adaptive epsilon-DP releases are (epsilon, target_delta)-DP.
-
-    Never above what any Renyi bound gives for the same releases.
-
-    Args:
-        epsilon: of one release, >= 0.
-        count: how many, >= 0.
-        target_delta: in (0, 1).
-
-    Source:
-        Kairouz, Oh & Viswanath (2015), Theorem 3.3.
-    """
+    """The smallest epsilon at which `count` adaptive epsilon-DP releases are (epsilon, target_delta)-DP."""
     require_probability("target_delta", target_delta)
     return min(count * epsilon, _epsilon(_log_tails(epsilon, count), target_delta))
 
 
 def mixed_pure_dp_delta(counts: Mapping[float, int], *, target_epsilon: float) -> float:
-    """A delta at which adaptive releases, `counts[epsilon]` of each epsilon > 0, are (target_epsilon, delta)-DP.
-
-    Optimal for one epsilon; for several an upper bound, above the optimum by the grid's error alone.
-    """
+    """A delta at which adaptive releases, `counts[epsilon]` of each epsilon > 0, are (target_epsilon, delta)-DP."""
     require_non_negative("target_epsilon", target_epsilon)
     return _delta(_mixed_log_tails(counts), target_epsilon)
 
@@ -213,11 +199,7 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
 
 
 def _gridded(epsilon: float, count: int, spacing: float) -> tuple[int, Array, float]:
-    """One group on the grid: the index of its first loss, the masses, and the mass of an infinite loss.
-
-    A loss between two points is split so that both distributions keep their mass; losses below the range move up to its
-    end.
-    """
+    """One group on the grid: the index of its first loss, the masses, and the mass of an infinite loss."""
     k = np.arange(count + 1, dtype=np.float64)
     mass = np.exp(log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
     losses = (2 * k - count) * epsilon

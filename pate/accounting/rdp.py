@@ -1,11 +1,11 @@
-"""The Renyi accountant: adds curves over a grid of orders and converts once."""
+"""The Renyi accountant: adds curves over a grid of orders and converts once. Others are built beside it."""
 
 from __future__ import annotations
 
 import copy
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Self
@@ -13,39 +13,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import events, renyi
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
-from pate.accounting.events import (
-    BoundarySessionEvent,
-    BoundedRangeEvent,
-    Event,
-    GaussianEvent,
-    LeafCounts,
-    LeafEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    OpposedMaximaEvent,
-    PureDpEvent,
-    SampledGaussianEvent,
-    SessionEvent,
-    SmoothSensitivityEvent,
-    WinnerEvent,
-    ZCdpEvent,
-    by_accesses,
-    count_leaves,
-    failure_probability,
-)
-from pate.accounting.renyi import (
-    bounded_range_rdp,
-    noisy_max_gaussian_rdp,
-    one_bit_rdp,
-    opposed_maxima_rdp,
-    pure_dp_rdp,
-    session_rdp,
-    smooth_sensitivity_rdp,
-)
+from pate.accounting.events import Event, LeafCounts, LeafEvent, by_accesses, count_leaves, failure_probability
 from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
 from pate.accounting.winner import winner_rdp
 from pate.validation import InvalidValue, require, require_count, require_each
@@ -81,10 +52,7 @@ class RdpAccountant(Accountant):
     def __init__(self, orders: Iterable[float] | Array | None = None) -> None:
         self._refine = orders is None
         grid = DEFAULT_ORDERS if orders is None else orders
-        self.orders = np.array(grid if isinstance(grid, np.ndarray) else list(grid), dtype=np.float64)
-        shape = self.orders.shape
-        require(len(shape) == 1 and shape[0] > 0, "orders.shape", shape, "[num_orders], at least one order")
-        require_each("orders", self.orders, (self.orders > 1) & np.isfinite(self.orders), "finite numbers > 1")
+        self.orders = order_array(grid if isinstance(grid, np.ndarray) else list(grid)).copy()
         self.rdp: Array = np.zeros_like(self.orders)
         self.failure_prob = 0.0
         self._spent: LeafCounts = {}
@@ -96,7 +64,6 @@ class RdpAccountant(Accountant):
         return {} if self._refine else {"orders": self.orders.tolist()}
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds the event `count` times; nothing is added if any part of it is unknown."""
         spent = count_leaves(event, count=require_count("count", count, minimum=0))
         self.rdp = self.rdp + rdp_curve(spent, self.orders)
         self.failure_prob += count * failure_probability(event)
@@ -104,9 +71,8 @@ class RdpAccountant(Accountant):
         return self
 
     def copy(self) -> Self:
-        """An accountant of its own to which the same events were added."""
         made = copy.copy(self)
-        made._spent = {kind: (events.copy(), times.copy()) for kind, (events, times) in self._spent.items()}
+        made._spent = {kind: (leaves.copy(), times.copy()) for kind, (leaves, times) in self._spent.items()}
         made._places = self._places.copy()
         return made
 
@@ -115,7 +81,6 @@ class RdpAccountant(Accountant):
         return self._best_epsilon(target_delta)[0]
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The smallest delta over the orders, failure probabilities included, at most 1."""
         delta, _ = self._best(lambda orders, rdp: rdp_to_deltas(orders, rdp, target_epsilon=target_epsilon))
         return min(1.0, delta + self.failure_prob)
 
@@ -129,17 +94,17 @@ class RdpAccountant(Accountant):
 
     def _count(self, spent: LeafCounts) -> None:
         """Keeps the events; one that an earlier composition had is counted there, not listed again."""
-        for kind, (events, times) in spent.items():
-            all_events, all_times = self._spent.setdefault(kind, ([], []))
-            if len(events) > _MOST_COUNTED:
-                all_events += events
+        for kind, (leaves, times) in spent.items():
+            all_leaves, all_times = self._spent.setdefault(kind, ([], []))
+            if len(leaves) > _MOST_COUNTED:
+                all_leaves += leaves
                 all_times += times
                 continue
-            known = [self._places.get(event) for event in events]
-            for event, count, place in zip(events, times, known, strict=True):
+            known = [self._places.get(leaf) for leaf in leaves]
+            for leaf, count, place in zip(leaves, times, known, strict=True):
                 if place is None:
-                    self._places[event] = len(all_events)
-                    all_events.append(event)
+                    self._places[leaf] = len(all_leaves)
+                    all_leaves.append(leaf)
                     all_times.append(count)
                 else:
                     all_times[place] += count
@@ -150,116 +115,138 @@ class RdpAccountant(Accountant):
 
     def _best(self, convert: Callable[[Array, Array], Array]) -> tuple[float, float]:
         """The smallest value that a conversion gives at any order, and that order; 0 while nothing was spent."""
-        if self._spent.keys() <= {NoOpEvent}:
+        if self._spent.keys() <= {events.NoOpEvent}:
             return 0.0, float(self.orders[-1])
         values = convert(self.orders, self.rdp)
         best = int(np.argmin(values))
+        found = float(values[best]), float(self.orders[best])
         if not self._refine or not 0 < values[best] < math.inf:
-            return float(values[best]), float(self.orders[best])
+            return found
         low, high = self.orders[max(best - 1, 0)], self.orders[min(best + 1, len(self.orders) - 1)]
         near = 1 + np.geomspace(low - 1, high - 1, 2 * _REFINEMENT + 1)
-        near_values = convert(near, rdp_curve(self._spent, near))
-        nearest = int(np.argmin(near_values))
-        if near_values[nearest] >= values[best]:
-            return float(values[best]), float(self.orders[best])
-        return float(near_values[nearest]), float(near[nearest])
+        values = convert(near, rdp_curve(self._spent, near))
+        best = int(np.argmin(values))
+        return found if values[best] >= found[0] else (float(values[best]), float(near[best]))
+
+
+def order_array(orders: object) -> Array:
+    """Orders as an array `[A]`, or raises unless there is one and all are finite and > 1."""
+    array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
+    require(array.ndim == 1 and array.size > 0, "orders.shape", array.shape, "[num_orders], at least one order")
+    require_each("orders", array, (array > 1) & np.isfinite(array), "finite numbers > 1")
+    return array
+
+
+class AccountantBesideRenyi(Accountant):
+    """An accountant with a bound of its own that is never above the Renyi accountant's."""
+
+    def __init__(self) -> None:
+        self._rdp = RdpAccountant()
+        self.failure_prob = 0.0
+
+    def copy(self) -> Self:
+        made = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict, Accountant)):
+                setattr(made, name, value.copy())
+        return made
+
+
+class LossAccountant(AccountantBesideRenyi):
+    """Composes losses, of sessions those of their accesses; the least of that, of Renyi's bound and of that by hits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_hits: RdpAccountant | None = None  # of everything, from the first session on
+
+    def _compose_renyi(self, event: Event, count: int) -> None:
+        """Adds an event to both Renyi bounds, or to neither."""
+        accesses, by_hits = by_accesses(event), self._by_hits
+        if by_hits is not None or accesses is not event:
+            by_hits = (by_hits or self._rdp).copy().compose(event, count)
+        self._rdp.compose(accesses, count)
+        self._by_hits, self.failure_prob = by_hits, self._rdp.failure_prob
+
+    @abstractmethod
+    def _epsilon(self, target_delta: float, bound: float) -> float:
+        """By losses, at what failures have left of delta; infinity if not known. `bound` is Renyi's."""
+
+    @abstractmethod
+    def _delta(self, target_epsilon: float, bound: float) -> float:
+        """By losses, failures apart. `bound` is Renyi's, failures apart."""
+
+    def get_epsilon(self, target_delta: float) -> float:
+        by_hits = math.inf if self._by_hits is None else self._by_hits.get_epsilon(target_delta)
+        if self._by_hits is not None and self.failure_prob >= target_delta:  # by overruns of accesses
+            return by_hits
+        left = self.remaining_delta(target_delta)
+        bound = min(by_hits, self._rdp.get_epsilon(target_delta))
+        return min(bound, self._epsilon(left, bound)) if 0 < bound < math.inf else bound
+
+    def get_delta(self, target_epsilon: float) -> float:
+        by_hits = 1.0 if self._by_hits is None else self._by_hits.get_delta(target_epsilon)
+        bound = min(by_hits, self._rdp.get_delta(target_epsilon))
+        if not self.failure_prob < bound < 1:
+            return bound
+        return min(bound, self._delta(target_epsilon, bound - self.failure_prob) + self.failure_prob)
 
 
 def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
-    """The Renyi curve of counted events, `[len(orders)]`.
-
-    Raises:
-        InvalidValue: an event of a kind that has no Renyi curve.
-    """
+    """The Renyi curve of counted events, `[len(orders)]`."""
     unknown = [kind.__name__ for kind in counts if kind not in _CURVES]
     if unknown:
         raise InvalidValue(f"event={unknown[0]}: expected an event with a Renyi curve")
     total = np.zeros_like(orders)
     with np.errstate(over="ignore", invalid="ignore"):
-        for kind, (events, times) in counts.items():
-            total += _CURVES[kind](events, np.array(times, dtype=np.float64), orders)
+        for kind, (leaves, times) in counts.items():
+            total += _CURVES[kind](leaves, np.array(times, dtype=np.float64), orders)
     return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
 
 
-def _gaussian(events: list[Any], counts: Array, orders: Array) -> Array:
-    multipliers = np.fromiter(map(attrgetter("noise_multiplier"), events), dtype=np.float64, count=len(events))
+def _gaussian(leaves: list[Any], counts: Array, orders: Array) -> Array:
+    multipliers = np.fromiter(map(attrgetter("noise_multiplier"), leaves), dtype=np.float64, count=len(leaves))
     if (multipliers == 0).any():
         return np.full_like(orders, np.inf)
     return orders * math.fsum(counts * (1 / multipliers) ** 2 / 2)
 
 
-def _zcdp(events: list[Any], counts: Array, orders: Array) -> Array:
-    return orders * math.fsum(count * event.rho for count, event in zip(counts, events, strict=True))
+def _zcdp(leaves: list[Any], counts: Array, orders: Array) -> Array:
+    return orders * math.fsum(count * leaf.rho for count, leaf in zip(counts, leaves, strict=True))
 
 
 def _one_by_one(curve: Callable[[Any, Array], Array]) -> Callable[[list[Any], Array, Array], Array]:
     """Lifts the curve of one event to many; curves are remembered, as the same event comes again and again."""
 
     @lru_cache(maxsize=512)
-    def remembered(event: LeafEvent, orders: bytes) -> Array:
-        return curve(event, np.frombuffer(orders))
+    def remembered(leaf: LeafEvent, orders: bytes) -> Array:
+        return curve(leaf, np.frombuffer(orders))
 
-    def many(events: list[Any], counts: Array, orders: Array) -> Array:
+    def many(leaves: list[Any], counts: Array, orders: Array) -> Array:
         key = orders.tobytes()
-        return np.asarray(sum(count * remembered(event, key) for event, count in zip(events, counts, strict=True)))
+        return np.asarray(sum(count * remembered(leaf, key) for leaf, count in zip(leaves, counts, strict=True)))
 
     return many
 
 
 _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
-    NoOpEvent: lambda events, counts, orders: np.zeros_like(orders),
-    NonPrivateEvent: lambda events, counts, orders: np.full_like(orders, np.inf),
-    GaussianEvent: _gaussian,
-    ZCdpEvent: _zcdp,
-    PureDpEvent: _one_by_one(lambda event, orders: pure_dp_rdp(event.epsilon, orders)),
-    BoundedRangeEvent: _one_by_one(lambda event, orders: bounded_range_rdp(event.epsilon, orders)),
-    NoisyMaxGaussianEvent: _one_by_one(
-        lambda event, orders: noisy_max_gaussian_rdp(event.noise_multiplier, event.num_candidates, orders)
+    events.NoOpEvent: lambda leaves, counts, orders: np.zeros_like(orders),
+    events.NonPrivateEvent: lambda leaves, counts, orders: np.full_like(orders, np.inf),
+    events.GaussianEvent: _gaussian,
+    events.ZCdpEvent: _zcdp,
+    events.PureDpEvent: _one_by_one(lambda leaf, orders: renyi.pure_dp_rdp(leaf.epsilon, orders)),
+    events.BoundedRangeEvent: _one_by_one(lambda leaf, orders: renyi.bounded_range_rdp(leaf.epsilon, orders)),
+    events.NoisyMaxGaussianEvent: _one_by_one(
+        lambda leaf, orders: renyi.noisy_max_gaussian_rdp(leaf.noise_multiplier, leaf.num_candidates, orders)
     ),
-    OpposedMaximaEvent: _one_by_one(
-        lambda event, orders: opposed_maxima_rdp(event.noise_multiplier, event.num_candidates, orders)
+    events.OpposedMaximaEvent: _one_by_one(
+        lambda leaf, orders: renyi.opposed_maxima_rdp(leaf.noise_multiplier, leaf.num_candidates, orders)
     ),
-    WinnerEvent: _one_by_one(lambda event, orders: winner_rdp(event.noise_multiplier, event.num_moving, orders)),
-    SmoothSensitivityEvent: _one_by_one(
-        lambda event, orders: smooth_sensitivity_rdp(event.noise_multiplier, event.beta, orders)
+    events.WinnerEvent: _one_by_one(lambda leaf, orders: winner_rdp(leaf.noise_multiplier, leaf.num_moving, orders)),
+    events.SmoothSensitivityEvent: _one_by_one(
+        lambda leaf, orders: renyi.smooth_sensitivity_rdp(leaf.noise_multiplier, leaf.beta, orders)
     ),
-    SessionEvent: _one_by_one(session_rdp),
-    BoundarySessionEvent: _one_by_one(session_rdp),
-    SampledGaussianEvent: _one_by_one(sampled_gaussian_rdp),
-    OneBitEvent: _one_by_one(lambda event, orders: one_bit_rdp(np.array(event.logits), event.reach, orders)),
+    events.SessionEvent: _one_by_one(renyi.session_rdp),
+    events.BoundarySessionEvent: _one_by_one(renyi.session_rdp),
+    events.SampledGaussianEvent: _one_by_one(sampled_gaussian_rdp),
+    events.OneBitEvent: _one_by_one(lambda leaf, orders: renyi.one_bit_rdp(np.array(leaf.logits), leaf.reach, orders)),
 }
-
-
-@dataclass(frozen=True)
-class HitPrice:
-    """The Renyi price of everything composed, each session by its hits; no price before the first session.
-
-    Args:
-        rdp: of everything composed; None before the first session.
-    """
-
-    rdp: RdpAccountant | None = None
-
-    def beside(self, event: Event, count: int, *, before: RdpAccountant) -> HitPrice:
-        """With an event more.
-
-        Args:
-            event: as it was composed.
-            count: how often.
-            before: what was composed before it, if no session was among that.
-        """
-        if self.rdp is None and by_accesses(event) is event:
-            return self
-        return HitPrice((self.rdp or before).copy().compose(event, count))
-
-    def epsilon(self, target_delta: float) -> float:
-        """At `target_delta`; infinity before the first session."""
-        return math.inf if self.rdp is None else self.rdp.get_epsilon(target_delta)
-
-    def delta(self, target_epsilon: float) -> float:
-        """At `target_epsilon`; 1 before the first session."""
-        return 1.0 if self.rdp is None else self.rdp.get_delta(target_epsilon)
-
-    def suffices(self, failure_prob: float, target_delta: float) -> bool:
-        """Whether overruns of accesses leave nothing of a delta, so that this is the only price."""
-        return self.rdp is not None and failure_prob >= target_delta

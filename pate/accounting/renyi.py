@@ -50,10 +50,7 @@ def _size(one: Array, other: Array) -> Array:
 
 
 def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
-    """The largest D_a between one bit's distributions at two statistics that differ by at most `reach`.
-
-    The logits never decrease, so the pairs exactly `reach` apart (or at the end) are the worst, either way round.
-    """
+    """The largest D_a between one bit's distributions at two statistics that differ by at most `reach`."""
     pairs, largest = pairs_apart(logits, reach), np.zeros_like(orders)
     for start in range(0, pairs.shape[1], _BLOCK):  # memory does not grow with the teachers
         block = pairs[:, start : start + _BLOCK]
@@ -85,12 +82,7 @@ def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
 
 
 def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
-    """The largest D_a of any pair whose log-ratio spans at most `epsilon` (Dong, Durfee & Rogers 2020).
-
-    The supremum over where the span lies is attained at
-    exp(t) = (a-1)(1 - exp(-a e)) / (a (exp(-e) - exp(-a e))). Where a * e is so small that the closed form would
-    cancel, the bound a e**2 / 8 is returned, which is above it by O(e**4).
-    """
+    """The largest D_a of any pair whose log-ratio spans at most `epsilon` (Dong, Durfee & Rogers 2020)."""
     if math.isinf(epsilon):
         return np.full_like(orders, np.inf)
     if epsilon == 0:
@@ -108,13 +100,7 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
 
 
 def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:
-    """An upper bound for the argmax of values with Gaussian noise, each moved by at most one sensitivity.
-
-    With M the maximum of `num_candidates - 1` standard normals and D = 2 / noise_multiplier, the release is dominated
-    by the pair (M + D, M) and, the other way, by (M, M + D); either divergence bounds both directions, so the
-    smaller one does (docs/proofs/gap_selection.md). Never above a D**2 / 2 + log(num_candidates) / (a - 1), the
-    bound of Corollary 9 of Zhu & Wang (2022), which serves alone where a * D is too large to integrate.
-    """
+    """An upper bound for the argmax of values with Gaussian noise, each moved by at most one sensitivity."""
     return _maximum_rdp(noise_multiplier, num_candidates, orders, opposed=False)
 
 
@@ -163,13 +149,7 @@ def _log_integral(log_values: Array, steps: Array) -> Array:
 
 
 def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) -> Array:
-    """The largest D_a between N(v, s**2) and N(v', s'**2) over what a smooth sensitivity allows, b = beta.
-
-    s / s' is within exp(-b)..exp(b), and v - v' within s / noise_multiplier and s' / noise_multiplier. Infinite at
-    orders with a (1 - exp(-2 b)) >= 1. Never above a / (2 z**2 (1 - 2 a b)) + (a b - log(1 - 2 a b) / 2) / (a - 1),
-    z = noise_multiplier. Theorem 23 of Papernot et al. 2018, a exp(2 b) / z**2 + (a b - log(1 - 2 a b) / 2) / (a - 1),
-    is below it for some a b > 1/4 and false there.
-    """
+    """The largest D_a between N(v, s**2) and N(v', s'**2) over what a smooth sensitivity allows, b = beta."""
     price = np.full_like(orders, np.inf)
     lost = -orders * math.expm1(-2 * beta)
     left = 1 - lost - _ROUNDING * (1 + lost)
@@ -187,11 +167,7 @@ def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) 
 
 
 def pure_epsilon(event: LeafEvent) -> float:
-    """The largest loss: the smallest epsilon for which the event is known to be epsilon-DP; it may be infinite.
-
-    Raises:
-        InvalidValue: an event of a kind that is not pure DP, however much noise it has.
-    """
+    """The largest loss: the smallest epsilon for which the event is known to be epsilon-DP; it may be infinite."""
     match event:
         case NoOpEvent():
             return 0.0
@@ -215,17 +191,7 @@ _OF_POWERS = 2.0**-44
 
 
 def session_rdp(event: SessionEvent, orders: Array) -> Array:
-    """An upper bound on every divergence between neighbors of a whole session, `[len(orders)]`.
-
-    With `hit_cost` u and any u' from 0 to u, a call's moment is at most `1 + (u - u') call / u` where its hits weigh
-    1 - u' (docs/proofs/hits.md). A session of n calls and tau hits then has a moment of at most
-    (1 + (u - u') call / u)**n (1 - u')**-tau. The best u' is a quotient; 0 is plain composition, and u the price by
-    hits alone, whatever the number of calls.
-
-    Args:
-        event: the session.
-        orders: > 1.
-    """
+    """An upper bound on every divergence between neighbors of a whole session, `[len(orders)]`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         whole, call = hit_cost(event, orders), call_cost(event, orders)
         limited = whole < 1
@@ -244,10 +210,7 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
 
 
 def hit_cost(event: SessionEvent, orders: Array) -> Array:
-    """The largest u for which some call has a moment above 1 although its hits weigh 1 - u, from above.
-
-    `[len(orders)]`; at 1 and beyond, hits do not limit a session at that order.
-    """
+    """The largest u for which some call has a moment above 1 although its hits weigh 1 - u, from above."""
     with np.errstate(over="ignore", invalid="ignore"):  # of orders at which hits limit nothing
         cost = _target_cost(event.epsilon, event.hit_prob, orders)
         if isinstance(event, BoundarySessionEvent):
@@ -299,13 +262,7 @@ def _pure_cost(epsilon: float, orders: Array) -> Array:
 
 
 def _tie_cost(excess: Array, least: float, orders: Array) -> Array:
-    """Of calls with no outcome that is likelier than all others together for both neighbors.
-
-    Args:
-        excess: the call's largest moment less 1.
-        least: of the boundary's weight in such calls, which is 1/2 at most.
-        orders: > 1.
-    """
+    """Of calls with no outcome that is likelier than all others together for both neighbors."""
     corners = [_short(excess, *at, orders) / _weighed(*at, orders) for at in ((0.5, least), (least, 0.5))]
     return np.maximum(excess / least * (1 + _RELATIVE), np.maximum(*corners) + _OF_POWERS * orders)
 

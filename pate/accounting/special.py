@@ -1,8 +1,4 @@
-"""Special functions under SciPy's names, most of them without `scipy.special`.
-
-SciPy's take as long to load as all the rest of a price. So logits are left to numpy, a few values of the normal
-distribution to `math.erfc`, and SciPy's are loaded when one of the others is asked for.
-"""
+"""Special functions under SciPy's names; a few without `scipy.special`, which takes as long to load as a price."""
 
 from __future__ import annotations
 
@@ -98,9 +94,10 @@ _OF_SCIPY = ("betaincc", "gammaincinv", "gammainccinv", "gammaln", "log_ndtr", "
 betaincc, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp = map(_of_scipy, _OF_SCIPY)
 
 
-def lower_hull(x: Array, y: Array) -> NDArray[np.int64]:
+def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
     """The points `[H]`, by index, of the largest convex function through or below the points (x, y), x rising."""
     kept: list[int] = []
+    x, y = x.tolist(), y.tolist()  # numbers of Python: the same and faster
     for i in range(len(x)):
         while len(kept) > 1:
             first, second = kept[-2], kept[-1]

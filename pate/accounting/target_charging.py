@@ -314,17 +314,7 @@ _ROUNDING = 2.0**-44  # relative: of a loss, and per access of products and sums
 
 
 def best_play_epsilon(target: QTarget, *, target_hits: int, target_delta: float, at_most: float) -> float:
-    """The epsilon of a session, from the play that gives away the most of all; infinity where that takes too long.
-
-    Every access may be of any q-target call, chosen by what came before. What is returned is above the best play's
-    epsilon by at most 1e-4 of `at_most`, and by what an overrun of a thousandth of delta costs.
-
-    Args:
-        target: of every call.
-        target_hits: tau, >= 1.
-        target_delta: of the session, in (0, 1).
-        at_most: an epsilon that is known to suffice.
-    """
+    """The epsilon of a session, from the play that gives away the most of all; infinity where that takes too long."""
     overrun = _OVERRUN_SHARE * target_delta
     accesses = min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=overrun)
     if accesses * accesses * target_hits > _MOST_WORK or target.epsilon > _LARGEST_EPSILON:
@@ -339,20 +329,7 @@ def best_play_epsilon(target: QTarget, *, target_hits: int, target_delta: float,
 
 
 def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, target_epsilon: float) -> float:
-    """The largest hockey stick of any play of so many accesses at most, rounded up.
-
-    Losses are multiples of the target's epsilon: every call is a mixture of outcomes with ratios e^epsilon and
-    e^-epsilon, and the probabilities of a hit on both neighbors lie in a polygon whose corners are tried.
-
-    Args:
-        target: of every call.
-        target_hits: tau, >= 1.
-        num_accesses: n, >= 0.
-        target_epsilon: >= 0.
-
-    Raises:
-        InvalidValue: an access of more than epsilon 30, whose losses double precision cannot hold.
-    """
+    """The largest hockey stick of any play of so many accesses at most, rounded up."""
     rule = f"at most {_LARGEST_EPSILON:g}: a larger one is composed as its accesses"
     require(target.epsilon <= _LARGEST_EPSILON, "target.epsilon", target.epsilon, rule)
     losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
@@ -386,13 +363,7 @@ def _moves(target: QTarget) -> list[tuple[float, float, float, float]]:
 
 
 def _split(first: float, more: float, epsilon: float) -> tuple[float, float]:
-    """Outcomes of ratios e^epsilon and e^-epsilon in place of one: their probabilities on the first neighbor, >= 0.
-
-    Args:
-        first: the probability of the one outcome on the first neighbor.
-        more: by how much it is larger on the other one.
-        epsilon: > 0.
-    """
+    """Outcomes of ratios e^epsilon and e^-epsilon in place of one: their probabilities on the first neighbor, >= 0."""
     rise, both = math.expm1(epsilon), math.expm1(2 * epsilon)
     up, down = (rise + 1) * (rise * first - more), rise * first + (rise + 1) * more
     return max(up, 0.0) / both, max(down, 0.0) / both
@@ -493,10 +464,7 @@ def _composed(epsilon: float, *, count: int, target_delta: float) -> float:
 
 
 class HeldBudget:
-    """What counts down as it answers: a copy of it would answer from the same budget once more.
-
-    Copies and pickles are refused, and so is a process that was forked with it. Threads take turns.
-    """
+    """What counts down as it answers: a copy of it would answer from the same budget once more."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -509,11 +477,7 @@ class HeldBudget:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """A turn of one thread, from looking at what is left to having counted; its owner may take it again.
-
-        Raises:
-            InvalidValue: this process was forked from the one that holds the budget.
-        """
+        """A turn of one thread, from looking at what is left to having counted; its owner may take it again."""
         self._require_own_process()  # before the lock, which another thread of the parent may have held at the fork
         with self._lock:
             yield

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.special import gauss_legendre, log_ndtr, ndtr
+from pate.accounting.special import gauss_legendre, log_ndtr, lower_hull, ndtr
 
 Array = NDArray[np.float64]
 
@@ -45,10 +45,7 @@ def moved_mass(z: Array, shift: float) -> Array:
 
 
 def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
-    """The points of the pair's test curve that can matter: for four sets S of outcomes, Q(S) and P(S) - Q(S), `[4, N]`.
-
-    The sets are: the first count; the first count or the rest; the rest; either count.
-    """
+    """The points of the pair's test curve that can matter: Q(S) and P(S) - Q(S) of four sets of outcomes, `[4, N]`."""
     nodes, weights = gauss_legendre(_FEW_NODES)
     steps = shift * (1 + nodes) / 2
     falls = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
@@ -57,7 +54,7 @@ def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
     first = shift / 2 * (falls @ weights) + either
     rest = shift / 2 * ((rises - falls) @ weights)
     q_first, q_rest = first_wins(a - shift, b + shift), ndtr(-a + shift) * ndtr(-b - shift)
-    masses = np.stack([q_first, q_first + q_rest, q_rest, 1 - q_rest])
+    masses = np.stack([q_first, q_first + q_rest, q_rest, 1 - q_rest])  # first; first or rest; rest; either count
     return masses, np.stack([first, first + rest, rest, -rest])
 
 
@@ -69,17 +66,11 @@ _TANGENTS = np.array([-FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Outcomes with their masses under Q and P = Q (1 + excess).
+    """Outcomes with their masses under Q and P = Q (1 + excess)."""
 
-    Attributes:
-        masses: `[K]` under Q.
-        excess: `[K]` P / Q - 1.
-        missing: mass of P on an infinite loss.
-    """
-
-    masses: Array
-    excess: Array
-    missing: float = 0.0
+    masses: Array  # `[K]` under Q
+    excess: Array  # `[K]` P / Q - 1
+    missing: float = 0.0  # mass of P on an infinite loss
 
     @property
     def second_moment(self) -> float:
@@ -135,30 +126,22 @@ def common_pair(pairs: list[Pair]) -> Pair:
     return Pair(width, np.maximum(np.diff(y) / width, _LEAST_EXCESS), float(y[0]))
 
 
-def gaussian_pair(shift: float, edges: Array) -> Pair:
-    """N(shift, 1) and N(0, 1), the mass of each cell of the noise moved to its two ends: `edges` rise."""
-    return _cells(edges, shift)
-
-
 def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
-    """max(Z, threshold) of Z under P = N(0, 1) and Q = N(-shift, 1), or N(shift, 1) where it rises: few outcomes.
-
-    Where it `falls` from P to Q, what is above the threshold speaks for P.
-    """
+    """max(Z, threshold) of Z under P = N(0, 1) and Q = N(-shift, 1), or N(shift, 1) where it rises: few outcomes."""
     if falls:
         edges = np.append(threshold + shift + np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0]), FARTHEST + shift)
         below = float(ndtr(threshold + shift)), float(moved_mass(np.array([threshold + shift]), shift)[0])
-        above = _cells(edges, shift)
+        above = gaussian_pair(shift, edges)
     else:
         edges = np.append(-FARTHEST, -threshold + shift - np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])[::-1])
         below = float(ndtr(threshold - shift)), -float(moved_mass(np.array([threshold]), shift)[0])
-        above = _cells(edges, shift)
+        above = gaussian_pair(shift, edges)
     q, moved = below
     return Pair(np.append(above.masses, q), np.append(above.excess, -moved / q), above.missing)
 
 
-def _cells(edges: Array, shift: float) -> Pair:
-    """Cells of N(shift, 1) against N(0, 1); what is above the last edge, where that is far out, is missing."""
+def gaussian_pair(shift: float, edges: Array) -> Pair:
+    """Cells of N(shift, 1) against N(0, 1), their masses moved to both ends; what is far above the last is missing."""
     q, height, slopes = _curve(edges, shift)  # q falls, slopes rise
     width, rise = ndtr(edges[1:]) - ndtr(edges[:-1]), height[:-1] - height[1:]
     upper = np.clip((rise - slopes[:-1] * width) / (slopes[1:] - slopes[:-1]), 0.0, width)
@@ -177,21 +160,11 @@ def _curve(z: Array, shift: float) -> tuple[Array, Array, Array]:
 
 
 def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """The corners of the least concave function above points, x strictly rising."""
+    """The corners of the least concave function above points."""
     order = np.lexsort((-y, x))
-    kept: list[tuple[float, float]] = []
-    for point in zip(x[order].tolist(), y[order].tolist(), strict=True):
-        if kept and point[0] == kept[-1][0]:
-            continue
-        while len(kept) > 1 and _turns_up(kept[-2], kept[-1], point):
-            kept.pop()
-        kept.append(point)
-    corners = np.array(kept)
-    return corners[:, 0], corners[:, 1]
-
-
-def _turns_up(first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]) -> bool:
-    return (second[1] - first[1]) * (third[0] - first[0]) <= (third[1] - first[1]) * (second[0] - first[0])
+    order = order[np.append(True, np.diff(x[order]) > 0)]  # the highest of those at one place
+    corners = order[lower_hull(x[order], -y[order])]
+    return x[corners], y[corners]
 
 
 def _below(slopes: Array, offsets: Array) -> Pair:
@@ -219,21 +192,17 @@ Range = tuple[Array, Array]
 
 
 def bend_of_mass(own: Range, other: Range, difference: Range, total: Range) -> Array:
-    """Of P(X > max(0, Y)): the sum of both second derivatives' absolute values, `own` the place of X.
-
-    The derivative in the place of X is φ(a) Φ(-b) + φ(d) Φ(t) / √2, in that of Y it is -φ(d) Φ(t) / √2, with
-    d = (a - b) / √2 and t = (a + b) / √2.
-    """
+    """Of P(X > max(0, Y)): the sum of both second derivatives' absolute values, `own` the place of X."""
+    # In the place of X it is φ(a) Φ(-b) + φ(d) Φ(t) / √2, in that of Y it is -φ(d) Φ(t) / √2, with d = (a - b) / √2 and
+    # t = (a + b) / √2.
     crossed = (_slope(difference) * ndtr(total[1]) + _density(difference) * _density(total)) / 2
     return np.asarray(_slope(own) * ndtr(-other[0]) + 2 * crossed)
 
 
 def bend_of_change(own: Range, other: Range, difference: Range, total: Range) -> Array:
-    """Of the derivative of P(X > max(0, Y)) as a falls and b rises, downwards: the sum of both second derivatives.
-
-    The derivative is φ(a) Φ(-b) + √2 φ(d) Φ(t); its second derivatives are, in a, φ''(a) Φ(-b) and, in b,
-    φ(a) b φ(b), and of the other term (φ'' Φ ± 2 φ' φ + φ φ') / √2.
-    """
+    """Of the derivative of P(X > max(0, Y)) as a falls and b rises, downwards: the sum of both second derivatives."""
+    # It is φ(a) Φ(-b) + √2 φ(d) Φ(t); its second derivatives are, in a, φ''(a) Φ(-b) and, in b, φ(a) b φ(b), and of the
+    # other term (φ'' Φ ± 2 φ' φ + φ φ') / √2.
     bulge = _bulge(difference) * ndtr(total[1]) + 2 * _slope(difference) * _density(total)
     crossed = (bulge + _density(difference) * _rise(total)) / 2**0.5
     alone = _bulge(own) * ndtr(-other[0]) + _density(own) * _rise((-other[1], -other[0]))
@@ -241,10 +210,7 @@ def bend_of_change(own: Range, other: Range, difference: Range, total: Range) ->
 
 
 def bend_of_rest(own: Range, other: Range) -> Array:
-    """Of the derivative of P(X < 0 and Y < 0), -φ(a) Φ(-b) + Φ(-a) φ(b), as a falls and b rises, downwards.
-
-    With both places exchanged it is minus that derivative.
-    """
+    """Of the derivative of P(X < 0 and Y < 0), -φ(a) Φ(-b) + Φ(-a) φ(b), as a falls and b rises, downwards."""
     falling = _dip(own) * ndtr(-other[0]) + _density(own) * _rise(other)
     rising = _rise((-own[1], -own[0])) * _density(other) + ndtr(-own[0]) * _bulge(other)
     return np.asarray(falling + rising)
@@ -317,13 +283,11 @@ _BEND_OF_NORMAL, _BEND_OF_DENSITY = 0.2420, 0.3990  # the largest first and seco
 
 @lru_cache(maxsize=64)
 def bits(shift: float) -> tuple[Pair, ...]:
-    """Pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with shift - t in -FAR_BIT..FAR_BIT.
-
-    Between two thresholds the curve's point lies within the bend from the chord.
-    """
+    """Pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with shift - t in -FAR_BIT..FAR_BIT."""
     steps = np.diff(_THRESHOLDS)
     width = np.maximum(np.append(steps, 0), np.append(0, steps))
     q, height = ndtr(_THRESHOLDS - shift), moved_mass(_THRESHOLDS, shift)
+    # Between two thresholds the curve's point lies within the bend from the chord.
     slack = width**2 / 8 * _BEND_OF_NORMAL + _OF_CORNERS
     above = height + (width**2 / 8 * _BEND_OF_DENSITY + _OF_CORNERS) * shift
     return tuple(_polygons(q[None], above[None], slack, shift))
@@ -343,10 +307,7 @@ def squares(shift: float) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=1)
 def _squares() -> tuple[Array, Array]:
-    """The lowest corners `[S, 2]` and the widths `[S]` of squares that cover what lies between the other regions.
-
-    Squares are halved where a law at a corner is worse than the target; which ones are is of no matter for validity.
-    """
+    """The lowest corners `[S, 2]` and the widths `[S]` of squares that cover what lies between the other regions."""
     starts = LOWEST + _WIDEST * np.arange(round((HIGHEST_SUM - 2 * LOWEST) / _WIDEST))
     lowest = np.stack([*map(np.ravel, np.meshgrid(starts, starts))], axis=1)
     done, width = list[tuple[Array, Array]](), _WIDEST
@@ -379,11 +340,7 @@ def _costs(lowest: Array, width: float) -> Array:
 
 
 def _slacks(lowest: Array, width: Array, shift: float) -> Array:
-    """How far the curve's points may lie from those between the corners of a square, `[5, S]`.
-
-    Sideways, and upwards for each of the four sets of `vertices`. Bounds on second derivatives
-    over the square and over all places that the counts move through.
-    """
+    """How far the curve's points may lie from those between the corners of a square, `[5, S]`."""
     (a0, b0), (a1, b1) = lowest.T, lowest.T + width
     a, b = (a0 - shift, a1), (b0, b1 + shift)
     difference = (a[0] - b[1]) / 2**0.5, (a[1] - b[0]) / 2**0.5
@@ -407,13 +364,7 @@ _UP = 1 + 1e-12
 
 
 def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array:
-    """An upper bound for the Renyi curve of a winner, never above that of all counts: `[A]`.
-
-    Args:
-        noise_multiplier: noise std / the most by which a count moves.
-        num_moving: 1 where one count moves, 2 where one falls and another rises.
-        orders: `[A]` > 1.
-    """
+    """An upper bound for the Renyi curve of a winner, never above that of all counts: `[A]`."""
     if noise_multiplier == 0:
         return np.full_like(orders, np.inf)
     shift = 1 / noise_multiplier
@@ -483,11 +434,10 @@ class Winner:
     """All laws of a winner: levels of pairs, each above those that it covers one level further down.
 
     Attributes:
-        levels: coarse to fine.
         children: for each level but the last, the places one level down of each pair's own.
     """
 
-    levels: tuple[tuple[Pair, ...], ...]
+    levels: tuple[tuple[Pair, ...], ...]  # coarse to fine
     children: tuple[tuple[tuple[int, ...], ...], ...]
 
     @property

@@ -89,15 +89,7 @@ class ZCdpAccountant(Accountant):
 
 
 def zcdp_rho(event: LeafEvent) -> float:
-    """A rho for which the event is rho-zCDP.
-
-    Gaussian 1 / (2 noise_multiplier**2), bounded range epsilon**2 / 8, pure DP epsilon**2 / 2. One bit and the Gaussian
-    noisy maximum have no such formula. For these two, for bounded range and for pure DP we search the supremum of
-    r(a) / a over the event's Renyi curve r, from above, to a relative 1e-3 at most. The smaller figure counts.
-
-    Raises:
-        InvalidValue: an event of a kind that has no zCDP price.
-    """
+    """A rho for which the event is rho-zCDP."""
     match event:
         case NoOpEvent():
             return 0.0
@@ -137,16 +129,7 @@ def _searched_rho(event: LeafEvent, *, beyond: float | None = None) -> float:
 
 
 def largest_ratio(orders: Array, rdp: Array, *, beyond: float) -> float:
-    """An upper bound for r(a) / a over all a > 1, from the values of a Renyi curve at some orders.
-
-    (a - 1) r(a) is convex and 0 at a = 1, so it lies below its chords. On a chord c + s a the ratio is
-    -c / a + (c + s) / (a - 1), which has one maximum, at 1 - 1/a = sqrt((c + s) / c).
-
-    Args:
-        orders: `[A]` rising, > 1.
-        rdp: `[A]` upper bounds for the divergences at those orders.
-        beyond: a bound for the ratio above the last order.
-    """
+    """An upper bound for r(a) / a over all a > 1, from the values of a Renyi curve at some orders."""
     with np.errstate(over="ignore"):
         moments = (orders - 1) * rdp
     if not np.isfinite(moments).all():

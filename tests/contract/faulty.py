@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from pate.accounting import Event, GaussianEvent
-from pate.accounting.data_dependent.gnmax import gnmax_log_q, theorem_6_rdp
+from pate.accounting.data_dependent import gnmax_log_q, theorem_6_rdp
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import pate.aggregators
 from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant
-from pate.accounting.serialization import event_from_json, event_to_json
+from pate.accounting.events import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes, ReleaseContext
 from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue

@@ -12,7 +12,7 @@ import pytest
 
 import pate.mechanisms
 from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, RdpAccountant, SelfComposedEvent
-from pate.accounting.serialization import event_from_json, event_to_json
+from pate.accounting.events import event_from_json, event_to_json
 from pate.accounting.target_charging import TargetCharging
 from pate.mechanisms import (
     AboveThreshold,

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from pate.accounting import Adjacency, Event, GaussianEvent, OneBitEvent, RdpAccountant, SelfComposedEvent, ZCdpEvent
-from pate.accounting.data_dependent import DataDependentCost, gnmax_cost
-from pate.accounting.data_dependent.gnmax import gnmax_smooth_sensitivity
+from pate.accounting.data_dependent import DataDependentCost, gnmax_cost, gnmax_smooth_sensitivity
 from pate.aggregators import ClippedVotes, ConfidentVotes, GaussianVotes, GNMax, PowersetGNMax, StableTopK
 from pate.data import Partition
 from pate.data.dataset import Split

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pate.accounting import Ledger
-from pate.accounting.serialization import event_to_json
+from pate.accounting.events import event_to_json
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
 from pate.run.plan import Plan

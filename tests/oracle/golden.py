@@ -23,8 +23,7 @@ from pate.accounting import (
     zcdp_to_epsilon,
 )
 from pate.accounting.conversion import zcdp_to_epsilon_classic
-from pate.accounting.data_dependent.cost import gap_selection_rdp
-from pate.accounting.data_dependent.gnmax import gnmax_log_q, theorem_6_rdp
+from pate.accounting.data_dependent import gap_selection_rdp, gnmax_log_q, theorem_6_rdp
 from pate.accounting.events import count_leaves
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.rdp import rdp_curve

@@ -20,7 +20,7 @@ from pate.accounting import (
     RdpAccountant,
     ZCdpAccountant,
 )
-from pate.accounting.serialization import KINDS, event_from_json, event_to_json
+from pate.accounting.events import KINDS, event_from_json, event_to_json
 from pate.validation import InvalidValue
 
 FOLDER = Path(__file__).parent / "ledgers"

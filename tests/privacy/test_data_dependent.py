@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logit, softmax
 
 from pate.accounting import Adjacency, BoundedRangeEvent
-from pate.accounting.data_dependent import one_bit_cost
-from pate.accounting.data_dependent.cost import gap_selection_rdp, top_log_odds
-from pate.accounting.data_dependent.gnmax import gnmax_log_q, gnmax_rdp, theorem_6_rdp
+from pate.accounting.data_dependent import (
+    gap_selection_rdp,
+    gnmax_log_q,
+    gnmax_rdp,
+    one_bit_cost,
+    theorem_6_rdp,
+    top_log_odds,
+)
 from pate.aggregators import GaussianVotes
 from pate.mechanisms import StabilityTest
 from tests.privacy.divergences import ORDERS, assert_covered

@@ -11,11 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import DEFAULT_ORDERS, OneBitEvent
-from pate.accounting.data_dependent import gnmax_cost, one_bit_cost
-from pate.accounting.data_dependent.gnmax import (
+from pate.accounting.data_dependent import (
+    gnmax_cost,
     gnmax_log_q,
     gnmax_rdp,
     gnmax_smooth_sensitivity,
+    one_bit_cost,
     theorem_6_rdp,
 )
 from pate.accounting.renyi import smooth_sensitivity_rdp
@@ -157,7 +158,7 @@ def test_the_orders_need_not_rise_and_each_stands_for_itself() -> None:
 def test_blocks_of_queries_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     log_q = -np.random.default_rng(0).uniform(0.2, 40, 300)
     whole = gnmax_rdp(log_q, noise_std=9.0, orders=DEFAULT_ORDERS)
-    monkeypatch.setattr("pate.accounting.data_dependent.gnmax._CELLS_AT_ONCE", 1)
+    monkeypatch.setattr("pate.accounting.data_dependent._CELLS_AT_ONCE", 1)
     np.testing.assert_allclose(gnmax_rdp(log_q, noise_std=9.0, orders=DEFAULT_ORDERS), whole, rtol=1e-9, atol=1e-300)
 
 

@@ -24,11 +24,11 @@ from pate.accounting.data_dependent import (
     GnmaxCostSanitizer,
     estimated_epsilon,
     gap_selection_cost,
+    gap_selection_rdp,
     gnmax_cost,
+    gnmax_smooth_sensitivity,
     statement,
 )
-from pate.accounting.data_dependent.cost import gap_selection_rdp
-from pate.accounting.data_dependent.gnmax import gnmax_smooth_sensitivity
 from pate.accounting.renyi import smooth_sensitivity_rdp
 from pate.report.tables import round_up
 from pate.validation import InvalidValue
@@ -102,7 +102,7 @@ def test_a_gnmax_cost_is_released_with_noise_around_it_and_priced_by_its_event()
     errors = np.array([GNMAX(votes, rng=rng) - cost for _ in range(200)])
     assert abs(errors.mean()) < 4 * errors.std() / math.sqrt(200)
     assert errors.std() > 0
-    price = GNMAX.rdp([2.0, 4.0, 1000.0])
+    price = RdpAccountant([2.0, 4.0, 1000.0]).compose(GNMAX.event).rdp
     np.testing.assert_array_equal(price, smooth_sensitivity_rdp(3.0, 0.05, np.array([2.0, 4.0, 1000.0])))
     assert GNMAX.event == SmoothSensitivityEvent(3.0, 0.05)
     assert 0 < price[0] < price[1]

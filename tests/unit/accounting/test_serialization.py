@@ -29,7 +29,7 @@ from pate.accounting import (
     WinnerEvent,
     ZCdpEvent,
 )
-from pate.accounting.serialization import KINDS, event_from_json, event_to_json
+from pate.accounting.events import KINDS, event_from_json, event_to_json
 from pate.validation import InvalidValue
 
 EVENTS: list[Event] = [

@@ -1,0 +1,573 @@
+"""Data-dependent cost: what a release cost on the given votes. It is itself private, and no guarantee.
+
+Costs are of a type that no accountant takes; a sanitizer, with a price of its own, is the only way in which one leaves
+the machine (docs/proofs/data_dependent.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.conversion import rdp_to_epsilons
+from pate.accounting.events import Adjacency, BoundedRangeEvent, GaussianEvent, OneBitEvent, SmoothSensitivityEvent
+from pate.accounting.rdp import RdpAccountant, order_array
+from pate.accounting.renyi import bernoulli_rdp, bounded_range_rdp
+from pate.accounting.special import log_expit, log_ndtr, ndtri, ndtri_exp
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_entries,
+    require_generator,
+    require_histogram,
+    require_positive,
+    require_probability,
+)
+
+if TYPE_CHECKING:
+    from pate.accounting.ledger import Ledger
+
+__all__ = [
+    "DataDependentCost",
+    "GapCostSanitizer",
+    "GnmaxCostSanitizer",
+    "estimated_epsilon",
+    "gap_selection_cost",
+    "gnmax_cost",
+    "one_bit_cost",
+    "statement",
+]
+
+Array = NDArray[np.float64]
+
+_CELLS_AT_ONCE = 16384
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DataDependentCost:
+    """The Renyi curve of releases that were made, computed from the votes they were made on.
+
+    It bounds D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for the D at hand and all of its neighbors D'. It is not a
+    guarantee: another D has another curve. And it is private: it tells about the votes, so it may leave the machine
+    only through a sanitizer. That is why it is no `Event`: accountants, ledgers and files refuse it, and its repr shows
+    no number.
+
+    Costs of releases on the same data add: `cost + cost`. A query that was refused costs what its refusal cost.
+
+    Attributes:
+        orders: `[A]` orders > 1.
+        rdp: `[A]` the divergence at each, >= 0; infinity is allowed.
+        failure_prob: in [0, 1), the probability outside of which the curve holds.
+    """
+
+    orders: Array
+    rdp: Array
+    failure_prob: float = 0.0
+
+    def __post_init__(self) -> None:
+        orders, rdp = order_array(self.orders).copy(), np.array(self.rdp, dtype=np.float64)
+        require(rdp.shape == orders.shape, "rdp.shape", rdp.shape, f"{orders.shape}, one number for each order")
+        bad = int((~(rdp >= 0)).sum())  # their number only: the cost is private
+        require(bad == 0, "rdp", f"{bad} of {rdp.size} numbers", "numbers >= 0")
+        require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
+        for name, array in (("orders", orders), ("rdp", rdp)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    def __add__(self, other: DataDependentCost) -> DataDependentCost:
+        """The cost of both, at the same orders."""
+        if not isinstance(other, DataDependentCost):
+            return NotImplemented
+        same = np.array_equal(self.orders, other.orders)
+        require(same, "orders", f"{self.orders}, {other.orders}", "the same orders in both costs")
+        return DataDependentCost(self.orders, self.rdp + other.rdp, self.failure_prob + other.failure_prob)
+
+    def __repr__(self) -> str:
+        """Says that it is private, and nothing else."""
+        return "DataDependentCost(private: computed from votes; release it through a sanitizer)"
+
+
+def one_bit_cost(
+    statistics: NDArray[np.integer], *, event: OneBitEvent, orders: object, failure_prob: float = 0.0
+) -> DataDependentCost:
+    """The realized cost of one bit for each query asked, or for each label of each query, whatever came out.
+
+    The bits have independent noise, and one change may move all their statistics at once, each by the event's reach in
+    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit. Exact where
+    the statistics move independently: the counts of a query under replace-one, where a teacher may change any of its
+    votes.
+
+    Args:
+        statistics: `[Q]` the integer each bit depended on (for a stability test the gap), or `[Q, L]` with a bit for
+            each label (for `GaussianVotes` the votes); below len(event.logits).
+        event: the price of one bit: its logits at every statistic, and the reach of a change.
+        orders: `[A]` orders > 1.
+        failure_prob: of all the queries together, where the event stands inside an `ApproximateEvent`.
+    """
+    array, last, logits = order_array(orders), len(event.logits) - 1, np.array(event.logits)
+    actual = require_histogram("statistics", np.atleast_1d(statistics), num_teachers=last)
+    levels, counts = np.unique(actual.astype(np.int64), return_counts=True)
+    lower, upper = np.maximum(levels - event.reach, 0), np.minimum(levels + event.reach, last)
+    away, back = np.zeros_like(array), np.zeros_like(array)
+    for rows in _blocks(len(levels), array.size):
+        here = logits[levels[rows]]
+        rising_here, falling_here = _between(logits[lower[rows]], here, array)
+        rising, falling = _between(here, logits[upper[rows]], array)
+        away += counts[rows] @ np.maximum(falling_here, rising)
+        back += counts[rows] @ np.maximum(rising_here, falling)
+    return DataDependentCost(array, np.maximum(away, back), failure_prob)
+
+
+def _blocks(num_rows: int, num_columns: int) -> list[slice]:
+    """Of rows, so few at a time that what is computed of them stays small."""
+    size = max(1, _CELLS_AT_ONCE // max(num_columns, 1))
+    return [slice(start, start + size) for start in range(0, num_rows, size)]
+
+
+def _between(first: Array, second: Array, orders: Array) -> tuple[Array, Array]:
+    """Both divergences between bits with these logits: `[P, A]` each."""
+    curves = np.zeros((2, len(first), len(orders)))
+    moved = first != second
+    one, two = ((log_expit(logits), log_expit(-logits)) for logits in (first[moved, None], second[moved, None]))
+    curves[0, moved] = bernoulli_rdp(*one, *two, orders)
+    curves[1, moved] = bernoulli_rdp(*two, *one, orders)
+    return curves[0], curves[1]
+
+
+_LARGEST_EXPONENT = 600.0
+_SMALLEST_MASS = 1e-300  # a smaller one is rounded up; times exp(_LARGEST_EXPONENT) it is still nothing
+_CANCELS_BELOW = 1e-6
+
+
+def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: object) -> DataDependentCost:
+    """The realized cost of gap selection on all queries asked, answered and refused alike.
+
+    The sum over the queries, in the direction in which it is larger.
+
+    Args:
+        utilities: `[Q, n]` what competed: (gap + regularizer) / noise scale.
+        event: the price of one query, whose epsilon is the range of a change of the utilities.
+        orders: `[A]` orders > 1.
+    """
+    array = order_array(orders)
+    odds, counts = np.unique(top_log_odds(utilities), return_counts=True)
+    sums = np.zeros((2, array.size))
+    for rows in _blocks(len(odds), array.size):
+        sums += counts[rows] @ np.stack(gap_selection_rdp(odds[rows], event=event, orders=array))
+    return DataDependentCost(array, sums.max(axis=0))
+
+
+def top_log_odds(utilities: Array) -> Array:
+    """Log odds of the likeliest candidate of the exponential mechanism: `[Q]` from utilities `[Q, n]`."""
+    values = np.array(utilities, dtype=np.float64)
+    require(values.ndim == 2 and values.shape[1] >= 2, "utilities.shape", values.shape, "[num_queries, at least 2]")
+    require_entries("utilities", np.isfinite(values), "finite numbers")
+    rows, best = np.arange(len(values)), values.argmax(axis=1)
+    largest = values[rows, best]
+    values[rows, best] = -np.inf
+    second = values.max(axis=1)
+    values -= second[:, None]
+    return np.asarray(largest - second - np.log(np.exp(values, out=values).sum(axis=1)))
+
+
+def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: object) -> tuple[Array, Array]:
+    """The suprema of D_a(P || P') and of D_a(P' || P) over all neighbors P' of a distribution P: `[Q, A]` each."""
+    # All that is known of P is its largest probability. At most the data-independent price, which it is where no
+    # candidate has more than half.
+    array = order_array(orders)
+    log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))  # of the others, <= log(1/2)
+    forward, backward = _both_ways(log_rest, event.epsilon, np.sort(array))
+    ranks = np.argsort(np.argsort(array, kind="stable"), kind="stable")
+    return forward[:, ranks], backward[:, ranks]
+
+
+def _both_ways(log_rest: Array, epsilon: float, a: Array) -> tuple[Array, Array]:
+    """Forward and backward divergences at rising orders, `[Q, A]` each."""
+    # The worst change makes a mass of at most exp(log_rest) likelier; the forward one less likely from order 2 on.
+    ceiling = bounded_range_rdp(epsilon, a)
+    if epsilon < _CANCELS_BELOW or math.isinf(epsilon):
+        whole = np.tile(ceiling, (len(log_rest), 1))
+        return whole, whole.copy()
+    split = int(np.searchsorted(a, 2.0))
+    low, high = a[:split], a[split:]
+    forward = np.concatenate(
+        [
+            _moment(log_rest, epsilon, low - 1, (1 - low) * epsilon, _forward_peak(epsilon, low)),
+            _moment(log_rest, -epsilon, high - 1, (high - 1) * epsilon, _forward_peak(-epsilon, high)),
+        ],
+        axis=1,
+    )
+    backward = _moment(log_rest, epsilon, -a, a * epsilon, _backward_peak(epsilon, a))
+    return _divergence(forward, a, ceiling), _divergence(backward, a, ceiling)
+
+
+def _divergence(log_moment: Array, a: Array, ceiling: Array) -> Array:
+    log_moment *= 1 / (a - 1)
+    np.clip(log_moment, 0.0, ceiling, out=log_moment)
+    return log_moment
+
+
+def _forward_peak(shift: float, a: Array) -> Array:
+    """The mass at which the forward moment is largest, if it is free: `[A]`."""
+    return np.maximum(-((a - 1) / _expm1(-(a - 1) * shift) + 1 / math.expm1(shift)) / a, 0.0)
+
+
+def _backward_peak(shift: float, a: Array) -> Array:
+    """The mass at which the backward moment is largest, if it is free: `[A]`."""
+    return np.maximum((1 / math.expm1(shift) - a / _expm1(a * shift)) / (a - 1), 0.0)
+
+
+def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: Array) -> Array:
+    """Power times log(1 + t expm1(shift)), plus log(1 + t expm1(exponent)): `[Q, A]`."""
+    rest, factor = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None], math.expm1(shift)  # [Q, 1]
+    capped = (np.minimum if shift > 0 else np.maximum)(np.log1p(rest * factor), np.log1p(peak * factor))
+    capped *= power
+    near = int(np.searchsorted(np.abs(exponent), _LARGEST_EXPONENT))
+    mass = np.minimum(rest, peak)
+    mixed = mass[:, :near]
+    mixed *= np.expm1(exponent[:near])
+    capped[:, :near] += np.log1p(mixed, out=mixed)
+    with np.errstate(divide="ignore"):
+        log_mass = np.minimum(log_rest[:, None], np.log(peak[near:]))
+    capped[:, near:] += np.logaddexp(log_mass + exponent[near:], np.log1p(-mass[:, near:]))
+    return np.asarray(capped)
+
+
+def _expm1(x: Array) -> Array:
+    return np.expm1(np.minimum(x, _LARGEST_EXPONENT))
+
+
+def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object) -> DataDependentCost:
+    """The realized cost of GNMax on the queries that drew its noise.
+
+    Where a noisy threshold decides which queries are answered, `votes` holds the queries that passed, and the cost of
+    the threshold on every query, passed or not, is added to this one.
+
+    Args:
+        votes: `[Q, L]` votes for each of L >= 2 classes, each teacher casting one.
+        noise_std: of the noise on every count, in votes, > 0.
+        num_teachers: the number of votes of each query.
+        orders: `[A]` orders > 1.
+    """
+    array = order_array(orders)
+    counts = one_vote_each(votes, num_teachers)
+    log_q, times = np.unique(gnmax_log_q(counts, noise_std=noise_std), return_counts=True)
+    total = np.zeros_like(array)
+    for rows in _blocks(len(log_q), array.size):
+        total += times[rows] @ gnmax_rdp(log_q[rows], noise_std=noise_std, orders=array)
+    return DataDependentCost(array, total)
+
+
+def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float) -> Array:
+    """Log of a bound on the probability that another class than the plurality's wins: `[Q]` from votes `[Q, L]`."""
+    return log_q_of_deficits(vote_deficits(votes), noise_std=noise_std)
+
+
+def vote_deficits(votes: NDArray[np.integer]) -> NDArray[np.int64]:
+    """By how much every other class trails the plurality's: `[Q, L - 1]`, rising, from votes `[Q, L]`."""
+    falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
+    return falling[:, :1] - falling[:, 1:]
+
+
+def log_q_of_deficits(deficits: NDArray[np.int64], *, noise_std: float) -> Array:
+    """`gnmax_log_q` from the deficits `[Q, L - 1]`, rising: `[Q]`; looks normal tails up by whole votes."""
+    scale, num_classes = math.sqrt(2) * require_positive("noise_std", noise_std), deficits.shape[1] + 1
+    largest_deficit = int(deficits.max())
+    if largest_deficit < deficits.size:
+        tails = log_ndtr(-np.arange(largest_deficit + 1) / scale)[deficits]
+    else:
+        tails = log_ndtr(-deficits / scale)
+    largest = tails[:, 0]
+    others = np.exp(tails - largest[:, None]).sum(axis=1)
+    return np.asarray(np.minimum(largest + np.log(others), math.log1p(-1 / num_classes)))
+
+
+_SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
+
+
+def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
+    """Bounds both D_a(M(D) || M(D')) and D_a(M(D') || M(D)) by q = exp(-x**2) < 1 alone: `[Q, A]`.
+
+    At most the data-independent a / std**2, and never decreasing in q, so an upper bound on the probability will do.
+    """
+    a, std = order_array(orders), require_positive("noise_std", noise_std)
+    x = np.sqrt(-np.asarray(log_q, dtype=np.float64))[:, None]
+    served = (x >= _SMALLEST_X) & (a < std * x)
+    x = np.maximum(x, _SMALLEST_X)
+    above = np.maximum(x - 1 / std, 1e-7)
+    slope = 2 * x / std - 1 / std**2  # of log m in the order
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_p, log_p_most = np.log1p(-np.exp(-x * x)), np.log1p(-np.exp(-np.square(x + 1 / std)))
+        fall, rise = log_p - np.log1p(-np.exp(-above * above)), log_p_most - log_p  # of log p, by a change
+        # The likeliest outcome's part; its sharper bound where that never falls with q, the note's condition on dm/dq.
+        inverse = 1 / (std * x)
+        tight = np.log1p(inverse) <= slope + 2 / std**2
+        tight = tight & (slope + np.log1p(-np.minimum(inverse, 1 - 1e-12)) >= 0)
+        steepest = (a - 1) * np.maximum(fall, rise)
+        tight = tight & (a * slope + np.log1p(-np.minimum(a * inverse, 1 - 1e-12)) >= steepest)
+        likeliest = np.maximum((a - 1) * fall + log_p, (a - 1) * rise + log_p_most)
+        loose = (a - 1) * (fall - log_p)
+        likeliest = np.where(tight, np.minimum(likeliest, loose), loose)
+        bound = np.logaddexp(likeliest, a * slope - x * x) / (a - 1)
+    return np.where(served, np.fmin(bound, a / std**2), a / std**2)
+
+
+def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
+    """Theorem 6 of Papernot et al. 2018 at the orders of its Proposition 10: `[Q, A]`, for comparison with papers.
+
+    Bounds D_a(M(D) || M(D')) only: D_a(M(D') || M(D)) can be a thousand times as large. `gnmax_rdp` covers both.
+    """
+    a, std = order_array(orders), require_positive("noise_std", noise_std)
+    bound = np.tile(a / std**2, (len(log_q), 1))
+    for row, value in enumerate(np.asarray(log_q, dtype=np.float64)):
+        mu_2 = std * math.sqrt(-value)
+        mu_1, rho_2 = mu_2 + 1, mu_2 / std**2
+        if mu_2 <= 1 or -value <= rho_2 or value > _largest_log_q(mu_1, mu_2, std):
+            continue
+        log_not_q = math.log1p(-math.exp(value))
+        log_a = log_not_q - math.log1p(-math.exp((value + rho_2) * (mu_2 - 1) / mu_2))
+        log_b = mu_1 / std**2 - value / (mu_1 - 1)
+        small = np.logaddexp(log_not_q + (a - 1) * log_a, value + (a - 1) * log_b) / (a - 1)
+        bound[row] = np.where(a < mu_1, np.minimum(bound[row], small), bound[row])
+    return bound
+
+
+def _largest_log_q(mu_1: float, mu_2: float, std: float) -> float:
+    """The theorem's condition on q, without which its bound may fall as q grows."""
+    return (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1))
+
+
+def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.integer]:
+    """Returns votes `[Q, L]`, L >= 2, in which every query has `num_teachers` votes, or raises."""
+    counts = require_histogram("votes", votes, num_teachers=require_count("num_teachers", num_teachers), rank=2)
+    require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
+    totals = counts.sum(axis=1)
+    if (wrong := np.flatnonzero(totals != num_teachers)).size:
+        raise InvalidValue(f"votes[{wrong[0]}].sum: expected {num_teachers}, one vote per teacher")
+    return counts
+
+
+_CELLS_OF_LOG_Q = 4096
+
+
+def gnmax_smooth_sensitivity(
+    votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, order: float, beta: float
+) -> float:
+    """A beta-smooth upper bound on the local sensitivity of `gnmax_cost` at one order; private like the votes."""
+    require_positive("beta", beta)
+    deficits = vote_deficits(one_vote_each(votes, num_teachers))
+    edges, drops = _drop_table(noise_std, order, num_classes=deficits.shape[1] + 1)
+    up_to, from_on = np.maximum.accumulate(drops), np.maximum.accumulate(drops[::-1])[::-1]
+    at_most, best, farthest = len(deficits) * float(up_to[-1]), 0.0, int(deficits.max()) // 2 + 1
+    for distance in range(farthest):
+        if math.exp(-beta * distance) * at_most <= best:
+            return best
+        moved = 2 * (distance + 1)
+        likely, unlikely = (
+            np.searchsorted(edges, log_q_of_deficits(np.maximum(moved_by, 0), noise_std=noise_std), side="right")
+            for moved_by in (deficits - moved, deficits + moved)
+        )
+        total = float(np.minimum(up_to[likely], from_on[np.maximum(unlikely - 1, 0)]).sum())
+        best = max(best, math.exp(-beta * distance) * total)
+    return max(best, math.exp(-beta * farthest) * at_most)
+
+
+def _drop_table(noise_std: float, order: float, *, num_classes: int) -> tuple[Array, Array]:
+    """Cells of log q and, in each, a bound on how far one change of a teacher can lower the cost of one query."""
+    largest = 2 * order / noise_std + 30.0
+    edges = -np.square(np.linspace(largest, 1e-6, _CELLS_OF_LOG_Q))
+    cost = gnmax_rdp(edges, noise_std=noise_std, orders=order)[:, 0]
+    after = gnmax_rdp(_least_log_q_after(edges, noise_std, num_classes), noise_std=noise_std, orders=order)[:, 0]
+    price = order / noise_std**2
+    return edges, np.concatenate([cost[:1], cost[1:] - after[:-1], [price - after[-1]]])
+
+
+def _least_log_q_after(log_q: Array, noise_std: float, num_classes: int) -> Array:
+    """The least log q among the neighbors of votes with this log q: all deficits equal, and each two votes larger."""
+    each = np.minimum(log_q - math.log(num_classes - 1), -1e-12)
+    return np.asarray(math.log(num_classes - 1) + log_ndtr(ndtri_exp(each) - math.sqrt(2) / noise_std))
+
+
+_CELLS_OF_LOG_ODDS = 60_000
+_LARGEST_LOG_ODDS = 60.0
+_PARTS, _MOST_CELLS = 100, 1_000_000
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapCostSanitizer:
+    """Releases the cost of gap selection at one order with Gaussian noise scaled to its global sensitivity.
+
+    Formal guarantees:
+        * The likeliest candidate's log odds move by at most `query.epsilon` between neighbors, on every query at
+          once, and the cost is a function of them that never rises: its sensitivity is bounded over all votes.
+        * So the release costs a `GaussianEvent`, whatever the votes.
+        * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
+
+    Attributes:
+        query: the price of one query's selection.
+        num_queries: how many were asked, answered and refused alike; public.
+        order: > 1, fixed before the votes are seen.
+        noise_multiplier: noise std / global sensitivity, > 0.
+        adjacency: the one that `query` was made for.
+    """
+
+    query: BoundedRangeEvent
+    num_queries: int
+    order: float
+    noise_multiplier: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        require_count("num_queries", self.num_queries)
+        require_positive("query.epsilon", self.query.epsilon)
+        require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
+        require_positive("noise_multiplier", self.noise_multiplier)
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The price of the release, beside that of the queries themselves."""
+        return GaussianEvent(self.noise_multiplier)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """An upper bound on how far the cost of all queries moves between neighbors; public."""
+        cells, width = np.linspace(0.0, _LARGEST_LOG_ODDS, _CELLS_OF_LOG_ODDS, retstep=True)
+        attained, largest = self._drops(cells, float(width))
+        candidates = cells[largest >= attained.max()]  # the others hold nothing larger
+        parts = max(1, min(_PARTS, _MOST_CELLS // len(candidates)))
+        finer = candidates[:, None] + width / parts * np.arange(parts)
+        _, largest = self._drops(finer.ravel(), float(width) / parts)
+        beyond = self._costs(np.array([_LARGEST_LOG_ODDS]))
+        return self.num_queries * float(max(largest.max(), beyond.max())) * (1 + _ROUNDING)
+
+    def _drops(self, cells: Array, width: float) -> tuple[Array, Array]:
+        """By how much a change lowers the cost of one query in each cell: at its lower end, and at most: `[C]` each."""
+        most = self._costs(cells)
+        drops = [most - self._costs(cells + beyond + self.query.epsilon) for beyond in (0.0, width)]
+        return drops[0].max(axis=0), drops[1].max(axis=0)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise; public."""
+        return self.noise_multiplier * self.sensitivity
+
+    def __call__(self, utilities: Array, *, rng: np.random.Generator, ledger: Ledger | None = None) -> float:
+        """The cost at `order` plus noise, possibly negative: from utilities `[num_queries, n]` as for the cost."""
+        require_generator(rng)
+        values = np.asarray(utilities, dtype=np.float64)
+        costs = self._costs(top_log_odds(values))
+        require(costs.shape[1] == self.num_queries, "utilities.shape", values.shape, f"{self.num_queries} queries")
+        charge(self, ledger)
+        return float(costs.sum(axis=1).max() + self.noise_std * rng.standard_normal())
+
+    def upper_bound(self, released: float, *, failure_prob: float) -> float:
+        """A number that the true cost exceeds with at most this probability over the draw of the noise."""
+        return released - self.noise_std * float(ndtri(require_probability("failure_prob", failure_prob)))
+
+    def _costs(self, log_odds: Array) -> Array:
+        """Forward and backward divergence of each query: `[2, Q]`; neither rises with the log odds."""
+        return np.stack(gap_selection_rdp(log_odds, event=self.query, orders=self.order))[:, :, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GnmaxCostSanitizer:
+    """Releases the cost of GNMax at one order with Gaussian noise scaled to its smooth sensitivity.
+
+    Formal guarantees:
+        * The release costs a `SmoothSensitivityEvent`, whatever the votes: its Renyi curve is infinite at high orders.
+        * Neighbors are those of replace-one: every query has one vote of each teacher, and T is public.
+        * The noise's standard deviation depends on the votes. It is as private as they are and is not returned.
+        * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
+
+    Attributes:
+        noise_std: of GNMax itself, in votes, > 0.
+        num_teachers: the number of votes of each query.
+        order: > 1, fixed before the votes are seen.
+        noise_multiplier: noise std / smooth sensitivity, > 0.
+        beta: of the smooth sensitivity, > 0; around 0.2 / order is a start.
+    """
+
+    noise_std: float
+    num_teachers: int
+    order: float
+    noise_multiplier: float
+    beta: float
+    adjacency: ClassVar[Adjacency] = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        for name in ("noise_std", "noise_multiplier", "beta"):
+            require_positive(name, getattr(self, name))
+        require_count("num_teachers", self.num_teachers)
+        require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
+
+    @property
+    def event(self) -> SmoothSensitivityEvent:
+        """The price of the release, beside that of the queries themselves."""
+        return SmoothSensitivityEvent(self.noise_multiplier, self.beta)
+
+    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator, ledger: Ledger | None = None) -> float:
+        """The cost at `order` plus noise, possibly negative: from votes `[Q, L]`."""
+        require_generator(rng)
+        std, teachers = self.noise_std, self.num_teachers
+        cost = gnmax_cost(votes, noise_std=std, num_teachers=teachers, orders=self.order)
+        scale = gnmax_smooth_sensitivity(votes, noise_std=std, num_teachers=teachers, order=self.order, beta=self.beta)
+        charge(self, ledger)
+        return float(cost.rdp[0] + self.noise_multiplier * scale * rng.standard_normal())
+
+
+Sanitizer = GapCostSanitizer | GnmaxCostSanitizer
+
+
+def charge(sanitizer: Sanitizer, ledger: Ledger | None) -> None:
+    """Charges a release before it is drawn; each call is a release of its own."""
+    if ledger is not None:
+        from pate.accounting.ledger import require_ledger  # a price loads no ledger
+
+        description = f"cost, {sanitizer!r}"
+        require_ledger(ledger).charge(sanitizer.event, adjacency=sanitizer.adjacency, description=description)
+
+
+def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: float) -> float:
+    """The epsilon at `target_delta` of a released cost and of its release, both at the sanitizer's order.
+
+    An estimate: the true cost may be larger than what was released.
+
+    Args:
+        sanitizer: the one that released the cost.
+        released: what it released.
+        target_delta: in (0, 1).
+    """
+    order = order_array(sanitizer.order)
+    rdp = max(released, 0.0) + RdpAccountant(orders=order).compose(sanitizer.event).rdp
+    return float(rdp_to_epsilons(order, rdp, target_delta=target_delta)[0])
+
+
+def statement(sanitizer: Sanitizer, released: float, *, target_delta: float) -> str:
+    """A sentence that may be published with a released cost, and says what it is and what it is not.
+
+    Args:
+        sanitizer: the one that released the cost.
+        released: what it released, or its `upper_bound`.
+        target_delta: in (0, 1).
+    """
+    spent = estimated_epsilon(sanitizer, released, target_delta=target_delta)
+    price = RdpAccountant().compose(sanitizer.event).get_epsilon(target_delta)
+    return (
+        f"Estimate, not a guarantee: epsilon = {_up(spent)} at delta = {target_delta} was spent on the votes at hand, "
+        f"from order {sanitizer.order:g}, the release of this number included. The number was computed from private "
+        f"votes and carries noise; it alone is ({_up(price)}, {target_delta})-DP ({sanitizer.adjacency}). What holds "
+        "for all votes is the price of the queries fixed in advance, composed with that release."
+    )
+
+
+def _up(epsilon: float) -> str:
+    """Two decimals, rounded up: what is printed is a bound as well."""
+    return "inf" if math.isinf(epsilon) else f"{math.ceil(100 * epsilon) / 100:.2f}"
