@@ -121,36 +121,21 @@ class Cap:
     def __init__(self, rule: FilterRule, entries: list[LedgerEntry]) -> None:
         self.max_epsilon = rule.max_epsilon
         self._rule, self._entries = rule, entries
-        self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0
 
     def filter(self, following: Event | None = None) -> PrivacyFilter | None:
         """The filter; None while neither a charge nor one that would be the first has fixed it."""
-        made, _, _ = self._state
         first = self._entries[0].event if self._entries else following
-        return made if made is not None or first is None else self._rule.fixed_by(first)
+        return None if first is None else _fixed(self._rule, first)
 
     def spent(self) -> Spent:
         """What the filter has counted."""
-        _, spent, number = self._state
         made = self.filter()
-        if made is not None and number < len(self._entries):
-            fresh = self._entries[number:]
-            for event, same in groupby(entry.event for entry in fresh):
-                spent = spent.plus(made.price(event), len(list(same)))
-            self._state = made, spent, number + len(fresh)  # at once: an interrupt leaves the former state or this one
-        return spent
+        return Spent() if made is None else _spent(made, Counter(entry.event for entry in self._entries))
 
     def require_room(self, event: Event, *, total: float) -> None:
-        """Raises unless the event may be charged.
+        """Raises `BudgetExceeded` unless the event may be charged; `total` is the accountant's total with it.
 
         A first charge may also be one that the accountant puts under the cap: its price was fixed beforehand.
-
-        Args:
-            event: what would be charged.
-            total: the accountant's total with it.
-
-        Raises:
-            BudgetExceeded: it does not fit.
         """
         made, spent = self.filter(event), self.spent()
         assert made is not None
@@ -173,12 +158,8 @@ class Cap:
         first = self._entries[0].event if self._entries else event
 
         def admits(cap: float) -> bool:
-            if not self._entries and total <= cap:
-                return True
-            made, spent = self._rule.for_cap(cap).fixed_by(first), Spent()
-            for each, count in counts.items():
-                spent = spent.plus(made.price(each), count)
-            return made.admits(spent, event)
+            made = self._rule.for_cap(cap).fixed_by(first)
+            return made.admits(_spent(made, counts), event) or (not self._entries and total <= cap)
 
         low = high = self.max_epsilon
         while not admits(high):
@@ -211,64 +192,60 @@ class Cap:
         return None if made is None else max(0.0, made.budget - self.spent().amount)
 
 
-Runs = list[tuple[Event, int]]
-
-
 class RunningTotal:
-    """What an accountant says of a list of charges that grows.
+    """What an accountant says of charges, a list that grows.
 
-    Equal events that follow each other are composed as one event with its count, which prices many small releases in
-    time. The order of the events stays: a bound for the best play against events in their order need not hold for
-    another order. Runs of equal events that have ended are composed once; a reading adds the last run to a copy.
-
-    Args:
-        entries: the list itself; charges are added to it and never taken away.
-        accountant: makes an empty accountant.
-        target_delta: in (0, 1).
+    Equal events in a row are composed as one with its count, which prices many small releases in time. Their order
+    stays: a bound for the best play against events in their order need not hold for another one. Rows that have ended
+    are composed once; a reading adds the last one to a copy.
     """
 
     def __init__(self, entries: list[LedgerEntry], accountant: Callable[[], Accountant], target_delta: float) -> None:
-        self._entries = entries
-        self._accountant, self._target_delta = accountant, target_delta
-        self._state: tuple[Accountant | None, Runs, int] = None, [], 0  # ended runs; the last run; charges in both
+        self._entries, self._accountant, self._target_delta = entries, accountant, target_delta
+        self._state: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0  # ended; the last; their sum
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies compose anew: an accountant need not be one that can be sent to another process."""
         return vars(self) | {"_state": (None, [], 0)}
 
-    def epsilon(self, following: Event | None = None) -> float:
-        """The total of the charges; with the event that would follow, if there is one.
-
-        Raises:
-            InvalidValue: an event that the accountant cannot price, or failures that use up delta.
-        """
+    def epsilon(self, *following: Event) -> float:
+        """The total of the charges and of an event that would follow; raises as the accountant does."""
         ended, last, number = self._state
         ended = self._accountant() if ended is None else ended
         fresh = self._entries[number:]
-        runs = _extended(last, [entry.event for entry in fresh])
-        if len(runs) > 1:
-            ended = _composed(ended, runs[:-1])
-        self._state = ended, runs[-1:], number + len(fresh)  # at once: an interrupt leaves the former state or this one
-        runs = _extended(runs[-1:], [] if following is None else [following])
-        return _composed(ended, runs).get_epsilon(self._target_delta) if runs else 0.0
+        rows = _in_rows(last, (entry.event for entry in fresh))
+        ended = _composed(ended, rows[:-1])
+        self._state = ended, rows[-1:], number + len(fresh)  # at once: an interrupt leaves the former state or this one
+        rows = _in_rows(rows[-1:], following)
+        return _composed(ended, rows).get_epsilon(self._target_delta) if rows else 0.0
 
 
-def _extended(runs: Runs, events: Iterable[Event]) -> Runs:
-    """A run, or none, and the events after it as runs of equal ones."""
-    made = list(runs)
-    for event, same in groupby(events):
-        count = len(list(same))
-        if made and made[-1][0] == event:
-            count += made.pop()[1]
-        made.append((event, count))
-    return made
+def _in_rows(before: list[tuple[Event, int]], events: Iterable[Event]) -> list[tuple[Event, int]]:
+    """Events after at most one row, as rows of equal ones."""
+    rows = before + [(event, len(list(same))) for event, same in groupby(events)]
+    if before and len(rows) > 1 and rows[0][0] == rows[1][0]:
+        rows[:2] = [(rows[0][0], rows[0][1] + rows[1][1])]
+    return rows
 
 
-def _composed(accountant: Accountant, runs: Runs) -> Accountant:
-    """A copy of an accountant to which runs were added."""
-    spent = accountant.copy()
-    for event, count in runs:
+def _composed(accountant: Accountant, rows: list[tuple[Event, int]]) -> Accountant:
+    """The accountant, or a copy to which rows were added."""
+    spent = accountant.copy() if rows else accountant
+    for event, count in rows:
         spent.compose(event, count)
+    return spent
+
+
+@lru_cache(maxsize=64)
+def _fixed(rule: FilterRule, first: Event) -> PrivacyFilter:
+    return rule.fixed_by(first)
+
+
+def _spent(made: PrivacyFilter, counts: Mapping[Event, int]) -> Spent:
+    """What a filter counts of events, which add up in any order."""
+    spent = Spent()
+    for event, count in counts.items():
+        spent = spent.plus(made.price(event), count)
     return spent
 
 
@@ -299,13 +276,13 @@ _ACCOUNTANTS: dict[str, type[Accountant]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LedgerSettings:
     """Settings of a ledger, checked; see `Ledger` for what they mean."""
 
-    adjacency: Adjacency
     target_delta: float
-    accountant: Callable[[], Accountant]
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    accountant: Callable[[], Accountant] = RdpAccountant
     max_epsilon: float | None = None
     filter: FilterMaker | None = None
 
@@ -344,7 +321,9 @@ class LedgerSettings:
             values = dict(found["accountant"])
             kind = _ACCOUNTANTS[require_choice("accountant", str(values.pop("name")), tuple(_ACCOUNTANTS))]
             made = partial(kind, **values) if values else kind
-            return cls(Adjacency(found["adjacency"]), number(found["target_delta"]), made)
+            return cls(
+                target_delta=number(found["target_delta"]), adjacency=Adjacency(found["adjacency"]), accountant=made
+            )
         except (AttributeError, KeyError, TypeError) as error:
             raise damaged(store.path, "the settings of a ledger in its head") from error
 
@@ -423,7 +402,13 @@ class Ledger:
         filter: FilterMaker | None = None,
         data: str = "",
     ) -> None:
-        settings = LedgerSettings(adjacency, target_delta, accountant, max_epsilon, filter)
+        settings = LedgerSettings(
+            target_delta=target_delta,
+            adjacency=adjacency,
+            accountant=accountant,
+            max_epsilon=max_epsilon,
+            filter=filter,
+        )
         self._open(Store(path, settings.to_json()), settings, data)
 
     @classmethod
@@ -658,11 +643,8 @@ class SharedLedger:
 
     Args:
         path: the file, made if missing.
-        adjacency: as in `Ledger`, and so are the others.
         target_delta: the delta of every total and of the cap.
-        accountant: makes an empty accountant.
-        max_epsilon: the cap of each data set; stored in a new file.
-        filter: makes what decides for the cap.
+        settings: adjacency, accountant, max_epsilon and filter, as in `Ledger`; the cap is that of each data set.
 
     Raises:
         InvalidValue: as `Ledger` does.
@@ -682,18 +664,9 @@ class SharedLedger:
     >>> folder.cleanup()
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        adjacency: Adjacency = Adjacency.REPLACE_ONE,
-        target_delta: float,
-        accountant: Callable[[], Accountant] = RdpAccountant,
-        max_epsilon: float | None = None,
-        filter: FilterMaker | None = None,
-    ) -> None:
-        settings = LedgerSettings(adjacency, target_delta, accountant, max_epsilon, filter)
-        self._open(Store(path, settings.to_json()), settings)
+    def __init__(self, path: str | os.PathLike[str], *, target_delta: float, **settings: Any) -> None:
+        made = LedgerSettings(target_delta=target_delta, **settings)
+        self._open(Store(path, made.to_json()), made)
 
     @classmethod
     def stored(cls, path: str | os.PathLike[str]) -> SharedLedger:
