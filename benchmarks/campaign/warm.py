@@ -31,9 +31,9 @@ _LOADED = (
     "pate.mechanisms",
     "pate.report.page",
     "pate.student",
-    "pate.student.linear",
+    "pate.models.linear",
     "pate.teachers",
-    "pate.teachers.linear",
+    "pate.models.linear",
 )
 _SURROUNDINGS = {
     "OMP_NUM_THREADS": "1",

@@ -26,11 +26,11 @@ from pate.classifier.fits import ledger_of_fits, paid_by, streams_of, warn_of_re
 from pate.classifier.frames import is_frame, numbers_of, require_frames
 from pate.classifier.pools import Pools, require_readable, warn_of_shared_rows
 from pate.classifier.tasks import OneClass, Task, task_of
+from pate.models.sklearn import minds_scale, takes_nan
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
 from pate.run.release import draw
 from pate.run.warnings import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
-from pate.teachers.sklearn import minds_scale, takes_nan
 from pate.validation import require, require_array, require_count, require_moderate, require_positive
 
 _NAMES = SettingNames(

@@ -19,9 +19,9 @@ from pate.classifier.frames import taken
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import Bits, FittedModel, Rows, Task
 from pate.data.partition import Partition
+from pate.models.sklearn import of_a_part
+from pate.models.student import OnEpoch
 from pate.run.randomness import Streams
-from pate.student.student import OnEpoch
-from pate.teachers.sklearn import of_a_part
 from pate.validation import InvalidValue
 from pate.votes.source import Array, VoteSource, mean_labels
 
@@ -101,7 +101,7 @@ _SHOWN = 120
 
 @dataclass(frozen=True)
 class EstimatorStudent:
-    """A `pate.student.student.Learner`: a clone of an estimator, fitted to the answers that it can learn from.
+    """A `pate.models.student.Learner`: a clone of an estimator, fitted to the answers that it can learn from.
 
     Attributes:
         task: how an estimator is fitted to labels.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
-from pate.teachers.sklearn import FittedLabels, seeded, stretched
+from pate.models.sklearn import FittedLabels, seeded, stretched
 from pate.validation import InvalidValue, require, require_entries
 
 Bits = NDArray[np.bool_]

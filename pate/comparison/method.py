@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, NonPrivateEvent
 from pate.aggregators import Release
 from pate.data import Dataset, Split
+from pate.models.student import Predictor
 from pate.pricing import Budget
 from pate.run.progress import Monitor
 from pate.run.randomness import Streams
 from pate.run.student import train_on_all_records, train_student
 from pate.student import Student
-from pate.student.student import Predictor
 from pate.teachers import Engine
 from pate.validation import require
 

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from pate.networks.network import Network, Tensors, centered, mirrored
-from pate.networks.training import Minibatches, Recipe, StackedAdamW
+from pate.networks.network import Minibatches, Network, Recipe, StackedAdamW, Tensors, centered, mirrored
 from pate.validation import require, require_choice, require_count
 
 NORMS = ("group", "batch")
@@ -57,7 +56,6 @@ class ConvNet(Network):
 
     @classmethod
     def of(cls, settings: Any, shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        """The network that a teacher or student has among its own settings, under the same names."""
         return cls(tuple(shape), num_labels, **{name: getattr(settings, name) for name in _SETTINGS})
 
     def __post_init__(self) -> None:
@@ -102,7 +100,6 @@ class ConvNet(Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
-        """Running means and variances."""
         return name.endswith((".mean", ".var"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
@@ -175,13 +172,11 @@ class Neighborhoods(torch.autograd.Function):
 
     @staticmethod
     def gather(values: torch.Tensor, side: int) -> torch.Tensor:
-        """Applies the function."""
         gathered: torch.Tensor = Neighborhoods.apply(values, side)  # type: ignore[no-untyped-call]  # torch's
         return gathered
 
     @staticmethod
     def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
-        """Copies out of a padded array that overlaps itself."""
         networks, count, rows, columns, channels = values.shape
         context.side, edge = side, side // 2
         padded = functional.pad(values, (0, 0, edge, edge, edge, edge))
@@ -192,7 +187,6 @@ class Neighborhoods(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Adds each neighbor's share back to its pixel."""
         networks, count, rows, columns, _ = gradients[0].shape
         side, edge = context.side, context.side // 2
         parts = gradients[0].view(networks, count, rows, columns, side, side, -1)
@@ -257,14 +251,7 @@ def fit_stacked(
     """Trains T networks, each as `fit` would train it alone, up to rounding.
 
     Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another.
-
-    Args:
-        network: the architecture of all.
-        images: of each network, `[n_t, channels, height, width]`; sizes may differ.
-        targets: of each network, `[n_t, num_labels]`.
-        recipe: how.
-        rngs: one for each network.
-        device: where.
+    Images, targets and generators are those of each network; sizes may differ.
 
     Returns:
         The tensors, each with a leading axis of T, and the losses `[T, steps]`, NaN where one had finished.

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from pate.validation import InvalidValue, require_choice
 
 if TYPE_CHECKING:
-    import torch
+    import torch as torch  # which others import from here
 else:
 
     class _Torch:

@@ -1,32 +1,36 @@
-"""What every network offers, the images that go into it, and one network trained on its records."""
+"""Networks for images: what each offers, the images that go into it, and how it is trained on its records."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
-from pate.networks.training import Minibatches, Recipe, StackedAdamW
-from pate.validation import InvalidValue, require
+from pate.networks.device import torch
+from pate.validation import (
+    require,
+    require_choice,
+    require_count,
+    require_non_negative,
+    require_positive,
+)
 
-Tensors = dict[str, torch.Tensor]
+Tensors: TypeAlias = "dict[str, torch.Tensor]"
 """All that a network is, by name: parameters, and buffers that training moves without a gradient."""
 
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+_LOSS_SCALE = 1024.0  # lifts gradients out of float16's denormals; a power of two, so that undoing it is exact
 _BLOCK = 128  # images a forward pass without gradients
 _FEW = 2**25  # values: 128 MiB as float32
 
 
 class Network(ABC):
-    """An architecture without parameters of its own: they are an argument, by name.
-
-    Attributes:
-        num_labels: L.
-    """
+    """An architecture without parameters of its own: they are an argument, by name."""
 
     num_labels: int
 
@@ -51,8 +55,7 @@ def require_images(inputs: Any) -> NDArray[Any]:
     """Returns images `[n, channels, height, width]`, float32 in [0, 1] or uint8, or raises `InvalidValue`."""
     images = np.asarray(inputs)
     require(images.ndim == 4, "inputs.shape", images.shape, "images [n, channels, height, width]")
-    if images.dtype not in (np.float32, np.uint8):
-        raise InvalidValue(f"inputs.dtype={images.dtype}: expected float32 in [0, 1], or uint8")
+    require(images.dtype in (np.float32, np.uint8), "inputs.dtype", images.dtype, "float32 in [0, 1], or uint8")
     return images
 
 
@@ -64,8 +67,7 @@ def require_pictures(input_shape: tuple[int, ...]) -> None:
 
 def centered(images: torch.Tensor) -> torch.Tensor:
     """Images of [0, 1] or 0..255 in [-1, 1], their channels innermost in memory; the constants are public."""
-    top = 255.0 if images.dtype == torch.uint8 else 1.0
-    scaled = images.float().mul_(2 / top) if images.dtype == torch.uint8 else images * 2
+    scaled = images.float().mul_(2 / 255.0) if images.dtype == torch.uint8 else images * 2
     return scaled.sub_(1).contiguous(memory_format=torch.channels_last)
 
 
@@ -98,26 +100,162 @@ def blocks_of(images: NDArray[Any], size: int, device: torch.device) -> Iterator
         yield rows, centered(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device))
 
 
-@torch.no_grad()
 def logits_in_blocks(
     network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
 ) -> NDArray[np.float32]:
     """Log-odds of any number of images, `[n, num_labels]`, a block at a time and in float32."""
     found = np.empty((len(images), network.num_labels), np.float32)
-    for rows, block in blocks_of(images, _BLOCK, device):
-        found[rows] = network.logits(tensors, block, training=False).float().cpu().numpy()
+    with torch.no_grad():
+        for rows, block in blocks_of(images, _BLOCK, device):
+            found[rows] = network.logits(tensors, block, training=False).float().cpu().numpy()
     return found
 
 
-class FlatParameters:
-    """The trained tensors as views of one vector, their gradients as views of another.
-
-    One optimizer step is then a handful of operations, however many layers there are.
+@dataclass(frozen=True)
+class Recipe:
+    """AdamW on cross-entropy, the learning rate falling linearly to zero.
 
     Attributes:
-        vector: all parameters, `[P]`.
-        gradient: of the same shape.
-        tensors: the network's tensors, buffers included, on the device.
+        epochs: passes over the records.
+        batch_size: records per step, at most.
+        learning_rate: of the first step, > 0.
+        weight_decay: of AdamW, >= 0.
+        flip: whether each image is mirrored with probability 1/2 each time it is shown.
+        precision: of the products inside the network: "float32", "bfloat16", "float16", or "auto": bfloat16 on
+            a GPU that has it, otherwise float32. Parameters and the optimizer are float32 throughout. With "float32"
+            convolutions of recent GPUs still round what they multiply to TF32, as torch has it
+            (`torch.backends.cudnn.allow_tf32`).
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    flip: bool = False
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        require_count("epochs", self.epochs)
+        require_count("batch_size", self.batch_size)
+        require_positive("learning_rate", self.learning_rate)
+        require_non_negative("weight_decay", self.weight_decay)
+        require_choice("precision", self.precision, PRECISIONS)
+
+    @classmethod
+    def of(cls, settings: Any) -> Recipe:
+        """The recipe that a teacher or student has among its own settings, under the same names."""
+        return cls(**{setting.name: getattr(settings, setting.name) for setting in fields(cls)})
+
+    def dtype(self, device: torch.device) -> torch.dtype:
+        """What products are computed in on this device."""
+        if self.precision == "auto":
+            return torch.bfloat16 if device.type == "cuda" and _has_bfloat16(device) else torch.float32
+        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
+
+    def loss_scale(self, device: torch.device) -> float:
+        """What losses are multiplied by before the backward pass, and gradients divided by after it."""
+        return _LOSS_SCALE if self.dtype(device) == torch.float16 else 1.0
+
+    @contextmanager
+    def autocast(self, device: torch.device) -> Iterator[None]:
+        """Runs its body in the precision for this device."""
+        dtype = self.dtype(device)
+        with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
+            yield
+
+
+def _has_bfloat16(device: torch.device) -> bool:
+    """Whether the GPU multiplies in bfloat16; torch's own question says yes to those that emulate it, slowly, too."""
+    return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+class Minibatches:
+    """Draws, step by step, one minibatch for each of several parts.
+
+    Every part is walked through in a fresh random order each epoch, in `ceil(size / batch_size)` steps; the
+    order depends on the part's own size and generator alone. A part that has done its epochs sits the
+    remaining steps out: `steps_of` says how many steps each part has, `num_steps` how many the longest has.
+    """
+
+    def __init__(self, sizes: Sequence[int], batch_size: int, epochs: int, rngs: Sequence[np.random.Generator]) -> None:
+        self._sizes, self._batch_size, self._rngs = sizes, batch_size, rngs
+        self._steps_per_epoch = [-(-size // batch_size) for size in sizes]
+        self.steps_of = [epochs * steps for steps in self._steps_per_epoch]
+        self._orders: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(sizes)
+        self.num_steps = max(self.steps_of)
+        self._next = 0
+
+    def draw(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The next step's rows, int64 `[num_parts, b]`, and how many of them count, `[num_parts]`; others are 0."""
+        step, self._next = self._next, self._next + 1
+        rows = np.zeros((len(self._sizes), min(self._batch_size, max(self._sizes))), np.int64)
+        counts = np.zeros(len(self._sizes), np.int64)
+        for part, per_epoch in enumerate(self._steps_per_epoch):
+            if step >= self.steps_of[part]:
+                continue
+            if step % per_epoch == 0:
+                self._orders[part] = self._rngs[part].permutation(self._sizes[part])
+            first = step % per_epoch * self._batch_size
+            taken = self._orders[part][first : first + self._batch_size]
+            rows[part, : len(taken)], counts[part] = taken, len(taken)
+        return rows, counts
+
+
+class StackedAdamW:
+    """Torch's AdamW (Loshchilov and Hutter, 2019) on parameters `[num_parts, …]`: each part moves as it would alone.
+
+    Nothing is averaged over the parts. A part that sits a step out keeps its parameters; since it never comes back,
+    its moments do not matter. Each step shrinks the parameters by `learning_rate * weight_decay`.
+    """
+
+    def __init__(self, parameters: Sequence[torch.Tensor], *, learning_rate: float, weight_decay: float) -> None:
+        self.learning_rate, self.weight_decay, self._parameters = learning_rate, weight_decay, list(parameters)
+        self._first, self._second = ([torch.zeros_like(each) for each in parameters] for _ in range(2))
+        self._counts = [torch.zeros((), device=parameter.device) for parameter in parameters]
+
+    def step(
+        self, gradients: Sequence[torch.Tensor], active: torch.Tensor | None = None, scale: torch.Tensor | float = 1.0
+    ) -> None:
+        """Moves the parts that are active.
+
+        Args:
+            gradients: one for each parameter.
+            active: bool, of a shape that broadcasts with every parameter: `[num_parts, 1, …]`; None for all.
+            scale: of this step's learning rate; a tensor, of the shape of `active`, where parts differ.
+        """
+        from torch.optim.adamw import adamw  # here, as torch is loaded late
+
+        all_alike = isinstance(scale, float) and (active is None or bool(active.all()))
+        before = [] if all_alike else [parameter.clone() for parameter in self._parameters]
+        adamw(  # the class `AdamW` around it takes twice as long for parameters this small
+            self._parameters,
+            list(gradients),
+            self._first,
+            self._second,
+            [],
+            self._counts,
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.learning_rate * scale if all_alike else self.learning_rate,
+            weight_decay=self.weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )
+        # A step is linear in its rate, weight decay included: a part with a smaller one goes a share of the way.
+        share = scale if active is None else scale * active
+        for parameter, kept in zip(self._parameters, before, strict=False):
+            parameter.copy_(kept.lerp(parameter, share))
+
+
+class FlatParameters:
+    """The trained tensors as views of one vector `[P]`, their gradients as views of another, both on the device.
+
+    One optimizer step is then a handful of operations, however many layers there are. `tensors` has the buffers, too.
     """
 
     def __init__(self, network: Network, tensors: Tensors, device: torch.device) -> None:
@@ -172,7 +310,7 @@ def fit(
         with recipe.autocast(device):
             logits = network.logits(flat.tensors, pictures, training=True)
         asked = wanted.index_select(0, batch)
-        summed = functional.binary_cross_entropy_with_logits(logits.float(), asked, reduction="sum")
+        summed = torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), asked, reduction="sum")
         loss = summed / len(batch)
         torch.autograd.backward(loss * loss_scale)
         if loss_scale != 1:

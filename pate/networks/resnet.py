@@ -29,11 +29,7 @@ _declared: list[torch.library.Library] = []  # a library's declarations end with
 
 
 def torchvision_models(setting: str = "teacher=resnet50") -> Any:
-    """Imports `torchvision.models`; `setting` is what needs it.
-
-    Raises:
-        InvalidValue: torchvision is not installed.
-    """
+    """Imports `torchvision.models`; raises `InvalidValue`, naming the setting that needs it, where it is missing."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None or spec.origin is None:
         raise InvalidValue(f"{setting}: expected torchvision to be installed: pip install 'pate-multilabel[vision]'")
@@ -93,7 +89,6 @@ class ResNet50(Network):
 
     @cached_property
     def _module(self) -> torch.nn.Module:
-        """The structure alone; its parameters are always passed in."""
         with torch.device("meta"):
             module: torch.nn.Module = torchvision_models().resnet50(weights=None)
         if self.num_labels == 0:
@@ -101,7 +96,6 @@ class ResNet50(Network):
         return module
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """Weights as torchvision draws them, from a seed of the generator, or those of the file; a head of zeros."""
         seed = int(rng.integers(2**32))
         if self.weights is None:
             with torch.random.fork_rng(devices=[]):
@@ -116,7 +110,6 @@ class ResNet50(Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
-        """Running means and variances, and the count of batches."""
         return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
@@ -129,7 +122,7 @@ class ResNet50(Network):
         return logits[:1] if lone else logits
 
     def traceable(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
-        """See `Network.traceable`: with parameters of its own, as tracing lets none be passed in."""
+        """With parameters of its own, as tracing lets none be passed in."""
         module: torch.nn.Module = torchvision_models().resnet50(weights=None)
         module.fc = torch.nn.Linear(FEATURES, self.num_labels)
         module.load_state_dict(tensors)
@@ -137,7 +130,6 @@ class ResNet50(Network):
         return lambda images: module(self._standardized(images))
 
     def _standardized(self, images: torch.Tensor) -> torch.Tensor:
-        """Images of [-1, 1] as published weights expect them, resized where they are to be."""
         if self.image_size is not None:
             size = (self.image_size, self.image_size)
             images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
@@ -203,7 +195,7 @@ class FrozenBackbone:
 
     @torch.no_grad()
     def features(self, images: NDArray[Any], *, remember: bool = False) -> NDArray[np.float32]:
-        """The features of images `[n, channels, height, width]`, float32 `[n, 2048]`."""
+        """Of images `[n, channels, height, width]`, float32 `[n, 2048]`."""
         key = hashlib.sha256(np.ascontiguousarray(images).data).hexdigest() if remember else ""
         if key in self._memory:
             return self._memory[key]

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
 from pate.files.disk import damaged, make_folder, read_text, write_text
+from pate.models.teacher import isolated
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, Voter, cast_votes
-from pate.teachers.teacher import isolated
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyond_own

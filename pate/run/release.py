@@ -11,12 +11,12 @@ from pate.accounting import Ledger
 from pate.aggregators import Release, ReleaseContext, TrainingSet
 from pate.aggregators.aggregator import Drawn, Watch, without_warning
 from pate.aggregators.release import PublicNames
+from pate.models.student import Learner
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
 from pate.run.payment import Payment
 from pate.run.randomness import Randomness, Streams
 from pate.run.workplace import Workplace
-from pate.student.student import Learner
 from pate.votes.source import VoteSource
 
 Bits = NDArray[np.bool_]

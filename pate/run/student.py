@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
+from pate.models.student import OnEpoch
 from pate.run.workplace import Workplace
 from pate.student import Student, StudentModel
-from pate.student.student import OnEpoch
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pate.data.table.remarks import unlike_public
 from pate.teachers import Voter
 
 if TYPE_CHECKING:  # torch is not loaded for a warning
-    from pate.student.student import Predictor, Student
+    from pate.models.student import Predictor, Student
 
 _FEW_RECORDS = 10
 _UNEVEN = 20  # times the width of the middle column

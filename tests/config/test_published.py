@@ -145,7 +145,7 @@ def test_what_is_published_of_all_that() -> None:
         "aggregator": {"_target_": "MyVotes", "noise_std": 40.0, "quorum": 0.5, "kind": "plain", "weights": [1.0, 2.0]},
         "accountant": {"_target_": "Plain"},
         "teacher": {
-            "_target_": "pate.teachers.sklearn.SklearnTeacher",
+            "_target_": "pate.models.sklearn.SklearnTeacher",
             "estimator": {
                 "_target_": "sklearn.multioutput.ClassifierChain",
                 "estimator": {"_target_": "sklearn.ensemble.RandomForestClassifier", "n_estimators": 20},

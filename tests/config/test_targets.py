@@ -32,10 +32,10 @@ from pate.config.targets import class_of, kind_of_group, kind_of_parameter, loca
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features.featured_data import FeaturedData
 from pate.mechanisms import FixedKRegularizer
+from pate.models.teacher import IsolatedTeacher
 from pate.run.stages.queries import AskedData
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
-from pate.teachers.teacher import IsolatedTeacher
 from pate.validation import InvalidValue
 
 CODE = "open(r'{mark}', 'w').close()"
@@ -74,7 +74,7 @@ ATTACKS: dict[str, Any] = REAL | {
     "torch through a module of ours": {"_target_": "pate.networks.device.torch.load", "f": "{mark}"},
     "a method of a class of ours": {"_target_": "pate.teachers.CheckpointStore.save", "_args_": [1, 2, 3]},
     "os": {"_target_": "pate.files.disk.os.system", "_args_": ["touch {mark}"]},
-    "pickle": {"_target_": "pate.teachers.sklearn.pickle.loads", "_args_": ["x"]},
+    "pickle": {"_target_": "pate.models.sklearn.pickle.loads", "_args_": ["x"]},
     "builtins": {"_target_": "builtins.eval", "_args_": [CODE]},
     "its builtins": {"_target_": "pate.validation.__builtins__.eval", "_args_": [CODE]},
     "a class by its dunders": {"_target_": "pate.accounting.RdpAccountant.__init__.__globals__.os.system"},

@@ -17,8 +17,8 @@ from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
 from pate.data.table.schema import as_table
 from pate.features.features import ExtractedForm
 from pate.files.disk import MANIFEST, Manifest, damaged, file_digest
+from pate.models.student import StudentModel
 from pate.run.bundle.form import SCHEMA, ModelForm
-from pate.student.student import StudentModel
 from pate.validation import InvalidValue, printable, require, require_array
 
 _REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"

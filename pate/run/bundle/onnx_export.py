@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from pate.files.disk import replacing
+from pate.models.image import ImageModel
+from pate.models.student import StudentModel
 from pate.networks.network import Network, Tensors
 from pate.run.bundle.form import ModelForm
-from pate.student.image import ImageModel
-from pate.student.student import StudentModel
 from pate.validation import InvalidValue, require
 
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from pate.data import Dataset, Partition
 from pate.data.dataset import require_dataset
 from pate.files.disk import FROM_BACKUP, file_digest, make_folder, read_text, remove_partials, write_text
+from pate.models.teacher import isolated
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.teachers import Engine, Voter
-from pate.teachers.teacher import isolated
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 from pate.votes.histogram import limited
 from pate.votes.source import VoteSource

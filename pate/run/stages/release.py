@@ -14,6 +14,7 @@ from pate.accounting import Accountant, AutoAccountant, Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.release import PublicNames
 from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, write_text
+from pate.models.student import Learner
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
 from pate.pricing.remedies import SettingNames
 from pate.report import privacy_card
@@ -27,7 +28,6 @@ from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import Queries
 from pate.run.stages.terms import TERMS, Terms
 from pate.run.workplace import Workplace
-from pate.student.student import Learner
 from pate.validation import InvalidValue, require
 from pate.votes.source import VoteSource
 from pate.votes.vote_file import queries_digest

@@ -13,8 +13,8 @@ from pate.aggregators import CenteredRelease, CenteredVotes, ReleaseContext
 from pate.aggregators.aggregator import Drawn
 from pate.aggregators.vote_rounds import RoundsRelease
 from pate.files.disk import DamagedFile
+from pate.models.kernel import KernelVotes
 from pate.student import LowRankStudent
-from pate.teachers.kernel import KernelVotes
 from pate.validation import InvalidValue
 
 RNG = np.random.default_rng(0)

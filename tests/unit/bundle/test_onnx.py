@@ -12,11 +12,11 @@ import pytest
 
 import pate
 from pate.data import ImageForm
+from pate.models.kernel import ReleasedModel
+from pate.models.student import _OURS
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.onnx_export import _WRITERS
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student, StudentModel
-from pate.student.low_rank import ReleasedModel
-from pate.student.student import _OURS
 from pate.validation import InvalidValue
 from tests.e2e.commands import call
 from tests.unit.bundle.test_bundle import listed

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pate.cli import app
+from pate.models.engines import WorkersLost
 from pate.networks.device import DeviceFull
-from pate.teachers.engines import WorkersLost
 from tests.e2e.commands import call
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from pate.aggregators import TrainingSet
-from pate.networks.training import Recipe
+from pate.models.checkpoint import cast_votes
+from pate.networks.network import Recipe
 from pate.student import CNNStudent
 from pate.teachers import (
     CheckpointStore,
@@ -20,7 +21,6 @@ from pate.teachers import (
     StackedEngine,
     TrainingJob,
 )
-from pate.teachers.checkpoint import cast_votes
 from tests.unit.networks.pretended_gpu import OnGpu, pretended_gpu
 
 REAL = torch.cuda.is_available()

@@ -9,8 +9,7 @@ from torch.nn import functional
 
 from pate.networks import network as network_module
 from pate.networks.convnet import ConvNet, fit_stacked
-from pate.networks.network import Pictures, centered, fit, mirrored, require_images
-from pate.networks.training import Recipe
+from pate.networks.network import Pictures, Recipe, centered, fit, mirrored, require_images
 from pate.validation import InvalidValue
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pate.networks.device import DeviceFull, device_memory, one_thread, require_device
-from pate.networks.training import StackedAdamW
+from pate.networks.network import StackedAdamW
 from pate.validation import InvalidValue
 
 RATE, DECAY = 0.1, 0.2

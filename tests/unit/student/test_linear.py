@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import average_precision_score
 
+from pate.models.linear import _White
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent
-from pate.student.linear import _White
 
 
 def reference(rows, penalty, kept=slice(None)):

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.student import LinearStudent, StudentModel, student
+from pate.models import student
+from pate.student import LinearStudent, StudentModel
 from pate.validation import InvalidValue
 
 

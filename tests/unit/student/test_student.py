@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
+from pate.models.student import best_threshold, matched_threshold
 from pate.student import (
     CNNStudent,
     LinearStudent,
@@ -15,7 +16,6 @@ from pate.student import (
     ResNet50Student,
     StudentModel,
 )
-from pate.student.student import best_threshold, matched_threshold
 from pate.validation import InvalidValue
 
 

@@ -18,6 +18,7 @@ import torch
 from joblib import Parallel, delayed
 from safetensors.numpy import load_file, save
 
+from pate.models.engines import WorkersLost
 from pate.networks.device import DeviceFull
 from pate.teachers import (
     CheckpointStore,
@@ -30,7 +31,6 @@ from pate.teachers import (
     StackedEngine,
     TrainingJob,
 )
-from pate.teachers.engines import WorkersLost
 from pate.validation import InvalidValue
 
 LINEAR = LinearTeacher(device="cpu")
@@ -444,7 +444,7 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
 
 WORKER = """
 import sys, time
-from pate.teachers.engines import _end_with_node
+from pate.models.engines import _end_with_node
 _end_with_node(int(sys.argv[1]))
 print("trains", flush=True)
 time.sleep(120)

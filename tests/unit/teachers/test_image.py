@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save
 
+from pate.models.image import _frozen_backbone
 from pate.networks.device import one_thread
 from pate.networks.resnet import torchvision_models
 from pate.teachers import (
@@ -20,7 +21,6 @@ from pate.teachers import (
     StackedEngine,
     TrainingJob,
 )
-from pate.teachers.image import _frozen_backbone
 from pate.validation import InvalidValue
 
 SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pate.data import Split
-from pate.teachers import KernelTeacher, kernel
+from pate.models import kernel
+from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
 from pate.votes.public_pca import PublicPCA
 

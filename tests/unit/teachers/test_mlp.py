@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from pate.networks.training import Minibatches
+from pate.networks.network import Minibatches
 from pate.teachers import MLPTeacher, Shard
 
 

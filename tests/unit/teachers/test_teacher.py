@@ -11,6 +11,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from pate.data import Split
+from pate.models.teacher import IsolatedTeacher, isolated
 from pate.pipeline import train
 from pate.teachers import (
     CNNTeacher,
@@ -23,7 +24,6 @@ from pate.teachers import (
     Shard,
     SklearnTeacher,
 )
-from pate.teachers.teacher import IsolatedTeacher, isolated
 from pate.validation import InvalidValue
 from tests.e2e.small_run import small_dataset, small_plan
 

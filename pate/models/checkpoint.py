@@ -31,8 +31,8 @@ from pate.files.disk import (
     write_arrays,
     write_text,
 )
+from pate.models.teacher import State, Teacher
 from pate.networks.device import device_memory, one_thread
-from pate.teachers.teacher import State, Teacher
 from pate.validation import InvalidValue, require_count
 
 _KEY = re.compile(r"[0-9a-f]{64}\n")
@@ -68,7 +68,6 @@ class CheckpointStore:
 
     @property
     def key(self) -> SigningKey:
-        """What signs the checkpoints."""
         folder = Path(self.folder)
         return SigningKey(folder.with_name(f"{folder.name}.key"))
 
@@ -90,7 +89,6 @@ class CheckpointStore:
         return [teacher for teacher in range(num_teachers) if not self.has(teacher)]
 
     def save(self, teacher: int, state: State) -> None:
-        """Writes a teacher and waits until it is on the disk."""
         path = self._path(require_count("teacher", teacher, minimum=0))
         self._write(path, state)
 
@@ -108,8 +106,7 @@ class CheckpointStore:
     def recover(self) -> None:
         """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here.
 
-        Raises:
-            InvalidValue: a chunk that this run did not write.
+        Raises `InvalidValue` for a chunk that this run did not write.
         """
         remove_partials(Path(self.folder), (r"(?:teacher|chunk)-[-\d]+\.safetensors",))
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
@@ -117,11 +114,7 @@ class CheckpointStore:
                 self._take_apart(path)
 
     def load(self, teacher: int) -> State:
-        """Reads a teacher.
-
-        Raises:
-            InvalidValue: there is no such file, it cannot be read, or this run did not write it.
-        """
+        """Reads a teacher; raises `InvalidValue` where there is no file, none that can be read, or not this run's."""
         path, rule = self._path(teacher), f"the checkpoint of teacher {teacher}"
         require_file(path, rule=rule, remedy=_REMEDY)
         try:
@@ -154,7 +147,6 @@ class CheckpointStore:
             file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
 
     def _read(self, path: Path) -> State:
-        """The arrays of a file, where this run wrote them under that name."""
         arrays: State = load_file(path)
         with safe_open(path, framework="numpy") as file:
             signature = (file.metadata() or {}).get(_SIGNATURE)
@@ -171,7 +163,7 @@ class CheckpointStore:
 
 @dataclass(frozen=True)
 class SigningKey:
-    """HMAC-SHA256 with a key of 256 random bits in a file of a run's folder, mode 0600.
+    """HMAC-SHA256 with a key of 256 random bits in a file of a run's folder, mode 0600; the first `sign` makes it.
 
     Formal guarantees:
         * `has_signed` holds only for arrays that the holder of the key signed under the same name.
@@ -180,15 +172,12 @@ class SigningKey:
           its owner.
 
     A whole folder, key included, that somebody else made and this user copied is not told apart from one's own.
-
-    Attributes:
-        path: of the key, made by the first `sign`; it is no part of what may be published.
     """
 
     path: Path
 
     def sign(self, name: str, arrays: State) -> str:
-        """The signature of arrays under a name, in hexadecimal; raises `InvalidValue` for a key that is not one."""
+        """In hexadecimal; raises `InvalidValue` for a key that is not one."""
         if not os.path.lexists(self.path):
             self._make()
         return self._signature(name, arrays)
@@ -207,7 +196,6 @@ class SigningKey:
         return signed.hexdigest()
 
     def _make(self) -> None:
-        """Makes the key; of several processes the first one does, in one step."""
         mine = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.partial")
         try:
             write_text(mine, f"{secrets.token_hex(32)}\n")
@@ -237,7 +225,7 @@ def cast_votes(
 
     Args:
         teacher: the recipe they were trained by.
-        store: holds all of them.
+        store: holds all of them; raises `InvalidValue` where one is missing.
         num_teachers: N.
         inputs: the queries, float32 `[num_queries, …]`.
         chunk_size: teachers asked at once.
@@ -246,9 +234,6 @@ def cast_votes(
     Yields:
         The index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote
         is a confidence >= 0.5.
-
-    Raises:
-        InvalidValue: a teacher is missing in the store.
     """
     require_count("num_teachers", num_teachers)
     require_count("chunk_size", chunk_size)

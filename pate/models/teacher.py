@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.networks.device import torch
 from pate.validation import InvalidValue, require, require_array, require_features
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
-    import torch
-
     from pate.data import Dataset, Partition
-else:
-    from pate.networks.device import torch
 
 
 class Voter:
@@ -57,12 +54,7 @@ class Voter:
         """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
 
     def require_reader(self, aggregator: str, input_form: str) -> None:
-        """Raises `InvalidValue` where an aggregator that reads votes in such a form cannot read these teachers'.
-
-        Args:
-            aggregator: its name, for the message.
-            input_form: see `pate.aggregators.Aggregator`.
-        """
+        """Raises `InvalidValue` where an aggregator of that name cannot read these votes in its `input_form`."""
         if not self.votes_in_bits and input_form != "centered":
             raise InvalidValue(f"aggregator={aggregator}: expected centered_votes, or teachers that vote yes or no")
 
@@ -76,18 +68,10 @@ PICKLE = "pickle"
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """The private records of one teacher.
+    """The private records of one teacher; raises `InvalidValue` for none, for other labels, for inputs not finite."""
 
-    Attributes:
-        inputs: float32 `[n, …]`.
-        labels: bool `[n, num_labels]`.
-
-    Raises:
-        InvalidValue: no record, labels that are not bool `[n, num_labels]`, or inputs that are not finite.
-    """
-
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.bool_]
+    inputs: NDArray[np.float32]  # [n, …]
+    labels: NDArray[np.bool_]  # [n, num_labels]
 
     def __post_init__(self) -> None:
         require_features("inputs", self.inputs)
@@ -168,19 +152,12 @@ def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, eq=False)
 class PaddedBatch:
-    """Several shards side by side, padded with zeros to the longest.
+    """Several shards side by side, padded with zeros to the longest."""
 
-    Attributes:
-        inputs: `[num_shards, n, d]`, records flattened.
-        labels: `[num_shards, n, num_labels]`, 0 or 1.
-        mask: `[num_shards, n, 1]`, 1 for a record and 0 for padding.
-        sizes: `[num_shards, 1, 1]`, how many records each shard has.
-    """
-
-    inputs: torch.Tensor
-    labels: torch.Tensor
-    mask: torch.Tensor
-    sizes: torch.Tensor
+    inputs: torch.Tensor  # `[num_shards, n, d]`, records flattened
+    labels: torch.Tensor  # `[num_shards, n, num_labels]`, 0 or 1
+    mask: torch.Tensor  # `[num_shards, n, 1]`, 1 for a record and 0 for padding
+    sizes: torch.Tensor  # `[num_shards, 1, 1]`, how many records each shard has
 
     @classmethod
     def of(cls, shards: Sequence[Shard], device: torch.device, dtype: torch.dtype) -> PaddedBatch:
@@ -202,7 +179,7 @@ class PaddedBatch:
         )
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:
-        """Mean over each shard's records of `[num_shards, n, k]`, `[num_shards, 1, k]`; padding must be 0."""
+        """Over each shard's records of `[num_shards, n, k]`, `[num_shards, 1, k]`; padding must be 0."""
         return values.sum(dim=1, keepdim=True) / self.sizes
 
 
@@ -215,9 +192,6 @@ class IsolatedTeacher(Teacher):
     Rounding would then carry that change to other teachers, and now and then to their votes.
 
     Formal guarantee: state i has the same bytes whatever the other shards of the call are.
-
-    Attributes:
-        teacher: the recipe.
     """
 
     teacher: Teacher

@@ -18,9 +18,9 @@ from functools import cache
 from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
+from pate.models.checkpoint import CheckpointStore
+from pate.models.teacher import Shard, State, Teacher
 from pate.networks.device import device_memory, one_thread
-from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.teacher import Shard, State, Teacher
 from pate.validation import InvalidValue, require_count, require_non_negative
 
 OnProgress = Callable[[int, float], None]
@@ -55,7 +55,6 @@ class ChunkTask:
         return {index: states[index - self.chunk.members.start] for index in self.chunk.wanted}
 
     def save_states(self, store: CheckpointStore) -> dict[int, float]:
-        """Trains the members and saves those that are wanted; returns their last losses by their index."""
         states = self.states()
         store.save_chunk(states)
         return {index: last_loss(state) for index, state in states.items()}
@@ -65,22 +64,16 @@ class ChunkTask:
 class TrainingJob:
     """The teachers that a store is to hold in the end.
 
-    Attributes:
-        teacher: the recipe.
-        shards: gives a teacher's records by its index; called for the teachers of one chunk at a time.
-        seeds: one per teacher, 0 <= seed < 2**32.
-        store: where checkpoints are and go.
-        on_progress: called once per teacher that was missing.
-
     Raises:
         InvalidValue: no teacher.
     """
 
-    teacher: Teacher
+    teacher: Teacher  # the recipe
+    # gives a teacher's records by its index; called for the teachers of one chunk at a time
     shards: Callable[[int], Shard]
-    seeds: Sequence[int]
-    store: CheckpointStore
-    on_progress: OnProgress | None = None
+    seeds: Sequence[int]  # one per teacher, 0 <= seed < 2**32
+    store: CheckpointStore  # where checkpoints are and go
+    on_progress: OnProgress | None = None  # called once per teacher that was missing
 
     def __post_init__(self) -> None:
         require_count("num_teachers", self.num_teachers)
@@ -91,7 +84,6 @@ class TrainingJob:
 
     @property
     def summary(self) -> str:
-        """What is safe, for the line that a run ends with."""
         saved = self.num_teachers - len(self.store.missing(self.num_teachers))
         return f"{saved} of {self.num_teachers} teachers are safe in {self.store.folder}"
 
@@ -107,13 +99,11 @@ class TrainingJob:
         return [Chunk(each, tuple(sorted(wanted))) for each in members if (wanted := missing.intersection(each))]
 
     def task(self, chunk: Chunk) -> ChunkTask:
-        """Reads the records of a chunk."""
         members = chunk.members
         shards, seeds = [self.shards(index) for index in members], [self.seeds[index] for index in members]
         return ChunkTask(self.teacher, chunk, shards, seeds)
 
     def report(self, losses: dict[int, float]) -> None:
-        """Tells of teachers that are on the disk."""
         if self.on_progress is not None:
             for index, loss in losses.items():
                 self.on_progress(index, loss)
@@ -159,9 +149,6 @@ class StackedEngine(Engine):
 
     Attributes:
         chunk_size: teachers in a batch. On a CPU more than fit its cache are slower; a GPU likes hundreds.
-
-    Raises:
-        InvalidValue: a chunk size below 1.
     """
 
     chunk_size: int = 16
@@ -210,7 +197,6 @@ class ProcessesEngine(Engine):
             require_count("num_workers", self.num_workers)
 
     def train(self, job: TrainingJob) -> None:
-        """Progress is reported in the order in which chunks end."""
         waiting = job.chunks(self.chunk_size)
         for deaths in range(self.max_deaths + 1):
             try:
@@ -226,7 +212,6 @@ class ProcessesEngine(Engine):
                 waiting = left
 
     def _train(self, job: TrainingJob, waiting: list[Chunk]) -> None:
-        """Trains the chunks, removing each from the list once its teachers are reported."""
         from joblib import cpu_count  # loads slowly
         from joblib.externals.loky import ProcessPoolExecutor  # its own: the shared one is of another kind in joblib
 
@@ -331,7 +316,6 @@ class RayEngine(Engine):
         require_non_negative("num_gpus", self.num_gpus)
 
     def train(self, job: TrainingJob) -> None:
-        """Progress is reported in the order in which chunks end."""
         chunks = job.chunks(self.chunk_size)
         if not chunks:
             return
@@ -351,7 +335,7 @@ class RayEngine(Engine):
                 ray.shutdown()
 
     def _connect(self, ray: Any, job: TrainingJob) -> None:
-        """Starts a node or finds the cluster; without an address Ray would look for one of anybody's."""
+        """Without an address Ray would look for a cluster of anybody's."""
         try:
             _require_answer(self.address or "local")
             ray.init(
@@ -366,7 +350,6 @@ class RayEngine(Engine):
             raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
 
     def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[Chunk]) -> None:
-        """Sends the chunks out and saves what comes back."""
         task = ray.remote(_states).options(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries)
         running: list[Any] = []
 
@@ -393,7 +376,6 @@ def _require_answer(address: str) -> None:
 
 
 def _states(task: ChunkTask) -> dict[int, State]:
-    """Trains a chunk in a worker."""
     _end_with_node(int(os.environ.get("RAY_RAYLET_PID", os.getppid())))
     return task.states()
 

@@ -44,9 +44,9 @@ _OURS = {
     "cnn": "image",
     "linear": "linear",
     "logistic": "linear",
-    "low_rank": "low_rank",
+    "low_rank": "kernel",
     "mlp": "mlp",
-    "released": "low_rank",
+    "released": "kernel",
     "resnet50": "image",
 }
 """The kinds that ship, and the module here that is loaded when one is read."""
@@ -130,7 +130,7 @@ class StudentModel(ABC):
         folder = Path(folder)
         card = _read_card(folder / _CARD)
         if card.kind in _OURS:
-            import_module(f"pate.student.{_OURS[card.kind]}")
+            import_module(f"pate.models.{_OURS[card.kind]}")
         known = tuple(sorted({*StudentModel._kinds, *_OURS}))
         if card.kind not in known:
             hint = f"{nearest(card.kind, known)}; import the module of a student of your own before pate.load"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.teachers.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
+from pate.models.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import InvalidValue, require, require_probability
 
 if TYPE_CHECKING:
@@ -91,7 +91,6 @@ class SklearnTeacher(Teacher):
         return stretched(raw, self.threshold)
 
     def _rows(self, inputs: NDArray[np.float32]) -> Any:
-        """What the estimator is given for inputs."""
         return as_rows(inputs)
 
     def _fit(self, shard: Shard, seed: int) -> State:
@@ -107,20 +106,12 @@ class SklearnTeacher(Teacher):
 
 @dataclass(frozen=True)
 class _FramedTeacher(SklearnTeacher):
-    """One whose estimator is given DataFrames.
+    """One whose estimator is given DataFrames."""
 
-    Attributes:
-        form: makes them of inputs, as `pate.data.TableSchema` does; public.
-    """
-
-    form: Any = None
+    form: Any = None  # makes frames of inputs, as `pate.data.TableSchema` does; public
 
     def rehearse(self, public: NDArray[np.float32], num_labels: int) -> None:
-        """Fits the estimator to public samples and labels that say nothing, before a private record is read.
-
-        Raises:
-            InvalidValue: it cannot take such columns.
-        """
+        """Fits the estimator to public samples and labels that say nothing; raises where it takes no such columns."""
         bits = np.zeros((len(public), num_labels), np.bool_)
         bits[::2] = True
         try:
@@ -136,17 +127,12 @@ class _FramedTeacher(SklearnTeacher):
 
 @dataclass(frozen=True, eq=False)
 class FittedLabels:
-    """An estimator fitted to all labels of some records.
+    """An estimator fitted to all labels of some records."""
 
-    Attributes:
-        first: float64 `[num_labels]`, the label bits of the first record, which say all of labels that never vary.
-        varying: int64, the labels that vary and were fitted.
-        models: what was fitted to them: one estimator for all, or one for each.
-    """
-
+    # float64 `[num_labels]`, the label bits of the first record, which say all of labels that never vary
     first: NDArray[np.float64]
-    varying: NDArray[np.int64]
-    models: list[Any]
+    varying: NDArray[np.int64]  # int64, the labels that vary and were fitted
+    models: list[Any]  # what was fitted to them: one estimator for all, or one for each
 
     @classmethod
     def fit(cls, estimator: Any, rows: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> FittedLabels:

@@ -1,0 +1,512 @@
+"""Teachers and students that are networks for images: small convolutional ones, and residual ones of 50 layers."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pate.aggregators.release import TrainingSet
+from pate.models.linear import LinearTeacher
+from pate.models.student import LARGEST_INPUT, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
+from pate.models.teacher import Shard, State, Teacher, require_shards
+from pate.networks.convnet import ConvNet, fit_stacked, require_network, stacked_logits
+from pate.networks.device import device_memory, one_thread, require_device
+from pate.networks.network import (
+    Network,
+    Recipe,
+    Tensors,
+    blocks_of,
+    fit,
+    logits_in_blocks,
+    require_images,
+    require_pictures,
+)
+from pate.networks.resnet import FrozenBackbone, ResNet50
+from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+
+_CURVE = "loss_curve"
+_QUERIES = 64  # asked of a stack of networks at once
+
+
+def fit_apart(
+    network: Network, shards: Sequence[Shard], seeds: Sequence[int], *, recipe: Recipe, device: torch.device
+) -> list[State]:
+    """Trains a network per shard, one after the other; initial weights and order depend on a network's seed alone."""
+    states: list[State] = []
+    for images, targets, rng in zip(*_inputs(shards, seeds), strict=True):
+        tensors, losses = fit(network, images, targets, recipe=recipe, rng=rng, device=device)
+        states.append({name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses})
+    return states
+
+
+def fit_side_by_side(
+    network: ConvNet, shards: Sequence[Shard], seeds: Sequence[int], *, recipe: Recipe, device: torch.device
+) -> list[State]:
+    """Trains a network per shard, all in one batch; equal to `fit_apart` up to rounding."""
+    images, targets, rngs = _inputs(shards, seeds)
+    tensors, curve = fit_stacked(network, images, targets, recipe=recipe, rngs=rngs, device=device)
+    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    return [
+        {name: array[row].copy() for name, array in arrays.items()} | {_CURVE: losses[np.isfinite(losses)]}
+        for row, losses in enumerate(curve)
+    ]
+
+
+def logits_apart(
+    network: Network, states: Sequence[State], images: NDArray[np.generic], device: torch.device
+) -> NDArray[np.float32]:
+    """Log-odds of each network on all images, `[num_states, n, num_labels]`, one network after the other."""
+    loaded = ({name: torch.from_numpy(state[name]).to(device) for name in _names(state)} for state in states)
+    return np.stack([logits_in_blocks(network, tensors, images, device) for tensors in loaded])
+
+
+@torch.no_grad()
+def logits_side_by_side(
+    network: ConvNet, states: Sequence[State], images: NDArray[np.generic], device: torch.device
+) -> NDArray[np.float32]:
+    """What `logits_apart` gives up to rounding, from all networks at once."""
+    stacks = {
+        name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in _names(states[0])
+    }
+    found = np.empty((len(states), len(images), network.num_labels), np.float32)
+    for rows, block in blocks_of(images, _QUERIES, device):
+        valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
+        shown = block.contiguous().expand(len(states), *block.shape)
+        logits = stacked_logits(network, stacks, shown, valid, training=False)
+        found[:, rows] = logits.float().cpu().numpy()
+    return found
+
+
+def confidences(logits: NDArray[np.float32], threshold: float = 0.5) -> NDArray[np.float32]:
+    """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; overwrites the log-odds."""
+    moved = torch.from_numpy(logits).sub_(math.log(threshold / (1 - threshold)))
+    found: NDArray[np.float32] = moved.sigmoid_().numpy()
+    return found
+
+
+def _inputs(
+    shards: Sequence[Shard], seeds: Sequence[int]
+) -> tuple[list[NDArray[np.generic]], list[NDArray[np.float32]], list[np.random.Generator]]:
+    """Images, targets and generator of each network."""
+    images = [require_images(shard.inputs) for shard in shards]
+    targets = [shard.labels.astype(np.float32) for shard in shards]
+    return images, targets, [np.random.default_rng(seed) for seed in seeds]
+
+
+def _names(state: State) -> list[str]:
+    return [name for name in state if name != _CURVE]
+
+
+@dataclass(frozen=True)
+class CNNTeacher(Teacher):
+    """A small convolutional network with a logistic output for each label.
+
+    From `width` to `kernel_size` the attributes are those of its architecture, `ConvNet`; from `epochs`
+    to `precision`, those of its training, `Recipe`. Pixels are scaled by public constants. A minibatch's
+    loss is its mean over records and its sum over labels. The threshold is public and the same for all teachers.
+
+    Formal guarantees:
+        * Nothing crosses from one teacher to another: not a batch's mean and variance, not a gradient.
+        * On a processor each teacher is trained by itself: the same bytes in whatever chunk, engine and order.
+
+    Attributes:
+        threshold: probability from which a label is voted for, in (0, 1).
+        stacked: whether the teachers of a call are one batched network; None does so on a GPU.
+        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    stays_together: ClassVar[bool] = True
+
+    width: int = 32
+    blocks: int = 1
+    patch: int = 4
+    grid: int = 8
+    norm: str = field(default="group", metadata={"public": True})
+    kernel_size: int = 5
+    epochs: int = 12
+    batch_size: int = 32
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-2
+    flip: bool = False
+    precision: str = field(default="auto", metadata={"public": True})
+    threshold: float = 0.5
+    stacked: bool | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        require_network(self)
+        require_probability("threshold", self.threshold)
+        require_device(self.device)
+        _ = Recipe.of(self)
+
+    def check(self, input_shape: tuple[int, ...]) -> None:
+        require_pictures(input_shape)
+
+    @property
+    def is_isolated(self) -> bool:
+        return not self._is_stacked
+
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
+        require_shards(shards, seeds)
+        network = ConvNet.of(self, require_images(shards[0].inputs).shape[1:], shards[0].labels.shape[1])
+        fit = fit_side_by_side if self._is_stacked else fit_apart
+        return fit(network, shards, seeds, recipe=Recipe.of(self), device=require_device(self.device))
+
+    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
+        images = require_images(inputs)
+        network = ConvNet.of(self, images.shape[1:], len(states[0]["head.bias"]))
+        logits = logits_side_by_side if self._is_stacked else logits_apart
+        return confidences(logits(network, states, images, require_device(self.device)), self.threshold)
+
+    @property
+    def _is_stacked(self) -> bool:
+        return require_device(self.device).type == "cuda" if self.stacked is None else self.stacked
+
+
+@dataclass(frozen=True)
+class ResNet50Teacher(Teacher):
+    """ResNet-50 with a logistic output for each label, from random weights or from a file of the user's.
+
+    With `frozen`, the backbone is not trained: each record's 2,048 features are computed once, and a teacher is ridge
+    regression on them with a threshold of its own (`LinearTeacher`), thousands of times cheaper.
+
+    **Weights must come from public data.** A backbone trained on private records, or on data that overlaps them, leaks
+    what no epsilon here covers.
+
+    From `epochs` to `precision` the attributes are those of the training, `Recipe`; frozen features are
+    never mirrored. A trained teacher takes 94 MB on disk, a frozen one 2,049 numbers per label.
+
+    Attributes:
+        weights: file of backbone weights (`.safetensors`, or a state dictionary of torch's, such as torchvision's
+            `resnet50-….pth`); None begins from random weights.
+        frozen: whether only a head is trained; needs weights.
+        image_size: images are resized to this height and width for the network; None takes them as they are.
+        penalty: of the ridge regression on frozen features, > 0.
+        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+
+    Raises:
+        InvalidValue: an attribute outside its range; frozen without weights.
+    """
+
+    weights: str | None = None
+    frozen: bool = False
+    image_size: int | None = None
+    penalty: float = 0.5
+    epochs: int = 20
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    flip: bool = True
+    precision: str = field(default="auto", metadata={"public": True})
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.frozen and self.weights is None:
+            raise InvalidValue("frozen=True: expected weights=FILE, a backbone trained on public data")
+        require_positive("penalty", self.penalty)
+        require_device(self.device)
+        _ = Recipe.of(self), self._network(1)
+
+    def check(self, input_shape: tuple[int, ...]) -> None:
+        require_pictures(input_shape)
+
+    @property
+    def is_isolated(self) -> bool:
+        return not self.frozen
+
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """Fits one shard after the other; a ResNet-50 fills a GPU by itself. Frozen features are solved together."""
+        require_shards(shards, seeds)
+        images = [require_images(shard.inputs) for shard in shards]
+        if self.frozen:
+            pairs = zip(map(self._backbone.features, images), shards, strict=True)
+            return self._head.fit_many([Shard(inputs, shard.labels) for inputs, shard in pairs], seeds)
+        network = self._network(shards[0].labels.shape[1])
+        return fit_apart(network, shards, seeds, recipe=Recipe.of(self), device=require_device(self.device))
+
+    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Probabilities, or with `frozen` the scores of the heads; a vote is one >= 0.5."""
+        images = require_images(inputs)
+        if self.frozen:
+            return self._head.predict_many(states, self._backbone.features(images, remember=True))
+        network = self._network(len(states[0]["fc.bias"]))
+        logits = logits_apart(network, states, images, require_device(self.device))
+        return np.stack([confidences(each) for each in logits])
+
+    def _network(self, num_labels: int) -> ResNet50:
+        return ResNet50(num_labels, self.weights, self.image_size)
+
+    @property
+    def _head(self) -> LinearTeacher:
+        return LinearTeacher(penalty=self.penalty, device=self.device)
+
+    @property
+    def _backbone(self) -> FrozenBackbone:
+        return _frozen_backbone(str(self.weights), self.image_size, require_device(self.device))
+
+
+@lru_cache(maxsize=1)
+def _frozen_backbone(weights: str, image_size: int | None, device: torch.device) -> FrozenBackbone:
+    """Read once a process."""
+    return FrozenBackbone(weights, image_size, device)
+
+
+_LARGEST_LAYER = 2**24
+_SIZE = "image_size"
+
+
+class ImageModel(StudentModel):
+    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        if "constant" in self.arrays:
+            return np.tile(self.arrays["constant"], (len(rows), 1))
+        network, images, released = self.network(), rows.reshape(-1, *self.input_shape), self.arrays["released"]
+        names = [name for name in self.arrays if name != "released"]
+        total, count = np.zeros((len(images), len(released)), np.float32), len(self.arrays[names[0]])
+        with one_thread():
+            for member in range(count):
+                tensors = {name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member])) for name in names}
+                total += _probabilities(network, tensors, images, torch.device("cpu"))
+        return total / np.float32(count) * released
+
+    @abstractmethod
+    def network(self) -> Network:
+        """The architecture, as arrays and choices show it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageStudent(ThresholdedStudent):
+    """A few networks, each trained without a fold of the rows.
+
+    The rest of the public pool, which nobody labeled, is used by `learn`: each member is trained a second
+    time, on its own probabilities for the pool beside the released labels (self-training). The fold that it never saw
+    stays held out, so that the threshold is placed on honest probabilities. All of it is post-processing: no cost.
+
+    From `epochs` to `precision` the attributes are those of the training, `Recipe`.
+
+    Attributes:
+        folds: members, at least 2; fewer where there are fewer rows.
+        max_unlabeled: at most that many images of the pool are used; 0 for none.
+        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    model: ClassVar[type[ImageModel]]
+
+    folds: int
+    max_unlabeled: int
+    epochs: int
+    batch_size: int = 32
+    learning_rate: float
+    weight_decay: float = 1e-2
+    flip: bool
+    precision: str = field(default="auto", metadata={"public": True})
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("folds", self.folds, minimum=2)
+        require_count("max_unlabeled", self.max_unlabeled, minimum=0)
+        require_device(self.device)
+        _ = Recipe.of(self)
+
+    def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
+        super().check(input_shape, num_labels)
+        size, rule = math.prod(input_shape), f"at most {LARGEST_INPUT:,}, or the model could not be read back"
+        require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
+        require_images(np.zeros((1, *input_shape), np.float32))
+        self._network(input_shape, num_labels)
+
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+        """The loss reported is the members' mean."""
+        nothing = np.asarray(inputs)[:0]
+        return self.learn(TrainingSet(inputs, labels), pool=nothing, seed=seed, on_epoch=on_epoch)
+
+    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+        images = require_images(training.inputs)
+        _, labels = require_rows(images, training.labels, seed)
+        shape, released = tuple(images.shape[1:]), np.asarray(labels.any(axis=0), np.float32)
+        network, device = self._network(shape, labels.shape[1]), require_device(self.device)
+        if len(images) < 2:
+            return self.model({"constant": released}, 0.5, shape, len(images), {})
+        pool, rng = np.asarray(pool[: self.max_unlabeled]), np.random.default_rng(seed)
+        fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
+        held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
+        with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
+            for fold in range(fold_of.max() + 1):
+                kept = fold_of != fold
+                tensors, curve = self._member(network, images[kept], labels[kept], pool, rng)
+                held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
+                members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
+                curves.append(curve)
+        if on_epoch is not None:
+            for epoch, losses in enumerate(np.array_split(_mean_curve(curves), min(self.epochs, len(curves[0])))):
+                on_epoch(epoch, {"loss": float(losses.mean())})
+        arrays = {name: np.stack([member[name] for member in members]) for name in members[0]} | {"released": released}
+        threshold = self._place(held_out * released, labels)
+        choices = {"unlabeled": float(len(pool))} | self._choices
+        return self.model(arrays, threshold, shape, len(images), choices)
+
+    def _member(
+        self,
+        network: Network,
+        images: Rows,
+        labels: Labels,
+        pool: Rows,
+        rng: np.random.Generator,
+    ) -> tuple[Tensors, Rows]:
+        """Trains one member, with a pool twice: the second time, from new weights, on what the first says there too."""
+        train = partial(fit, network, recipe=Recipe.of(self), rng=rng, device=require_device(self.device))
+        targets = labels.astype(np.float32)
+        tensors, curve = train(images, targets)
+        if len(pool):
+            guessed = _probabilities(network, tensors, pool, require_device(self.device))
+            tensors, curve = train(np.concatenate([images, pool]), np.concatenate([targets, guessed]))
+        return tensors, curve
+
+    @abstractmethod
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
+        """The architecture for such images; raises `InvalidValue` where it does not fit them."""
+
+    @property
+    def _choices(self) -> dict[str, float]:
+        """What the model must know beside its arrays."""
+        return {}
+
+
+class CNNModel(ImageModel):
+    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+
+    kind = "cnn"
+
+    def network(self) -> ConvNet:
+        """The architecture, as the arrays show it."""
+        first, head = self.arrays["layer0.weight"], self.arrays["head.weight"]
+        blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
+        last = self.arrays[f"layer{blocks}.weight"].shape[1]
+        taps = self.arrays["layer1.weight"].shape[2] // first.shape[1] if blocks else 1
+        network = ConvNet(
+            self.input_shape,
+            num_labels=head.shape[1],
+            width=first.shape[1],
+            blocks=blocks,
+            patch=math.isqrt(first.shape[2] // self.input_shape[0]),
+            grid=math.isqrt(head.shape[2] // last),
+            norm="batch" if "layer0.mean" in self.arrays else "group",
+            kernel_size=math.isqrt(taps),
+        )
+        return _moderate(network)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CNNStudent(ImageStudent):
+    """A few small convolutional networks, trained as `ImageStudent` says, whose attributes are not listed again.
+
+    From `width` to `kernel_size` the attributes are those of the architecture, `ConvNet`.
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    model: ClassVar[type[ImageModel]] = CNNModel
+
+    width: int = 32
+    blocks: int = 2
+    patch: int = 4
+    grid: int = 4
+    norm: str = field(default="group", metadata={"public": True})
+    kernel_size: int = 3
+    folds: int = 3
+    max_unlabeled: int = 2000
+    epochs: int = 15
+    learning_rate: float = 3e-3
+    flip: bool = False
+
+    def __post_init__(self) -> None:
+        require_network(self)
+        super().__post_init__()
+
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
+        return _moderate(ConvNet.of(self, input_shape, num_labels))
+
+
+def _moderate(network: ConvNet) -> ConvNet:
+    """Returns the network, or raises: a small file must not ask for much memory, and what was trained can be read."""
+    size, rule = network.activations, f"at most {_LARGEST_LAYER:,}: a larger patch or smaller pictures"
+    require(size <= _LARGEST_LAYER, "numbers in a layer", size, rule)
+    return network
+
+
+class ResNet50Model(ImageModel):
+    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+
+    kind = "resnet50"
+
+    def network(self) -> ResNet50:
+        image_size = int(self.choices.get(_SIZE, 0))
+        most = 2**20 + sum(array.size for array in self.arrays.values())  # a small file must not ask for much memory
+        require(3 * image_size**2 <= most, _SIZE, image_size, f"a square root of at most {most / 3:.0f}")
+        return ResNet50(self.arrays["fc.bias"].shape[1], None, image_size or None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNet50Student(ImageStudent):
+    """A few networks ResNet-50, trained as `ImageStudent` says, whose attributes are not listed again.
+
+    Attributes:
+        weights: file of backbone weights from PUBLIC data to begin with (see `read_weights`), or None.
+        image_size: images are resized to this height and width for the network; None takes them as they are.
+        folds: members, at least 2; each takes 94 MB in the published folder.
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    model: ClassVar[type[ImageModel]] = ResNet50Model
+
+    weights: str | None = None
+    image_size: int | None = None
+    folds: int = 2
+    max_unlabeled: int = 10_000
+    epochs: int = 30
+    learning_rate: float = 1e-3
+    flip: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = ResNet50(1, self.weights, self.image_size)
+
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
+        return ResNet50(num_labels, self.weights, self.image_size)
+
+    @property
+    def _choices(self) -> dict[str, float]:
+        return {_SIZE: float(self.image_size or 0)}
+
+
+def _probabilities(network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device) -> Rows:
+    logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
+    probabilities: Rows = logits.sigmoid_().numpy()
+    return probabilities
+
+
+def _mean_curve(curves: list[Rows]) -> Rows:
+    """Folds differ by at most a row, hence curves by a few steps: the first ones of each."""
+    shortest = min(map(len, curves))
+    return np.asarray(np.stack([curve[:shortest] for curve in curves]).mean(axis=0), np.float32)

@@ -1,0 +1,320 @@
+"""Teachers and a student with one hidden layer, trained side by side by batched matrix products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.models.student import Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
+from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
+from pate.networks.device import require_device, torch
+from pate.networks.network import Minibatches, StackedAdamW
+from pate.validation import require_count, require_non_negative, require_positive, require_probability
+
+if TYPE_CHECKING:
+    Parameters = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+_NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
+
+
+@dataclass(frozen=True)
+class MLPTeacher(Teacher):
+    """One hidden layer of rectified units, a logistic output for each label, AdamW on cross-entropy.
+
+    Inputs are centered and divided by their root mean square distance to the mean, both of the teacher's own
+    records; the scaling is folded into the hidden layer. A minibatch's loss is its mean over records and
+    its sum over labels. The threshold is public and the same for all teachers; below 0.5 it lets rare
+    labels be voted for.
+
+    Attributes:
+        hidden: units of the hidden layer.
+        epochs: passes over a teacher's records.
+        batch_size: records per step, at most.
+        learning_rate: of AdamW, > 0.
+        weight_decay: of AdamW, >= 0.
+        threshold: probability from which a label is voted for, in (0, 1).
+        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    hidden: int = 64
+    epochs: int = 20
+    batch_size: int = 64
+    learning_rate: float = 1e-2
+    weight_decay: float = 1.0
+    threshold: float = 0.25
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "epochs", "batch_size"):
+            require_count(name, getattr(self, name))
+        require_positive("learning_rate", self.learning_rate)
+        require_non_negative("weight_decay", self.weight_decay)
+        require_probability("threshold", self.threshold)
+        require_device(self.device)
+
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
+        require_shards(shards, seeds)
+        device = require_device(self.device)
+        stack = PaddedBatch.of(shards, device, torch.float32)
+        center = stack.mean(stack.inputs)
+        inputs = (stack.inputs - center).mul_(stack.mask)
+        spread = _spread(stack, inputs)
+        rngs = [np.random.default_rng(seed) for seed in seeds]
+        parameters = _initial(rngs, inputs.shape[2], self.hidden, stack.labels.shape[2], device)
+        batches = Minibatches([len(shard) for shard in shards], self.batch_size, self.epochs, rngs)
+        curve = self._train(parameters, inputs.div_(spread), stack.labels, batches)
+        hidden_weights, hidden_bias, weights, bias = parameters
+        hidden_weights.div_(spread)
+        hidden_bias.sub_(center @ hidden_weights)
+        bias.sub_(math.log(self.threshold / (1 - self.threshold)))
+        return _states((hidden_weights, hidden_bias, weights, bias), curve)
+
+    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5."""
+        device = require_device(self.device)
+        parameters = tuple(torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in _NAMES)
+        hidden_weights, hidden_bias, weights, bias = parameters
+        queries = torch.from_numpy(as_rows(inputs)).to(device)
+        units = (queries @ hidden_weights).add_(hidden_bias).relu_()
+        confidences: NDArray[np.float32] = (units @ weights).add_(bias).sigmoid_().cpu().numpy()
+        return confidences
+
+    def _train(
+        self, parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, batches: Minibatches
+    ) -> NDArray[np.float32]:
+        """Moves the parameters; returns the losses `[num_shards, steps]`, NaN where one had finished."""
+        optimizer = StackedAdamW(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+        starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
+        curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
+        for step in range(batches.num_steps):
+            rows, counts = batches.draw()
+            active = torch.from_numpy(counts > 0).to(inputs.device)
+            share = torch.from_numpy(_shares(rows.shape[1], counts)).to(inputs.device)
+            drawn = torch.from_numpy(rows).to(inputs.device) + starts
+            loss, gradients = _gradients(parameters, _rows(inputs, drawn), _rows(labels, drawn), share)
+            optimizer.step(gradients, active[:, None, None])
+            curve[:, step] = torch.where(active, loss, math.nan)
+        return curve.cpu().numpy()
+
+
+def _rows(stack: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+    """Rows `[num_shards, b, k]` of `[num_shards, n, k]`, numbered through all shards: whole rows, so twice as fast."""
+    return stack.flatten(0, 1).index_select(0, drawn.flatten()).view(*drawn.shape, -1)
+
+
+def _shares(width: int, counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Weight of each row in its teacher's mean loss, `[num_shards, width, 1]`; 0 behind the count."""
+    valid = np.arange(width) < counts[:, None]
+    return (valid / np.maximum(counts, 1)[:, None]).astype(np.float32)[..., None]
+
+
+def _spread(stack: PaddedBatch, inputs: torch.Tensor) -> torch.Tensor:
+    """Root mean square of each shard's centered inputs, `[num_shards, 1, 1]`; 1 where all records are equal."""
+    square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)
+    return torch.where(square > 0, square.sqrt(), torch.ones_like(square))
+
+
+def _initial(
+    rngs: Sequence[np.random.Generator], num_inputs: int, hidden: int, num_labels: int, device: torch.device
+) -> Parameters:
+    """He-scaled normal weights from each teacher's generator, biases 0."""
+
+    def draw(rows: int, columns: int) -> torch.Tensor:
+        scale = math.sqrt(2 / rows)
+        drawn = [scale * rng.standard_normal((rows, columns), np.float32) for rng in rngs]
+        return torch.from_numpy(np.stack(drawn)).to(device)
+
+    first, second = draw(num_inputs, hidden), draw(hidden, num_labels)
+    return first, first.new_zeros(len(rngs), 1, hidden), second, second.new_zeros(len(rngs), 1, num_labels)
+
+
+def _gradients(
+    parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, share: torch.Tensor
+) -> tuple[torch.Tensor, Parameters]:
+    """Cross-entropy of each teacher, `[num_shards]`, and its gradients; `share` is 0 for padding."""
+    hidden_weights, hidden_bias, weights, bias = parameters
+    units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu_()
+    logits = torch.baddbmm(bias, units, weights)
+    loss = ((torch.nn.functional.softplus(logits) - logits * labels) * share).sum(dim=(1, 2))
+    slope = (logits.sigmoid() - labels).mul_(share)  # softplus(z) - z y has the derivative sigmoid(z) - y
+    back = slope @ weights.transpose(1, 2).contiguous()  # faster than a product with the transposed view
+    back = torch.ops.aten.threshold_backward(back, units, 0)
+    gradients = (
+        inputs.transpose(1, 2) @ back,
+        back.sum(dim=1, keepdim=True),
+        units.transpose(1, 2) @ slope,
+        slope.sum(dim=1, keepdim=True),
+    )
+    return loss, gradients
+
+
+def _states(parameters: Parameters, curve: NDArray[np.float32]) -> list[State]:
+    arrays = [parameter.cpu().numpy() for parameter in parameters]
+    return [
+        {name: array[row].copy() for name, array in zip(_NAMES, arrays, strict=True)}
+        | {"loss_curve": losses[np.isfinite(losses)]}
+        for row, losses in enumerate(curve)
+    ]
+
+
+class MLPModel(StudentModel):
+    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+
+    kind = "mlp"
+    forms: ClassVar[Mapping[str, str]] = {
+        "hidden_weights": "mdh",
+        "hidden_bias": "m1h",
+        "weights": "mhL",
+        "bias": "m1L",
+        "released": "L",
+    }
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        hidden_weights, hidden_bias, weights, bias = (self.arrays[name] for name in _NAMES)
+        total = np.zeros((len(rows), bias.shape[-1]), np.float32)
+        for member in range(len(weights)):
+            units = np.maximum(rows @ hidden_weights[member] + hidden_bias[member], 0)
+            total += 0.5 + 0.5 * np.tanh((units @ weights[member] + bias[member]) / 2)
+        return total / np.float32(len(weights)) * self.arrays["released"]
+
+
+@dataclass(frozen=True)
+class MLPStudent(ThresholdedStudent):
+    """One hidden layer of rectified units and a logistic output for each label, as an ensemble of folds.
+
+    The rows are cut into folds at random; each member is trained without one of them, all side by side, by
+    full-batch AdamW on cross-entropy. The epoch with the least held-out loss is kept, and the threshold, one
+    for all labels, is that of the best micro-F1 of the held-out probabilities.
+
+    Attributes:
+        hidden: units of a member's hidden layer.
+        folds: members, at least 2; fewer where there are fewer rows.
+        epochs: at most.
+        learning_rate: of AdamW, > 0.
+        weight_decay: of AdamW, >= 0.
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    hidden: int = 64
+    folds: int = 5
+    epochs: int = 200
+    learning_rate: float = 3e-3
+    weight_decay: float = 3.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("hidden", self.hidden)
+        require_count("folds", self.folds, minimum=2)
+        require_count("epochs", self.epochs)
+        require_positive("learning_rate", self.learning_rate)
+        require_non_negative("weight_decay", self.weight_decay)
+
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> MLPModel:
+        """Losses reported: the members' mean `loss` and their `held_out_loss`."""
+        rows, labels = require_rows(inputs, labels, seed)
+        shape = np.asarray(inputs).shape[1:]
+        if len(rows) < 2:
+            return _constant_mlp(rows.shape[1], labels, shape)
+        rng = np.random.default_rng(seed)
+        fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
+        center = rows.mean(axis=0)
+        spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
+        best = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
+        released = labels.any(axis=0)
+        threshold = self._place(best.held_out * released, labels)
+        hidden_weights, hidden_bias, weights, bias = best.parameters
+        hidden_weights = hidden_weights / spread
+        arrays = {
+            "hidden_weights": hidden_weights,
+            "hidden_bias": hidden_bias - center @ hidden_weights[:, None],
+            "weights": weights,
+            "bias": bias,
+            "released": released.astype(np.float32),
+        }
+        choices = {"epochs": float(best.epoch)}
+        return MLPModel(arrays, threshold, shape, len(rows), choices)
+
+    def _train(
+        self,
+        rows: Rows,
+        labels: Labels,
+        fold_of: NDArray[np.int64],
+        rng: np.random.Generator,
+        on_epoch: OnEpoch | None,
+    ) -> _Best:
+        """Trains all members for all epochs and returns them as they were at their best."""
+        held = torch.from_numpy(fold_of == np.arange(fold_of.max() + 1)[:, None])  # [members, n]
+        shares = [mask / mask.sum(dim=1, keepdim=True) / len(held) for mask in (~held, held)]
+        inputs, targets = torch.from_numpy(rows), torch.from_numpy(labels.astype(np.float32))
+        parameters = _initial_members(rng, len(held), inputs.shape[1], self.hidden, targets)
+        optimizer = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        best = _Best(math.inf, 0, [], np.empty(0, np.float32))
+        for epoch in range(self.epochs + 1):  # the first without a step behind it
+            logits = _logits(parameters, inputs)
+            losses = (torch.nn.functional.softplus(logits) - logits * targets).sum(dim=2)  # [members, n]
+            loss, held_out_loss = ((losses * share).sum() for share in shares)
+            if on_epoch is not None:
+                on_epoch(epoch, {"loss": loss.item(), "held_out_loss": held_out_loss.item()})
+            if epoch == 0 or held_out_loss.item() < best.loss:
+                held_out = (logits.sigmoid() * held[..., None]).sum(dim=0).detach().numpy()
+                arrays = [parameter.detach().numpy().copy() for parameter in parameters]
+                best = _Best(held_out_loss.item(), epoch, arrays, held_out)
+            optimizer.zero_grad()
+            torch.autograd.backward(loss * len(held))  # summed over members: each moves as it would alone
+            optimizer.step()
+        return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The members after an epoch: their held-out loss, parameters, and held-out probabilities `[n, num_labels]`."""
+
+    loss: float
+    epoch: int
+    parameters: list[Rows]
+    held_out: Rows
+
+
+def _initial_members(
+    rng: np.random.Generator, members: int, num_inputs: int, hidden: int, targets: torch.Tensor
+) -> list[torch.Tensor]:
+    """Small random weights; the output starts at each label's log-odds."""
+    shape = (members, num_inputs, hidden), (members, hidden, targets.shape[1])
+    first = rng.standard_normal(shape[0], np.float32) * math.sqrt(2 / num_inputs)
+    second = rng.standard_normal(shape[1], np.float32) * (0.1 / math.sqrt(hidden))
+    prevalence = (targets.sum(dim=0) + 0.5) / (len(targets) + 1)
+    bias = prevalence.logit().repeat(members, 1, 1)
+    tensors = torch.from_numpy(first), torch.zeros(members, 1, hidden), torch.from_numpy(second), bias
+    return [tensor.requires_grad_() for tensor in tensors]
+
+
+def _logits(parameters: list[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+    """Log-odds of each member, `[members, n, num_labels]`."""
+    hidden_weights, hidden_bias, weights, bias = parameters
+    batch = inputs.expand(len(weights), -1, -1)
+    return torch.baddbmm(bias, torch.baddbmm(hidden_bias, batch, hidden_weights).relu(), weights)
+
+
+def _constant_mlp(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> MLPModel:
+    """Predicts the one row's labels, or none."""
+    num_labels = labels.shape[1]
+    arrays = {
+        "hidden_weights": np.zeros((1, num_inputs, 1), np.float32),
+        "hidden_bias": np.zeros((1, 1, 1), np.float32),
+        "weights": np.zeros((1, 1, num_labels), np.float32),
+        "bias": np.full((1, 1, num_labels), 40, np.float32),  # a probability of 1 in float32
+        "released": np.asarray(labels.any(axis=0), np.float32),
+    }
+    return MLPModel(arrays, 0.5, shape, len(labels), {})
