@@ -10,7 +10,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from pate.data.wordnet40 import ARCHIVE
+from pate.data.embedded import ARCHIVE
 from pate.validation import InvalidValue
 from scripts.wordnet40 import Recipe, write_archive
 

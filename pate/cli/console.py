@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from pate.data import Dataset
-from pate.data.dataset import KnowsItsSettings, LoadsInStages
+from pate.data.dataset import read
 from pate.report.console import PlainConsole
 from pate.run.progress import Advance, Monitor, NullMonitor
 from pate.validation import require
@@ -96,7 +96,6 @@ def watched_load(data: Any, monitor: Monitor) -> Callable[[], Dataset]:
     """
     rule = "a class whose load() gives a pate.data.Dataset"
     require(callable(getattr(data, "load", None)), "data", type(data).__name__, rule)
-    if isinstance(data, KnowsItsSettings):
-        data.require_settings()
-    load: Callable[[], Dataset] = data.load
-    return partial(data.load_in_stages, monitor.stage) if isinstance(data, LoadsInStages) else load
+    if (require_settings := getattr(data, "require_settings", None)) is not None:
+        require_settings()
+    return partial(read, data, monitor.stage)

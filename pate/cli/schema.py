@@ -14,8 +14,7 @@ from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.data import Table, TableSchema
-from pate.data.table.dealing import Dealing
-from pate.data.table.files import TableFile
+from pate.data.table.files import Dealing, TableFile
 from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require
 

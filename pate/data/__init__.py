@@ -6,39 +6,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pate.data.arrays_file import Arrays
     from pate.data.celeba import CelebA
-    from pate.data.dataset import Dataset, Pixels, Preprocessing, Split
-    from pate.data.digits_grid import DigitsGrid
-    from pate.data.face_copy import FaceCopy
+    from pate.data.dataset import Dataset, ImageForm, Pixels, Preprocessing, Split
+    from pate.data.embedded import DigitsGrid, WordNet40, Yeast
     from pate.data.huggingface import HuggingFace
     from pate.data.icons import Icons
     from pate.data.image_folder import ImageFolder
-    from pate.data.image_form import ImageForm
     from pate.data.partition import Partition
-    from pate.data.synth_faces import SynthFaces
+    from pate.data.synth_faces import FaceCopy, SynthFaces
     from pate.data.table.schema import TableSchema
     from pate.data.table.table import Table
-    from pate.data.wordnet40 import WordNet40
-    from pate.data.yeast import Yeast
 
 _MODULE_OF = {
     "Arrays": "arrays_file",
     "CelebA": "celeba",
-    "Dataset": "dataset",
-    "DigitsGrid": "digits_grid",
-    "FaceCopy": "face_copy",
     "HuggingFace": "huggingface",
     "Icons": "icons",
     "ImageFolder": "image_folder",
-    "ImageForm": "image_form",
     "Partition": "partition",
-    "Pixels": "dataset",
-    "Preprocessing": "dataset",
-    "Split": "dataset",
-    "SynthFaces": "synth_faces",
     "Table": "table.table",
     "TableSchema": "table.schema",
-    "WordNet40": "wordnet40",
-    "Yeast": "yeast",
+    **dict.fromkeys(("Dataset", "ImageForm", "Pixels", "Preprocessing", "Split"), "dataset"),
+    **dict.fromkeys(("DigitsGrid", "WordNet40", "Yeast"), "embedded"),
+    **dict.fromkeys(("FaceCopy", "SynthFaces"), "synth_faces"),
 }
 __all__ = [
     "Arrays",

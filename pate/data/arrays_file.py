@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Dataset, Kind, Pixels, PrivateRecords, Split, named_owners
+from pate.data.dataset import SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
 from pate.files.disk import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
@@ -56,7 +56,7 @@ class Arrays:
         object.__setattr__(self, "labels", tuple(self.labels))
 
     def require_settings(self) -> None:
-        """Returns if settings name three files, none of which is opened; raises `InvalidValue` otherwise."""
+        """Raises unless settings name three files; none is opened."""
         for split in SPLITS:
             _require_named(f"data.{split}", getattr(self, split))
 
@@ -70,16 +70,13 @@ class Arrays:
         parts = {split: _split(f"data.{split}", place, files[split]) for place, split in enumerate(SPLITS)}
         public = files["public"].get("ids", np.arange(len(parts["public"])))
         kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
-        private, public_records, test = (parts[split] for split in SPLITS)
-        names = self._names(files)
+        splits = parts["private"], parts["public"], parts["test"]
         return Dataset(
             self.name,
             True,
             kind,
-            names,
-            private,
-            public_records,
-            test,
+            self._names(files),
+            *splits,
             public_ids=public,
             notes=() if grouped else (_UNGROUPED,),
             owners=named_owners(id=files["private"].get("ids"), group=files["private"].get("groups")),
@@ -107,10 +104,9 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     path = Path(str(file))
     if path.is_dir():
         known = [each for each in (*_FORMS, *_BESIDE) if (path / f"{each}.npy").is_file()]
-        arrays = {each: _npy(path / f"{each}.npy", (_FORMS | _BESIDE)[each]) for each in known}
         for each in _FORMS:
-            require(each in arrays, name, path, f"a folder with {each}.npy")
-        return arrays
+            require(each in known, name, path, f"a folder with {each}.npy")
+        return {each: _npy(path / f"{each}.npy", (_FORMS | _BESIDE)[each]) for each in known}
     require(path.is_file(), name, path, "an .npz file that is there, or a folder with inputs.npy and labels.npy")
     return read_arrays(path, _FORMS, beside=_BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
 
@@ -143,10 +139,10 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     rows = np.arange(len(inputs), dtype=np.int64)
     ids = arrays["ids"].astype(np.int64) if "ids" in arrays else rows | (place << 48)
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
-    shown: Any = Pixels(inputs, rows) if inputs.dtype == np.uint8 and inputs.ndim == 4 else inputs.astype(np.float32)
-    if not isinstance(shown, Pixels):
-        bad = int((~np.isfinite(shown)).reshape(len(shown), -1).any(axis=1).sum()) if len(shown) else 0
-        if bad:
-            rule = f"finite numbers, {bad} of {len(shown)} rows have others"
-            raise InvalidValue(f"{name}.inputs: expected {rule}")
+    if inputs.dtype == np.uint8 and inputs.ndim == 4:
+        return Split.of_pictures(inputs, labels.astype(np.bool_), ids, groups, rows)
+    shown = inputs.astype(np.float32)
+    bad = int((~np.isfinite(shown)).reshape(len(shown), -1).any(axis=1).sum()) if len(shown) else 0
+    if bad:
+        raise InvalidValue(f"{name}.inputs: expected finite numbers, {bad} of {len(shown)} rows have others")
     return Split(shown, labels.astype(np.bool_), ids, groups)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 from pate.data.dataset import Stage, unwatched
 from pate.files.disk import OWNERS_FILE, locked, make_folder
 from pate.validation import InvalidValue
-
-Make = Callable[[NDArray[np.int64]], NDArray[np.uint8]]
-"""Makes the images of some rows, uint8 `[len(rows), channels, height, width]`."""
 
 Put = Callable[[NDArray[np.int64], NDArray[Any], NDArray[np.int64]], None]
 """Writes blocks of the given numbers: values `[len(numbers), …]`, then their stamps `[len(numbers)]`."""
@@ -34,25 +31,16 @@ class StampedFile:
     Blocks reach the disk before their stamps do. So a block whose stamp is there is whole, whatever ends the process: a
     signal, a full disk, a source that cannot be read. The next call makes only the others, and the file ends with the
     same bytes as one that was made in one go. A second process that wants the same waits for the first. Where nothing
-    is missing nothing is written, so that a folder may then be read-only.
-
-    What is kept is as private as its source; the folder has mode 0700.
-
-    Attributes:
-        path: of the array; its folder is made if missing.
-        stamps: of the stamps, int64.
-        shape: of the array.
-        dtype: of the array.
-        block: rows of a block; the last may have fewer.
-        setting: what chooses the folder, for messages.
+    is missing nothing is written, so that a folder may then be read-only. What is kept is as private as its source; the
+    folder has mode 0700.
     """
 
-    path: Path
-    stamps: Path
-    shape: tuple[int, ...]
+    path: Path  # of the array; its folder is made if missing
+    stamps: Path  # of the stamps, int64
+    shape: tuple[int, ...]  # of the array
     dtype: type
-    block: int
-    setting: str
+    block: int  # rows of a block; the last may have fewer
+    setting: str  # what chooses the folder, for messages
 
     @property
     def num_blocks(self) -> int:
@@ -61,12 +49,11 @@ class StampedFile:
 
     def known(self) -> NDArray[np.int64]:
         """The stamps `[num_blocks]`; all 0 where a file is not there or cut short. Asked without the lock, too."""
-        try:
+        with suppress(OSError):
             known = np.fromfile(self.stamps, np.int64)
-            whole = self.path.stat().st_size == self._num_bytes and len(known) == self.num_blocks
-        except OSError:
-            whole = False
-        return known if whole else np.zeros(self.num_blocks, np.int64)
+            if self.path.stat().st_size == self._num_bytes and len(known) == self.num_blocks:
+                return known
+        return np.zeros(self.num_blocks, np.int64)
 
     def mapped(self, mode: Any = "r") -> Any:
         """The array, mapped from the file."""
@@ -136,25 +123,25 @@ def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]
 
 @dataclass(frozen=True)
 class PixelCache:
-    """Images at the size they are used in; their stamps say which version of its source each was made from.
+    """Images at the size they are used in; their stamps say which version of its source each was made from."""
 
-    Attributes:
-        folder: one for each source, size and crop.
-        shape: `(num_images, channels, height, width)`.
-        name: what the stage is called that makes them.
-    """
+    folder: Path  # one for each source, size and crop
+    shape: tuple[int, int, int, int]  # images, channels, height, width
+    name: str  # what the stage is called that makes them
 
-    folder: Path
-    shape: tuple[int, int, int, int]
-    name: str
-
-    def fill(self, rows: NDArray[np.int64], stamps: NDArray[np.int64], make: Make, stage: Stage) -> NDArray[np.uint8]:
+    def fill(
+        self,
+        rows: NDArray[np.int64],
+        stamps: NDArray[np.int64],
+        make: Callable[[NDArray[np.int64]], NDArray[np.uint8]],
+        stage: Stage,
+    ) -> NDArray[np.uint8]:
         """Makes what is missing of the given rows and returns all images, mapped from the file, read-only.
 
         Args:
             rows: which images are wanted; the others may be blank.
             stamps: int64 `[num_images]`, none of the wanted 0; an image of another stamp is made again.
-            make: makes a chunk of images.
+            make: makes the images of some rows, uint8 `[len(rows), channels, height, width]`.
             stage: told how many of the missing ones are made.
 
         Raises:

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pate.data.cache import PixelCache
-from pate.data.dataset import Dataset, Split, Stage, named_owners, unwatched
-from pate.data.image_form import ImageForm
+from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, unwatched
 from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
 
 ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
@@ -49,17 +48,15 @@ class Attributes:
 
 
 def read_attributes(folder: Path) -> Attributes:
-    """Reads `list_attr_celeba`.
-
-    The text form has the number of rows in its first line and the names in its second (which may end in
-    blanks); the CSV form has the names in its first. Then a row for each image: its file, and 1 or -1 an
-    attribute (1 or 0 in some CSV copies). Copies that were cut to a part of the images often keep the old number:
-    whether that will do is the caller's to say.
+    """Reads `list_attr_celeba`; whether its number of rows will do is the caller's to say.
 
     Raises:
         InvalidValue: no number of rows, a row of another length, a value other than 1 and -1 (or 1 and 0), a file
             listed twice.
     """
+    # The text form has the number of rows in its first line and the names in its second (which may end in blanks); the
+    # CSV form has the names in its first. Then a row for each image: its file, and 1 or -1 an attribute (1 or 0 in some
+    # CSV copies). Copies that were cut to a part of the images often keep the old number.
     path, rows = _read_rows(folder, ATTRIBUTES)
     if path.suffix == ".csv":
         names, rows = rows[0][1:], rows[1:]
@@ -74,22 +71,17 @@ def read_attributes(folder: Path) -> Attributes:
     for row in rows:
         rule = f"{len(names)} values, one for each attribute"
         require(len(row) == len(names) + 1, f"{path.name} row {row[0]}", f"{len(row) - 1} values", rule)
-    _require_bits(path, names, rows)
-    files = tuple(row[0] for row in rows)
-    require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
-    held = np.fromiter((value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names))
-    return Attributes(tuple(names), files, announced, held.reshape(len(rows), len(names)))
-
-
-def _require_bits(path: Path, names: list[str], rows: list[list[str]]) -> None:
-    """Each value 1 or -1, or each 1 or 0: what is neither, or a copy that mixes them, says nothing for certain."""
     found = {value for row in rows for value in row[1:]}
-    if not (found <= {"1", "-1"} or found <= {"1", "0"}):
+    if not (found <= {"1", "-1"} or found <= {"1", "0"}):  # a copy that mixes them says nothing for certain
         good = ("1", "-1") if "-1" in found else ("1", "0")
         pairs = ((row[0], pair) for row in rows for pair in zip(names, row[1:], strict=True))
         file, (name, value) = next((file, pair) for file, pair in pairs if pair[1] not in good)
         rule = "1 or -1, or in all rows 1 or 0"
         require(False, f"{path.name} row {file}, {name[:_SHOWN]}", value[:_SHOWN], rule)
+    files = tuple(row[0] for row in rows)
+    require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
+    held = np.fromiter((value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names))
+    return Attributes(tuple(names), files, announced, held.reshape(len(rows), len(names)))
 
 
 def read_numbers(folder: Path, stem: str) -> dict[str, int]:
@@ -143,12 +135,17 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
     Returns:
         Their folder; the name of each, in the list where it is not there; and a stamp for each, 0 where it is not
         there. A stamp changes when the file does: its length, or when it was written.
-
-    Raises:
-        InvalidValue: two names of the list that mean one photograph.
     """
-    images = _image_folder(folder)
-    stamps = _stamps_in(images)
+    # They may lie in a folder of the same name, as the CSV form is often unpacked, or in the authors' `Img`.
+    places = [parent / inner for parent in (folder, folder / "Img") for inner in (f"{IMAGES}/{IMAGES}", IMAGES)]
+    images = next((place for place in places if place.is_dir()), folder / IMAGES)
+    stamps: dict[str, int] = {}
+    if images.is_dir():
+        with os.scandir(images) as entries:
+            for entry in entries:
+                if entry.is_file():
+                    status = entry.stat()
+                    stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (2**62) + 1
     loosely = {_loose(name): name for name in sorted(stamps, reverse=True)}
     names = tuple(file if file in stamps else loosely.get(_loose(file), file) for file in files)
     there = [name for name in names if name in stamps]
@@ -156,24 +153,6 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
         name = next(name for name in there if there.count(name) > 1)
         raise InvalidValue(f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it")
     return images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64)
-
-
-def _image_folder(folder: Path) -> Path:
-    """Also where it lies in one of the same name, as the CSV form is often unpacked, or in the authors' `Img`."""
-    parents = (folder, folder / "Img")
-    places = [parent / inner for parent in parents for inner in (f"{IMAGES}/{IMAGES}", IMAGES)]
-    return next((place for place in places if place.is_dir()), folder / IMAGES)
-
-
-def _stamps_in(images: Path) -> dict[str, int]:
-    found: dict[str, int] = {}
-    if images.is_dir():
-        with os.scandir(images) as entries:
-            for entry in entries:
-                if entry.is_file():
-                    status = entry.stat()
-                    found[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (2**62) + 1
-    return found
 
 
 def _loose(name: str) -> str:
@@ -184,11 +163,8 @@ def _loose(name: str) -> str:
 def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = None) -> NDArray[np.uint8]:
     """Reads images as uint8 `[n, 3, image_size, image_size]`, 0 is black.
 
-    Each is cropped to the square in its middle, of `crop` pixels a side (None: the largest; more than there are
-    takes the largest too), and resized, averaging over the pixels that fall together. A few are decoded at once.
-
-    Raises:
-        InvalidValue: files that are no images, or damaged ones, all of them by name.
+    Each is cropped to the square in its middle, of `crop` pixels a side (None, or more than there are: the largest),
+    and resized, averaging over the pixels that fall together. Raises `InvalidValue` with the names of damaged ones.
     """
     images, damaged = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8), dict[Path, Exception]()
     with ThreadPoolExecutor() as pool:
@@ -228,15 +204,14 @@ class CelebA:
     validation public, test test. A folder that `scripts/make_synth_faces.py` wrote is read likewise, and called
     synthetic.
 
-    Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes per photograph,
-    and read from there; see `PixelCache` for what a kill or a full disk leaves behind. The inputs of the splits
-    are `Pixels`: float32 `[n, 3, image_size, image_size]` that are converted as they are indexed.
+    Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes each, and read from
+    there as `Pixels`. Record ids are row numbers of the attribute list from 1, which in the genuine copy are the
+    numbers in the file names.
 
-    Edge cases: a listed photograph that is not in the folder is passed over with a warning, or refused (`missing`).
-    So are one that the list of splits has and that of attributes has not, and a count in the list's first line that
-    is not that of its rows. A photograph may be called `.JPG` or `.png` where the list says `.jpg`. One that was
-    replaced or turned up is decoded at the next run. A damaged one is refused by name; those before it stay
-    decoded.
+    Edge cases: a listed photograph that is not in the folder is passed over with a warning, or refused (`missing`). So
+    are one that the list of splits has and that of attributes has not, and a count in the list's first line that is not
+    that of its rows. A photograph may be called `.JPG` or `.png` where the list says `.jpg`. One that was replaced or
+    turned up is decoded at the next run. A damaged one is refused by name; those before it stay decoded.
 
     Attributes:
         root: the folder, or the one that has it as `celeba` or `CelebA`.
@@ -268,21 +243,14 @@ class CelebA:
             if getattr(self, name) is not None:
                 require_count(name, getattr(self, name))
 
-    def load(self) -> Dataset:
-        """Reads the lists and decodes the photographs that the cache lacks.
-
-        Record ids are row numbers of the attribute list from 1, which in the genuine copy are the numbers in
-        the file names.
+    def load(self, stage: Stage = unwatched) -> Dataset:
+        """Reads the lists and decodes the photographs that the cache lacks, which is announced.
 
         Raises:
             InvalidValue: a folder, list or split that is not there or not as it should be; an image that
                 cannot be decoded; a person in two splits where identities are the groups.
             OSError: the disk is full.
         """
-        return self.load_in_stages(unwatched)
-
-    def load_in_stages(self, stage: Stage) -> Dataset:
-        """The same, and announces the decoding."""
         folder = self._folder()
         attributes = read_attributes(folder)
         if attributes.announced != len(attributes.files):
@@ -299,7 +267,9 @@ class CelebA:
             return decode_images([images / names[row] for row in rows], image_size=self.image_size, crop=self.crop)
 
         shape = (len(attributes.files), 3, self.image_size, self.image_size)
-        cache = PixelCache(self._cache_folder(folder, attributes.files), shape, "decoding photographs")
+        parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
+        digest = hashlib.sha256(repr((_VERSION, self.crop, attributes.files)).encode()).hexdigest()[:8]
+        cache = PixelCache(parent / f"celeba-{self.image_size}-{digest}", shape, "decoding photographs")
         levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), stamps, decode, stage)
         known = (levels, attributes.labels, record_ids, group_ids)
         private, public, test = (Split.of_pictures(*known, rows) for rows in rows_of.values())
@@ -321,30 +291,21 @@ class CelebA:
 
     def _people(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64] | None:
         """Whose photographs they are; None where no list says it and nothing is dealt by it."""
-        if self.partition_by_identity and find_table(folder, IDENTITIES) is None:
-            rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
-            raise InvalidValue(f"data.root={self.root}: expected {rule}")
         try:
+            rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
+            require(find_table(folder, IDENTITIES) is not None, "data.root", self.root, rule)
             return _in_order(read_numbers(folder, IDENTITIES), IDENTITIES, files)
         except InvalidValue:
             if self.partition_by_identity:
                 raise
             return None
 
-    def _cache_folder(self, folder: Path, files: tuple[str, ...]) -> Path:
-        """One for each list of files, size and crop."""
-        parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
-        digest = hashlib.sha256(repr((_VERSION, self.crop, files)).encode()).hexdigest()[:8]
-        return parent / f"celeba-{self.image_size}-{digest}"
-
     def _rows(self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]) -> NDArray[np.int64]:
-        absent = int((listed & ~present).sum())
-        rows = np.flatnonzero(listed & present)
-        if not len(rows):
-            rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {int(listed.sum())}"
-            raise InvalidValue(f"data.root={self.root}: expected {rule}")
-        if absent:
-            rule = f"all {int(listed.sum())} listed photographs of the {role} split, {absent} are missing"
+        rows, count = np.flatnonzero(listed & present), int(listed.sum())
+        rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {count}"
+        require(len(rows) > 0, "data.root", self.root, rule)
+        if len(rows) < count:
+            rule = f"all {count} listed photographs of the {role} split, {count - len(rows)} are missing"
             self._lacks(f"data.root={self.root}: expected {rule}")
         return rows[: self.limit]
 

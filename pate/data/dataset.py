@@ -5,26 +5,43 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from inspect import signature
+from itertools import combinations
+from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.files.arrays import row_blocks, taken
-from pate.validation import InvalidValue, require, require_choice, require_entries, require_moderate, require_text
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_entries,
+    require_moderate,
+    require_text,
+)
 
 _WHITE = np.float32(255)
 _BLOCK = 4096
+_MODES = {1: "L", 3: "RGB"}  # of pictures, by channels
+_LARGEST = 4096
 
 SPLITS = ("private", "public", "test")
 Kind = Literal["features", "images"]
-_KINDS = ("features", "images")
 _RANKS = {"features": 2, "images": 4}
 Stage = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 """Announces a stage by its name and number of steps; inside, the callable is told how many are done."""
+
+
+def unwatched(name: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+    """A stage that nobody watches."""
+    return nullcontext(lambda done: None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +49,7 @@ class Pixels:
     """Reads like a float32 array `[n, channels, height, width]` with values in [0, 1], and holds none.
 
     `pixels[rows]` (a slice or an array of row numbers) converts those rows, `np.asarray(pixels)` all of them.
-    Length, `shape`, `ndim` and `dtype` are those of the array; arithmetic needs `np.asarray` first. So 202,599
-    images of 64x64 take 2.5 GB of file, not 10 GB of memory, as long as nobody asks for all rows at once.
+    Length, `shape`, `ndim` and `dtype` are those of the array; arithmetic needs `np.asarray` first.
 
     Attributes:
         levels: uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`.
@@ -83,19 +99,16 @@ class Pixels:
         return images if dtype is None else images.astype(dtype, copy=False)
 
     def blocks(self) -> Iterator[NDArray[np.uint8]]:
-        """The levels, a few thousand images at a time, in order."""
+        """The levels, some thousand images at a time, in order."""
         for first in range(0, len(self), _BLOCK):
             yield np.ascontiguousarray(self.levels[self.rows[first : first + _BLOCK]])
 
 
 class Preprocessing(ABC):
-    """From a table or pictures to inputs. It was fitted on public data alone, or on nothing.
-
-    Attributes:
-        kind: its name in a file, of the class.
-    """
+    """From a table or pictures to inputs. It was fitted on public data alone, or on nothing."""
 
     kind: ClassVar[str]
+    """Its name in a file."""
 
     @property
     @abstractmethod
@@ -129,15 +142,83 @@ class Preprocessing(ABC):
         """All of it, for JSON."""
 
 
+@dataclass(frozen=True)
+class ImageForm(Preprocessing):
+    """How pictures of any size become inputs `[channels, height, width]`.
+
+    Attributes:
+        channels: 1 for gray, 3 for red, green and blue.
+        height: in pixels.
+        width: in pixels.
+        fit: `crop` scales until the shorter side fits and cuts the middle out; `stretch` scales both sides.
+    """
+
+    channels: int = 3
+    height: int = 64
+    width: int = 64
+    fit: str = "crop"
+
+    kind: ClassVar[str] = "images"
+
+    def __post_init__(self) -> None:
+        require(self.channels in _MODES, "channels", self.channels, "1 or 3")
+        for name in ("height", "width"):
+            size = require_count(name, getattr(self, name))
+            require(size <= _LARGEST, name, size, f"at most {_LARGEST} pixels")
+        require_choice("fit", self.fit, ("crop", "stretch"))
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.channels, self.height, self.width
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return ()
+
+    def inputs(self, given: Any) -> NDArray[np.float32]:
+        """Of a list of files or of PIL images."""
+        pictures = [given] if isinstance(given, (str, PathLike)) or hasattr(given, "resize") else list(given)
+        levels = [self.levels(picture, f"data[{place}]") for place, picture in enumerate(pictures)]
+        stacked = np.stack(levels) if levels else np.zeros((0, *self.input_shape), np.uint8)
+        return stacked.astype(np.float32) / _WHITE
+
+    def levels(self, picture: Any, name: str) -> NDArray[np.uint8]:
+        """One picture, a file or a PIL image, as bytes `[channels, height, width]`; `name` is for messages."""
+        from PIL import Image, ImageOps
+
+        if isinstance(picture, (str, PathLike)):
+            try:
+                with Image.open(Path(picture)) as opened:
+                    return self.levels(ImageOps.exif_transpose(opened), name)
+            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+                raise InvalidValue(f"{name}: expected a picture that can be read, such as .png or .jpg") from error
+        if not hasattr(picture, "convert"):
+            raise InvalidValue(f"{name}={type(picture).__name__}: expected the file of a picture, or a PIL image")
+        size = (self.width, self.height)
+        image = picture.convert(_MODES[self.channels])
+        if image.size != size:
+            how = Image.Resampling.BILINEAR
+            image = ImageOps.fit(image, size, how) if self.fit == "crop" else image.resize(size, how)
+        pixels = np.asarray(image, np.uint8).reshape(self.height, self.width, self.channels)
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+    def plain(self) -> dict[str, Any]:
+        return {"kind": self.kind, **vars(self)}
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> Self:
+        """From what `plain` gave."""
+        return cls(**{name: said[name] for name in ("channels", "height", "width", "fit")})
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """Labeled records that play one role: the private pool, the public pool or the test set.
 
     Attributes:
-        inputs: float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1]. Large image data
-            give `Pixels` in its place, which reads like the array: `inputs[rows]` is one, and so is
-            `take(rows).inputs`; the whole only after `np.asarray(inputs)`. Those of a large table are a read-only
-            `np.memmap`, of which `take` reads some thousand rows at a time.
+        inputs: float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1]. Pictures give `Pixels`
+            in its place: `inputs[rows]` is an array, and so is `take(rows).inputs`. Those of a large table are a
+            read-only `np.memmap`, of which `take` reads some thousand rows at a time.
         labels: bool `[n, num_labels]`; any number of labels may hold for a record.
         record_ids: int64 `[n]`, the name of each record in its source.
         group_ids: int64 `[n]`, what must stay together: records of one person, one text, one source image.
@@ -153,10 +234,10 @@ class Split:
     group_ids: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        _require_array("inputs", self.inputs, np.float32, ranks=(2, 3, 4))
-        _require_array("labels", self.labels, np.bool_, ranks=(2,))
-        _require_array("record_ids", self.record_ids, np.int64, ranks=(1,))
-        _require_array("group_ids", self.group_ids, np.int64, ranks=(1,))
+        _require_array("inputs", self.inputs, np.float32, 2, 3, 4)
+        _require_array("labels", self.labels, np.bool_, 2)
+        _require_array("record_ids", self.record_ids, np.int64, 1)
+        _require_array("group_ids", self.group_ids, np.int64, 1)
         for name in ("labels", "record_ids", "group_ids"):
             found = len(getattr(self, name))
             require(found == len(self), f"len({name})", found, f"{len(self)}, one row for each input")
@@ -165,7 +246,11 @@ class Split:
             require(0 not in shape[1:], f"{name}.shape", shape, f"at least one {name[:-1]} value per record")
         if isinstance(self.inputs, np.ndarray):
             for block in row_blocks(self.inputs):
-                _require_moderate(block, self.inputs)
+                try:
+                    require_moderate("inputs", block)
+                except InvalidValue:
+                    require_moderate("inputs", self.inputs)  # which says its place among all inputs
+                    raise
 
     @classmethod
     def of_pictures(
@@ -194,10 +279,12 @@ class Split:
 
     def digest(self) -> str:
         """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
-        digest, order = hashlib.sha256(b"records"), np.argsort(self.record_ids, kind="stable")
-        _enter(
-            digest, self.record_ids[order], self.group_ids[order], self.labels[order], _reordered(self.inputs, order)
-        )
+        digest, order, inputs = hashlib.sha256(b"records"), np.argsort(self.record_ids, kind="stable"), self.inputs
+        if isinstance(inputs, Pixels):
+            inputs = Pixels(inputs.levels, inputs.rows[order])
+        elif not np.array_equal(order, np.arange(len(order))):  # else without a copy
+            inputs = inputs[order]
+        _enter(digest, self.record_ids[order], self.group_ids[order], self.labels[order], inputs)
         return digest.hexdigest()
 
 
@@ -254,23 +341,26 @@ class Dataset:
     def __post_init__(self) -> None:
         require_text("name", self.name)
         require(isinstance(self.real, bool), "real", type(self.real).__name__, "True, or False for synthetic data")
-        require(isinstance(self.kind, str), "kind", type(self.kind).__name__, " or ".join(_KINDS))
-        require_choice("kind", self.kind, _KINDS)
+        require(isinstance(self.kind, str), "kind", type(self.kind).__name__, " or ".join(_RANKS))
+        require_choice("kind", self.kind, tuple(_RANKS))
         _require_label_names(self.label_names)
         for name, split in self._splits():
             self._check_shapes(name, split)
         if not self.public.labels.any():  # a pool in which nothing is present measures nothing, whoever filled it in
             object.__setattr__(self, "public_labeled", False)
         for unit in ("record", "group"):
-            _require_disjoint(unit, [(name, getattr(s, f"{unit}_ids")) for name, s in self._splits()])
-
+            for (first, some), (second, others) in combinations(self._splits(), 2):
+                shared = len(np.intersect1d(getattr(some, f"{unit}_ids"), getattr(others, f"{unit}_ids")))
+                if shared:
+                    found = f"found {shared} in {first} and {second}"
+                    raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")
         if self.public_ids is not None:
             good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (len(self.public),)
             require(good, "public_ids", self.public_ids.dtype, "whole numbers or texts, one for each public record")
 
     @property
     def published_ids(self) -> NDArray[Any]:
-        """What public records are called where they are published: whole numbers or texts `[num_public]`."""
+        """What public records are called where they are published `[num_public]`."""
         return self.public.record_ids if self.public_ids is None else self.public_ids
 
     @property
@@ -280,7 +370,7 @@ class Dataset:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input: `(d,)`, or `(channels, height, width)` of an image, as teachers are given it."""
+        """The shape of one input: `(d,)`, or `(channels, height, width)` of an image."""
         return tuple(self.private.inputs.shape[1:])
 
     def digest(self) -> str:
@@ -291,10 +381,9 @@ class Dataset:
         return digest.hexdigest()
 
     def private_digest(self) -> str:
-        """`private_cells`, or else `Split.digest` of the private records: what a budget over several runs is kept for.
+        """`private_cells`, or else `Split.digest` of the private records, by which a budget over several runs goes.
 
-        Their order, the public pool and the test set change nothing of it. Other inputs of the same people, a subset of
-        them or records with other ids are other data to it.
+        Order, public pool and test set change nothing of it. Other inputs, some of the records, or other ids do.
         """
         return self.private_cells or self.private.digest()
 
@@ -332,6 +421,12 @@ def named_owners(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
     }
 
 
+def read(data: Any, stage: Stage = unwatched) -> Dataset:
+    """What `data.load()` gives, or `load(stage)` where it announces what takes long; raises where it is no data set."""
+    watched = "stage" in signature(data.load).parameters
+    return require_dataset(data.load(stage) if watched else data.load())
+
+
 def require_distinct(name: str, ids: NDArray[np.int64]) -> None:
     """Raises, with two of the rows, where an id occurs more than once."""
     order = np.argsort(ids, kind="stable")
@@ -350,15 +445,6 @@ def _require_label_names(names: Any) -> None:
     require(repeated is None, "label_names", f"{repeated}, twice", "each name once")
 
 
-def _require_moderate(block: NDArray[np.float32], inputs: NDArray[np.float32]) -> None:
-    """Raises, with the place among all inputs, where a number of a block is not finite or too large."""
-    try:
-        require_moderate("inputs", block)
-    except InvalidValue:
-        require_moderate("inputs", inputs)
-        raise
-
-
 def _enter(digest: Any, *arrays: Any) -> None:
     """Adds shapes and values to a digest."""
     for array in arrays:
@@ -367,29 +453,13 @@ def _enter(digest: Any, *arrays: Any) -> None:
             digest.update(np.ascontiguousarray(block).data)
 
 
-def _reordered(inputs: Any, order: NDArray[np.int64]) -> Any:
-    """The rows in another order, without a copy where it is theirs; of `Pixels` without holding them."""
-    if np.array_equal(order, np.arange(len(order))):
-        return inputs
-    return Pixels(inputs.levels, inputs.rows[order]) if isinstance(inputs, Pixels) else inputs[order]
-
-
-def _require_array(name: str, array: object, dtype: type, *, ranks: tuple[int, ...]) -> None:
+def _require_array(name: str, array: object, dtype: type, *ranks: int) -> None:
     if not isinstance(array, (np.ndarray, Pixels)):
         raise InvalidValue(f"{name}={type(array).__name__}: expected a numpy array")
     if isinstance(array, np.ma.MaskedArray):
         raise InvalidValue(f"{name}=MaskedArray: expected a plain array, .filled(…) says what masked entries are")
     require(array.dtype == dtype, f"{name}.dtype", array.dtype, np.dtype(dtype).name)
     require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
-
-
-def _require_disjoint(unit: str, ids: list[tuple[str, NDArray[np.int64]]]) -> None:
-    for position, (first, first_ids) in enumerate(ids):
-        for second, second_ids in ids[position + 1 :]:
-            shared = np.intersect1d(first_ids, second_ids)
-            if len(shared):
-                found = f"found {len(shared)} in {first} and {second}"
-                raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,40 +509,6 @@ class PrivateRecords:
         )
 
 
-@runtime_checkable
-class ReadsPrivateRecords(Protocol):
-    """A reader that can do without public and test files."""
-
-    def private_records(self) -> PrivateRecords:
-        """The private records alone."""
-
-
 def _unlabeled(inputs: NDArray[np.float32], num_labels: int, first: int) -> Split:
     rows = first + np.arange(len(inputs), dtype=np.int64)
     return Split(inputs, np.zeros((len(inputs), num_labels), dtype=np.bool_), rows, rows)
-
-
-@runtime_checkable
-class LoadsInStages(Protocol):
-    """A data set that can be watched while it is read: `load()` and this one return the same."""
-
-    def load_in_stages(self, stage: Stage) -> Dataset:
-        """Reads the data set and announces what takes long."""
-
-
-@contextmanager
-def unwatched(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A stage that nobody watches."""
-    yield lambda done: None
-
-
-@runtime_checkable
-class KnowsItsSettings(Protocol):
-    """A data set that can say which setting is missing without opening a file."""
-
-    def require_settings(self) -> None:
-        """Returns if `load()` has the settings that it needs.
-
-        Raises:
-            InvalidValue: one is missing, or two contradict each other.
-        """

@@ -13,35 +13,42 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from pate.data.dataset import SPLITS, Dataset, Pixels
-from pate.data.image_form import ImageForm
+from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels
 from pate.data.table.cells import arrow
 from pate.data.table.remarks import UNGROUPED
 from pate.data.table.rows import Roles, Rows, column_names, owners_of, private_cells, three_splits
 from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
-Encoded = tuple[NDArray[Any], NDArray[np.bool_]]
-
 _BATCH = 16384
 
 
+class OneColumn:
+    """A column that holds whole inputs. It encodes batches as `TableSchema` does, and refuses at once what is wrong."""
+
+    columns: ClassVar[tuple[()]] = ()
+
+    def encode(self, batch: Any, _: Any = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Rows `[n, …]`, none of them wrong."""
+        return self.rows(batch), np.zeros((batch.num_rows, 0), np.bool_)
+
+    def rows(self, batch: Any) -> NDArray[Any]:
+        """Rows `[n, …]`, or raises."""
+        raise NotImplementedError
+
+    def require_right(self, *_: Any) -> None:
+        """It is."""
+
+
 @dataclass(frozen=True)
-class ImageColumn:
-    """A column of encoded pictures. It encodes batches as `TableSchema` does, each picture a row of bytes."""
+class ImageColumn(OneColumn):
+    """Encoded pictures, each a row of bytes `[channels * height * width]`."""
 
     name: str
     preprocessing: ImageForm
 
-    columns: ClassVar[tuple[()]] = ()
-
-    def encode(self, batch: Any, _: Any = None) -> Encoded:
-        """Bytes uint8 `[n, channels * height * width]`."""
-        rows = [self._levels(place, cell) for place, cell in enumerate(batch.column(self.name).to_pylist())]
-        return np.stack(rows), np.zeros((len(rows), 0), np.bool_)
-
-    def require_right(self, *_: Any) -> None:
-        """What cannot be read was refused at once."""
+    def rows(self, batch: Any) -> NDArray[Any]:
+        return np.stack([self._levels(*cell) for cell in enumerate(batch.column(self.name).to_pylist())])
 
     def _levels(self, place: int, cell: Any) -> NDArray[np.uint8]:
         content, path = (cell or {}).get("bytes"), (cell or {}).get("path")
@@ -54,13 +61,12 @@ class ImageColumn:
 
 
 @dataclass(frozen=True)
-class VectorColumn:
-    """A column of lists of numbers, all of one length."""
+class VectorColumn(OneColumn):
+    """Lists of numbers, all of one length."""
 
     name: str
     length: int
 
-    columns: ClassVar[tuple[()]] = ()
     preprocessing: ClassVar[None] = None
 
     @classmethod
@@ -73,8 +79,7 @@ class VectorColumn:
             return None
         return cls(name, len(column[0].as_py() or ()))
 
-    def encode(self, batch: Any, _: Any = None) -> Encoded:
-        """Numbers float32 `[n, length]`."""
+    def rows(self, batch: Any) -> NDArray[Any]:
         cells = batch.column(self.name).to_pylist()
         wrong = sum(cell is None or len(cell) != self.length for cell in cells)
         if wrong or not self.length:
@@ -86,10 +91,7 @@ class VectorColumn:
             rows = np.full((len(cells), self.length), np.nan, np.float32)
         if not np.isfinite(rows).all():
             raise InvalidValue(f"data.inputs={self.name}: expected lists of finite numbers")
-        return rows, np.zeros((len(rows), 0), np.bool_)
-
-    def require_right(self, *_: Any) -> None:
-        """What is wrong was refused at once."""
+        return rows
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,7 @@ class LabelLists:
 
     @classmethod
     def of(cls, name: str, feature: Any) -> Self | None:
-        """That of a feature of Hugging Face's library; None where it is no list.
-
-        Raises:
-            InvalidValue: a list whose labels are neither named nor counted by the feature.
-        """
+        """That of a feature of the library, None where it is no list; raises where it does not name or count labels."""
         inner = getattr(feature, "feature", None)
         if inner is None:
             return None
@@ -118,10 +116,10 @@ class LabelLists:
         raise InvalidValue(f"data.labels={name}: expected {rule}")
 
     def unfolded(self, batch: Any) -> Any:
-        """A batch with a column for each label in the list's place; as it is where it has no such column.
+        """A batch with a column for each label in the list's place.
 
-        What a cell says is judged by `labels_of`, as in any column of labels: a list that is missing, or of another
-        length, gives missing cells. A list with a class that is none, such as -1, gives -1 for each label.
+        Cells are judged as in any column of labels: a list that is missing, or of another length, gives missing ones. A
+        list with a class that is none, such as -1, gives -1 for each label.
         """
         if self.name not in batch.column_names:
             return batch
@@ -207,7 +205,7 @@ class HuggingFace:
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
 
     def require_settings(self) -> None:
-        """Returns if settings name a data set, inputs and labels; raises `InvalidValue` otherwise."""
+        """Raises unless settings name a data set, inputs and labels."""
         require(self.path is not None, "data.path", self.path, "a folder of save_to_disk, or a name on the hub")
         for name in ("inputs", "labels"):
             require(len(getattr(self, name)) > 0, f"data.{name}", list(getattr(self, name)), "columns: [NAME,NAME]")
@@ -216,23 +214,23 @@ class HuggingFace:
         """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
         self.require_settings()
         form = self._form
+        of_pictures, of_cells = isinstance(form, ImageColumn), isinstance(form, TableSchema)
         rows = {split: self._rows(split, form) for split in SPLITS}
 
         def shown(inputs: NDArray[Any]) -> Any:
             """Features as they are; pictures as bytes that read like numbers in [0, 1]."""
-            if not isinstance(form, ImageColumn):
+            if not of_pictures:
                 return inputs
             levels = inputs.reshape(len(inputs), *form.preprocessing.input_shape)
             return Pixels(levels, np.arange(len(levels), dtype=np.int64))
 
         parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, shown=shown)
-        of_cells = isinstance(form, TableSchema)
         return Dataset(
             name=self.name,
             real=True,
-            kind="images" if isinstance(form, ImageColumn) else "features",
+            kind="images" if of_pictures else "features",
             label_names=self._label_names,
-            preprocessing=form.preprocessing if isinstance(form, (ImageColumn, VectorColumn)) else form,
+            preprocessing=form if of_cells else form.preprocessing,
             public_ids=public_ids,
             public_labeled=rows["public"].labeled,
             notes=() if self.group is not None else (UNGROUPED,),
@@ -251,11 +249,10 @@ class HuggingFace:
             raise InvalidValue(f"data=huggingface: expected {rule}") from error
         saved = Path(str(self.path)) / "dataset_dict.json"
         try:
-            opened = (
-                datasets.load_from_disk(str(self.path))
-                if saved.is_file()
-                else datasets.load_dataset(str(self.path), self.config)
-            )
+            if saved.is_file():
+                opened = datasets.load_from_disk(str(self.path))
+            else:
+                opened = datasets.load_dataset(str(self.path), self.config)
         except Exception as error:  # of many libraries: files, connections, formats
             rule = f"a folder that DatasetDict.save_to_disk wrote, or a data set of the hub ({type(error).__name__})"
             raise InvalidValue(f"data.path={self.path}: expected {rule}") from error
@@ -314,4 +311,4 @@ class HuggingFace:
     def _rows(self, split: str, form: Any) -> Rows:
         self._require_columns(split)
         roles = Roles(self._label_names, self.group, self.id)
-        return Rows.read(self._batches(split), form, roles, name=f"data.{split}", split=split)
+        return Rows(self._batches(split), form, roles, name=f"data.{split}", split=split)

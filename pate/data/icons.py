@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pate.data.dataset import Dataset, Split
-from pate.data.image_form import ImageForm
+from pate.data.dataset import Dataset, ImageForm, Split
 from pate.files.arrays import ArrayForm, Arrays, read_arrays
 from pate.files.disk import damaged
-from pate.validation import InvalidValue, require, require_count, require_path
+from pate.validation import require, require_count, require_path
 
 COLORS = {1: "grey", 3: "rgb"}
 """What pictures of so many channels are called."""
@@ -34,11 +33,7 @@ def archive_name(image_size: int, channels: int, *, styles: bool = True) -> str:
 
 
 def read_archive(path: Path) -> Arrays:
-    """The arrays of the file; `pictures` are mapped, read-only.
-
-    Raises:
-        DamagedFile: it is not what was written.
-    """
+    """The arrays of the file; `pictures` are mapped, read-only. Raises `DamagedFile` if it is not what was written."""
     arrays = read_arrays(path, _FORMS, remedy=_MADE, mapped="pictures")
     rows, sizes = len(arrays["pictures"]), arrays["split_sizes"]
     fits = (
@@ -69,10 +64,8 @@ class Icons:
           others, only how many icons those families have counts.
         * Nothing else is fitted; there are no features here.
 
-    The inputs are `Pixels`: float32 `[n, channels, image_size, image_size]` that are converted as they are indexed.
-    The pictures stay in the file, which may not be changed meanwhile.
-
-    Edge cases: icons without a label, or that cannot be drawn, are not in the file; its manifest counts them.
+    The inputs are `Pixels`; the pictures stay in the file, which may not be changed meanwhile. Icons that have no label
+    or cannot be drawn are not in the file; its manifest counts them.
 
     Attributes:
         root: the folder of the file, or the file.
@@ -101,7 +94,11 @@ class Icons:
         Raises:
             InvalidValue: no such file, or one that is damaged or of other sizes than asked for.
         """
-        path = self._file()
+        root = Path(self.root).expanduser()
+        path = root / archive_name(self.image_size, self.channels) if root.is_dir() else root
+        rule = f"{path.name} in it: make icons draws it, or scripts/build_icons.py"
+        rule = rule if root.is_dir() else f"the folder that make icons wrote, or its {path.name}"
+        require(path.is_file(), "data.root", self.root, rule)
         arrays = read_archive(path)
         pictures, names = arrays["pictures"], tuple(arrays["label_names"].tolist())
         form = ImageForm(self.channels, self.image_size, self.image_size)
@@ -114,12 +111,3 @@ class Icons:
         public, test, private = (Split.of_pictures(*known, rows[: self.limit]) for rows in places)
         public_ids = arrays["public_names"][: self.limit]
         return Dataset("icons", True, "images", names, private, public, test, preprocessing=form, public_ids=public_ids)
-
-    def _file(self) -> Path:
-        root = Path(self.root).expanduser()
-        path = root / archive_name(self.image_size, self.channels) if root.is_dir() else root
-        if not path.is_file():
-            rule = f"{path.name} in it: make icons draws it, or scripts/build_icons.py"
-            rule = rule if root.is_dir() else f"the folder that make icons wrote, or its {path.name}"
-            raise InvalidValue(f"data.root={self.root}: expected {rule}")
-        return path

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Dataset, Split, Stage, named_owners, unwatched
-from pate.data.image_form import ImageForm
+from pate.data.dataset import SPLITS, Dataset, ImageForm, Split, Stage, named_owners, unwatched
 from pate.data.table.cells import as_texts, one_spelling, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED
@@ -63,24 +62,15 @@ class ImageFolder:
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         object.__setattr__(self, "labels", column_names("data.labels", self.labels))
 
-    @property
-    def form(self) -> ImageForm:
-        """How pictures become inputs."""
-        return ImageForm(self.channels, self.image_size, self.image_size, self.fit)
-
-    def load(self) -> Dataset:
-        """Reads the table and decodes all pictures."""
-        return self.load_in_stages(unwatched)
-
     def require_settings(self) -> None:
-        """Returns if settings name a folder that is there, a table and labels; raises `InvalidValue` otherwise."""
+        """Raises unless settings name a folder that is there, a table and labels."""
         there = self.root is not None and Path(self.root).is_dir()
         require(there, "data.root", self.root, "the folder of the pictures")
         require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels: [NAME,NAME]")
 
-    def load_in_stages(self, stage: Stage) -> Dataset:
-        """The same, and announces the decoding."""
+    def load(self, stage: Stage = unwatched) -> Dataset:
+        """Reads the table and decodes all pictures, which is announced."""
         self.require_settings()
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]
@@ -103,7 +93,8 @@ class ImageFolder:
         if len(set(words[self.file])) < table.num_rows:
             raise InvalidValue(f"data.table.{self.file}: expected each picture once")
         rows_of = dict(self._rows(words[self.split]))
-        levels = self._decoded(words[self.file], stage)
+        form = ImageForm(self.channels, self.image_size, self.image_size, self.fit)
+        levels = self._decoded(form, words[self.file], stage)
         whose = words[self.file] if self.group is None else list(map(one_spelling, words[self.group]))
         groups = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         rows_of["public"] = np.random.default_rng(self.seed).permutation(rows_of["public"])
@@ -119,7 +110,7 @@ class ImageFolder:
             private=parts["private"],
             public=parts["public"],
             test=parts["test"],
-            preprocessing=self.form,
+            preprocessing=form,
             public_ids=np.array(words[self.file], np.str_)[rows_of["public"]],
             notes=() if self.group is not None else (UNGROUPED,),
             owners=named_owners(
@@ -139,9 +130,9 @@ class ImageFolder:
             require(len(rows) > 0, "data.split", self.split, f"rows with {split}, the table has none")
             yield split, rows
 
-    def _decoded(self, files: list[str], stage: Stage) -> NDArray[np.uint8]:
+    def _decoded(self, form: ImageForm, files: list[str], stage: Stage) -> NDArray[np.uint8]:
         """All pictures as bytes `[n, channels, height, width]`; raises with the number of those that cannot be read."""
-        form, root = self.form, Path(str(self.root)).resolve()
+        root = Path(str(self.root)).resolve()
         levels = np.empty((len(files), *form.input_shape), np.uint8)
         broken: list[int] = []
         with stage("decoding pictures", len(files)) as advance:

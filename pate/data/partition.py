@@ -54,16 +54,7 @@ class Partition:
 
     @classmethod
     def draw(cls, group_ids: NDArray[np.int64], num_teachers: int, rng: np.random.Generator) -> Partition:
-        """Deals whole groups to teachers in a random order.
-
-        Args:
-            group_ids: int64 `[num_private]`, the private split's groups.
-            num_teachers: T, at most the number of groups.
-            rng: the source of the order.
-
-        Raises:
-            InvalidValue: fewer groups than teachers.
-        """
+        """Deals whole groups, int64 `[num_private]`, to teachers in a random order; raises where there are fewer."""
         require_count("num_teachers", num_teachers)
         require_generator(rng)
         ids = require_array("group_ids", group_ids, kinds="iu")
@@ -74,13 +65,13 @@ class Partition:
         return cls(teacher_of_group[group_of], num_teachers)
 
     def indices(self, teacher: int) -> NDArray[np.int64]:
-        """Returns the rows of the private split that belong to a teacher, ascending."""
+        """The rows of the private split that belong to a teacher, ascending."""
         require_count("teacher", teacher, minimum=0)
         require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
         return np.flatnonzero(self.teacher_of == teacher)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Returns how many records each teacher has, int64 `[num_teachers]`."""
+        """How many records each teacher has, int64 `[num_teachers]`."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)
 
     def verify(self, split: Split) -> None:
@@ -103,10 +94,9 @@ class Partition:
         return _digest(self.num_teachers, [self.teacher_of])
 
     def to_json(self, split: Split) -> str:
-        """Writes the manifest: record id, group id and teacher of every private record, and their digest.
+        """The manifest: record id, group id and teacher of every private record, and their digest.
 
-        The partition is verified first, so a manifest that exists is one that held. It names private
-        records: it belongs to the data's owner and no epsilon covers it.
+        The partition is verified first. It names private records: it is the owner's, and no epsilon covers it.
         """
         self.verify(split)
         columns = dict(zip(_COLUMNS, (split.record_ids, split.group_ids, self.teacher_of), strict=True))
@@ -126,7 +116,11 @@ class Partition:
         records, groups, teachers = columns
         _require_one_teacher("record", records, teachers)
         require_distinct("manifest.record_ids", records)
-        _require_same_records(records, split.record_ids)
+        if missing := len(np.setdiff1d(split.record_ids, records)):
+            rule = f"a teacher for each private record, {missing} have none"
+            raise InvalidValue(f"manifest.record_ids: expected {rule}")
+        if unknown := len(np.setdiff1d(records, split.record_ids)):
+            raise InvalidValue(f"manifest.record_ids: expected private records, {unknown} of them are not")
         require(digest == _digest(num_teachers, columns), "manifest.sha256", "another", "the digest of its content")
         rows = np.argsort(records)[np.searchsorted(np.sort(records), split.record_ids)]
         moved = np.flatnonzero(groups[rows] != split.group_ids)
@@ -145,14 +139,6 @@ def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[
     if len(broken):
         first, second = sorted(order[broken[0] : broken[0] + 2].tolist())
         raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, found two, in rows {first} and {second}")
-
-
-def _require_same_records(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> None:
-    missing, unknown = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
-    if len(missing):
-        raise InvalidValue(f"manifest.record_ids: expected a teacher for each private record, {len(missing)} have none")
-    if len(unknown):
-        raise InvalidValue(f"manifest.record_ids: expected private records, {len(unknown)} of them are not")
 
 
 def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:

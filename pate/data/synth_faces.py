@@ -1,66 +1,40 @@
-"""Cartoon faces with CelebA's attributes: its stand-in where nobody has the photographs."""
+"""Cartoon faces with CelebA's attributes, its stand-in where nobody has the photographs: drawn, or in its files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter
 from scipy.special import ndtri
 
 from pate.data.cache import PixelCache
-from pate.data.cartoon import NUM_WHIMS, Face, picture
-from pate.data.dataset import Dataset, Split, Stage, unwatched
-from pate.data.image_form import ImageForm
-from pate.validation import require_count
+from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
+from pate.data.dataset import Dataset, ImageForm, Split, Stage, unwatched
+from pate.files.disk import make_folder, read_json, remove_partials, write_text
+from pate.validation import InvalidValue, require, require_choice, require_count
+
+Color = tuple[int, int, int]
 
 NUM_PHOTOGRAPHS = 202_599
 
 POSITIVES = {
-    "5_o_Clock_Shadow": 22516,
-    "Arched_Eyebrows": 54090,
-    "Attractive": 103833,
-    "Bags_Under_Eyes": 41446,
-    "Bald": 4547,
-    "Bangs": 30709,
-    "Big_Lips": 48785,
-    "Big_Nose": 47516,
-    "Black_Hair": 48472,
-    "Blond_Hair": 29983,
-    "Blurry": 10312,
-    "Brown_Hair": 41572,
-    "Bushy_Eyebrows": 28803,
-    "Chubby": 11663,
-    "Double_Chin": 9459,
-    "Eyeglasses": 13193,
-    "Goatee": 12716,
-    "Gray_Hair": 8499,
-    "Heavy_Makeup": 78390,
-    "High_Cheekbones": 92189,
-    "Male": 84437,
-    "Mouth_Slightly_Open": 97942,
-    "Mustache": 8417,
-    "Narrow_Eyes": 23329,
-    "No_Beard": 169158,
-    "Oval_Face": 57567,
-    "Pale_Skin": 8701,
-    "Pointy_Nose": 56210,
-    "Receding_Hairline": 16163,
-    "Rosy_Cheeks": 13315,
-    "Sideburns": 11449,
-    "Smiling": 97669,
-    "Straight_Hair": 42222,
-    "Wavy_Hair": 64744,
-    "Wearing_Earrings": 38276,
-    "Wearing_Hat": 9818,
-    "Wearing_Lipstick": 95715,
-    "Wearing_Necklace": 24913,
-    "Wearing_Necktie": 14732,
-    "Young": 156734,
-}
+    "5_o_Clock_Shadow": 22516, "Arched_Eyebrows": 54090, "Attractive": 103833, "Bags_Under_Eyes": 41446, "Bald": 4547,
+    "Bangs": 30709, "Big_Lips": 48785, "Big_Nose": 47516, "Black_Hair": 48472, "Blond_Hair": 29983, "Blurry": 10312,
+    "Brown_Hair": 41572, "Bushy_Eyebrows": 28803, "Chubby": 11663, "Double_Chin": 9459, "Eyeglasses": 13193,
+    "Goatee": 12716, "Gray_Hair": 8499, "Heavy_Makeup": 78390, "High_Cheekbones": 92189, "Male": 84437,
+    "Mouth_Slightly_Open": 97942, "Mustache": 8417, "Narrow_Eyes": 23329, "No_Beard": 169158, "Oval_Face": 57567,
+    "Pale_Skin": 8701, "Pointy_Nose": 56210, "Receding_Hairline": 16163, "Rosy_Cheeks": 13315, "Sideburns": 11449,
+    "Smiling": 97669, "Straight_Hair": 42222, "Wavy_Hair": 64744, "Wearing_Earrings": 38276, "Wearing_Hat": 9818,
+    "Wearing_Lipstick": 95715, "Wearing_Necklace": 24913, "Wearing_Necktie": 14732, "Young": 156734,
+}  # fmt: skip
 """Photographs that have the attribute, in the order of CelebA's lists."""
 
 NAMES = tuple(POSITIVES)
@@ -122,16 +96,42 @@ BLOCK = 256
 
 _CALIBRATION_SIZE, _CALIBRATION_SEED, _CALIBRATION_STEPS = 40_000, 202_599, 25
 _DECIMALS = 3
-
 _COLUMN = {name: column for column, name in enumerate(NAMES)}
 _HAIR_COLORS = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
 _HAIR_SHAPES = ("Straight_Hair", "Wavy_Hair")
 _BEARDS = ("Goatee", "Mustache", "Sideburns")
 
+NUM_WHIMS = 16
+"""Numbers in [0, 1) that make faces of equal attributes differ."""
+
+_FINER = 2  # pictures are drawn at twice their size and averaged
 _GRAIN = 24  # levels of 255
 _MISSED = 0.1
 _STAGE = "drawing faces"
 _VERSION = 1  # of the drawing; in the cache's name
+_HAIR: dict[str, Color] = {
+    "Black_Hair": (24, 20, 22),
+    "Blond_Hair": (226, 192, 112),
+    "Brown_Hair": (118, 72, 38),
+    "Gray_Hair": (172, 172, 176),
+}
+_AUBURN: Color = (160, 52, 36)
+_WHITE: Color = (250, 250, 250)
+_DARK: Color = (28, 24, 24)
+_GOLD: Color = (240, 205, 60)
+_ROSE: Color = (232, 96, 110)
+
+_OFFICIAL = (162_770, 19_867, 19_962)  # train, validation, test
+_BOX, _LANDMARKS = "list_bbox_celeba", "list_landmarks_align_celeba"
+_BOX_COLUMNS = ("x_1", "y_1", "width", "height")
+_POINTS = {
+    "lefteye": (39.5, 49),
+    "righteye": (60.5, 49),
+    "nose": (50, 60),
+    "leftmouth": (41, 71),
+    "rightmouth": (59, 71),
+}
+_FACES_A_PERSON = 20
 
 
 def block_generator(seed: int, block: int, purpose: int) -> np.random.Generator:
@@ -148,9 +148,10 @@ def draw_attributes(seed: int, block: int) -> NDArray[np.bool_]:
 def thresholds() -> NDArray[np.float64]:
     """Where each latent variable is cut, `[40]`, so that marginals *after* the rules are those of `POSITIVES`.
 
-    The rules take attributes away and give some, so the cuts that would be right without them are moved, on a
-    fixed sample, until the marginals are right. They are rounded, to be the same on every machine.
+    They are rounded, to be the same on every machine.
     """
+    # The rules take attributes away and give some, so the cuts that would be right without them are moved, on a fixed
+    # sample, until the marginals are right.
     wanted = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
     latent = _latent(_CALIBRATION_SIZE, np.random.default_rng(_CALIBRATION_SEED))
     share = wanted.copy()
@@ -187,16 +188,230 @@ def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def _latent(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Standard normal variables `[count, 40]`, correlated through the factors."""
-    loadings = _loadings()
+    loadings = np.array([[LOADINGS.get(name, {}).get(factor, 0.0) for factor in FACTORS] for name in NAMES])
     own = np.sqrt(1 - (loadings**2).sum(axis=1))
     factors = rng.standard_normal((count, len(FACTORS)))
     return np.asarray(factors @ loadings.T + own * rng.standard_normal((count, len(NAMES))))
 
 
-@cache
-def _loadings() -> NDArray[np.float64]:
-    """`[40, num_factors]`."""
-    return np.array([[LOADINGS.get(name, {}).get(factor, 0.0) for factor in FACTORS] for name in NAMES])
+def mixed(first: Color, second: Color, share: float) -> Color:
+    """The first color with a share of the second."""
+    red, green, blue = (int(a + share * (b - a)) for a, b in zip(first, second, strict=True))
+    return red, green, blue
+
+
+class _Pen:
+    """Draws on a square picture; (50, 50) is the middle of the face, which may be moved and scaled."""
+
+    def __init__(self, image: Image.Image, right: float, down: float, scale: float) -> None:
+        self._draw = ImageDraw.Draw(image)
+        pixel = image.width / 100
+        self._unit = pixel * scale
+        self._left, self._top = pixel * (50 + right) - 50 * self._unit, pixel * (50 + down) - 50 * self._unit
+
+    def disc(self, x: float, y: float, across: float, along: float, color: Color) -> None:
+        self._draw.ellipse(self._box(x - across, y - along, x + across, y + along), fill=color)
+
+    def ring(self, x: float, y: float, across: float, along: float, color: Color, width: float) -> None:
+        box = self._box(x - across, y - along, x + across, y + along)
+        self._draw.ellipse(box, outline=color, width=self._width(width))
+
+    def arc(
+        self, x: float, y: float, across: float, along: float, ends: tuple[int, int], color: Color, width: float
+    ) -> None:
+        box = self._box(x - across, y - along, x + across, y + along)
+        self._draw.arc(box, *ends, fill=color, width=self._width(width))
+
+    def slab(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
+        self._draw.rectangle(self._box(left, top, right, bottom), fill=color)
+
+    def line(self, points: Sequence[tuple[float, float]], color: Color, width: float) -> None:
+        self._draw.line(self._points(points), fill=color, width=self._width(width))
+
+    def shape(self, points: Sequence[tuple[float, float]], color: Color) -> None:
+        self._draw.polygon(self._points(points), fill=color)
+
+    def _box(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
+        unit, x, y = self._unit, self._left, self._top
+        return x + left * unit, y + top * unit, x + right * unit, y + bottom * unit
+
+    def _points(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        return [(self._left + x * self._unit, self._top + y * self._unit) for x, y in points]
+
+    def _width(self, width: float) -> int:
+        return max(1, round(width * self._unit))
+
+
+@dataclass(frozen=True)
+class Face:
+    """What is drawn: every attribute leaves a mark that can be seen."""
+
+    has: Mapping[str, bool]  # of each of the 40 names
+    whims: list[float]  # `NUM_WHIMS` numbers in [0, 1)
+
+    def draw(self, pen: _Pen) -> None:
+        for part in (self._hair_behind, self._body, self._head, self._beard, self._eyes, self._nose, self._mouth):
+            part(pen)
+        for part in (self._age, self._hair_in_front, self._jewels):
+            part(pen)
+
+    @property
+    def _skin(self) -> Color:
+        if self.has["Pale_Skin"]:
+            return 252, 236, 226
+        return mixed((238, 196, 162), (172, 116, 82), self.whims[3])
+
+    @property
+    def _hair(self) -> Color:
+        color = next((color for name, color in _HAIR.items() if self.has[name]), _AUBURN)
+        return mixed(color, (128, 100, 80), 0.25 * self.whims[4])
+
+    @property
+    def _half_width(self) -> float:
+        return 23.0 + 5.0 * self.has["Chubby"] - 3.5 * self.has["Oval_Face"] + 2.5 * (self.whims[5] - 0.5)
+
+    @property
+    def _chin(self) -> float:
+        return 80.0 + 4.0 * self.has["Oval_Face"] + 2.0 * (self.whims[6] - 0.5)
+
+    def _hair_behind(self, pen: _Pen) -> None:
+        if self.has["Bald"]:
+            return
+        hair, wide = self._hair, self._half_width
+        pen.disc(50, 40, wide + 5, 31, hair)
+        length = 62.0 + 14.0 * self.whims[7] if self.has["Male"] else 84.0 + 12.0 * self.whims[7]
+        if self.has["Straight_Hair"]:
+            pen.slab(50 - wide - 6, 40, 50 + wide + 6, length, hair)
+        elif self.has["Wavy_Hair"]:
+            for step in range(4):
+                y = 40 + step * (length - 40) / 3
+                pen.disc(50 - wide - 5, y, 7, 7, hair)
+                pen.disc(50 + wide + 5, y, 7, 7, hair)
+        elif not self.has["Male"]:
+            pen.disc(50, 58, wide + 6, 26, hair)
+
+    def _body(self, pen: _Pen) -> None:
+        red, green, blue = (int(30 + 190 * whim) for whim in self.whims[8:11])
+        pen.disc(50, 112, 44, 24, (red, green, blue))
+        pen.slab(41, 74, 59, 92, mixed(self._skin, _DARK, 0.15))
+        if self.has["Wearing_Necktie"]:
+            pen.shape([(50, 88), (32, 88), (44, 100), (50, 92), (56, 100), (68, 88)], _WHITE)
+            pen.shape([(46, 89), (54, 89), (58, 112), (42, 112)], (150, 20, 30))
+        if self.has["Wearing_Necklace"]:
+            pen.arc(50, 84, 13, 11, (10, 170), _GOLD, 3)
+
+    def _head(self, pen: _Pen) -> None:
+        skin, wide = self._skin, self._half_width
+        for side in (-1, 1):
+            pen.disc(50 + side * wide, 53, 4, 6, mixed(skin, _DARK, 0.12))
+        if self.has["Double_Chin"]:
+            pen.disc(50, self._chin - 1, wide * 0.72, 8, mixed(skin, _DARK, 0.28))
+            pen.disc(50, self._chin - 2.5, wide * 0.66, 7, skin)
+        pen.disc(50, (self._chin + 18) / 2, wide, (self._chin - 18) / 2, skin)
+        if self.has["Male"]:
+            pen.slab(50 - wide * 0.78, 58, 50 + wide * 0.78, self._chin - 6, skin)
+        for side in (-1, 1):
+            if self.has["High_Cheekbones"]:
+                pen.line([(50 + side * 11, 63), (50 + side * 19, 57)], mixed(skin, _WHITE, 0.75), 3)
+            if self.has["Rosy_Cheeks"]:
+                pen.disc(50 + side * 14, 64, 5.5, 4, mixed(skin, _ROSE, 0.7))
+
+    def _beard(self, pen: _Pen) -> None:
+        skin, hair, wide, chin = self._skin, self._hair, self._half_width, self._chin
+        if self.has["5_o_Clock_Shadow"]:
+            pen.disc(50, 69, wide * 0.82, chin - 69, mixed(skin, (70, 72, 80), 0.4))
+        if self.has["Sideburns"]:
+            for side in (-1, 1):
+                pen.slab(50 + side * (wide - 2.5) - 2.5, 42, 50 + side * (wide - 2.5) + 2.5, 66, hair)
+        if not self.has["No_Beard"]:
+            pen.arc(50, 57, wide, chin - 57, (15, 165), hair, 4)
+        if self.has["Goatee"]:
+            pen.disc(50, chin - 4, 7.5, 6.5, hair)
+        if self.has["Mustache"]:
+            pen.shape([(38, 68), (44, 63), (50, 65), (56, 63), (62, 68)], hair)
+
+    def _eyes(self, pen: _Pen) -> None:
+        skin, bushy = self._skin, 2.0 + 3.0 * self.has["Bushy_Eyebrows"]
+        wide = 5.0 + 1.2 * self.has["Attractive"]
+        tall = (1.6 if self.has["Narrow_Eyes"] else 4.0) + 0.8 * self.has["Attractive"]
+        brow = mixed(self._hair, _DARK, 0.6)
+        for side in (-1, 1):
+            x = 50 + side * 10.5
+            if self.has["Heavy_Makeup"]:
+                pen.disc(x, 47.5, wide + 2, tall + 2.5, (120, 70, 150))
+            if self.has["Bags_Under_Eyes"]:
+                pen.arc(x, 51, wide, 6.5, (20, 160), mixed(skin, (70, 30, 60), 0.65), 2.5)
+            pen.disc(x, 49, wide, tall, _WHITE)
+            pen.disc(x, 49, min(2.6, tall), min(2.6, tall), (50, 60 + int(70 * self.whims[11]), 90))
+            inner, outer = 50 + side * 5, 50 + side * 16
+            middle = 36.0 if self.has["Arched_Eyebrows"] else 41.5
+            pen.line([(inner, 41.5), (x, middle), (outer, 41.5)], brow, bushy)
+            if self.has["Eyeglasses"]:
+                pen.ring(x, 49, 8.5, 7.5, _DARK, 2)
+        if self.has["Eyeglasses"]:
+            pen.line([(47, 48), (53, 48)], _DARK, 2)
+
+    def _nose(self, pen: _Pen) -> None:
+        shade = mixed(self._skin, _DARK, 0.42)
+        half = 2.6 + 4.6 * self.has["Big_Nose"] + 1.0 * self.whims[12]
+        if self.has["Pointy_Nose"]:
+            pen.shape([(50, 48), (50 - half, 61), (50 + half, 61)], shade)
+        else:
+            pen.disc(50, 59, half, 2.6 + 1.2 * self.has["Big_Nose"], shade)
+
+    def _mouth(self, pen: _Pen) -> None:
+        color = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(self._skin, (104, 36, 40), 0.6)
+        wide, thick = 9.0 + 2.0 * self.whims[13], 2.2 + 2.6 * self.has["Big_Lips"]
+        bend = 4.5 if self.has["Smiling"] else -0.8
+        if self.has["Mouth_Slightly_Open"]:
+            pen.disc(50, 71.5, wide * 0.75, 4.2, color)
+            pen.disc(50, 71.5, wide * 0.62, 2.8, (60, 10, 16))
+            pen.slab(50 - wide * 0.4, 69.6, 50 + wide * 0.4, 71.0, _WHITE)
+        ends, middle = 71.0 - bend / 2, 71.0 + bend / 2 + 2.5 * self.has["Mouth_Slightly_Open"]
+        points = [(50 - wide, ends), (50 - wide / 2, middle - 0.6), (50, middle), (50 + wide / 2, middle - 0.6)]
+        pen.line([*points, (50 + wide, ends)], color, thick)
+
+    def _age(self, pen: _Pen) -> None:
+        shade = mixed(self._skin, _DARK, 0.5)
+        if not self.has["Young"]:
+            for y in (30, 34):
+                pen.line([(39, y), (61, y)], shade, 1.6)
+            for side in (-1, 1):
+                pen.line([(50 + side * 8, 61), (50 + side * 13, 70)], shade, 1.8)
+        if not self.has["Attractive"]:
+            for x, y in ((35 + 4 * self.whims[14], 58), (62 + 4 * self.whims[15], 60), (54, 76)):
+                pen.disc(x, y, 1.3, 1.3, mixed(shade, _ROSE, 0.4))
+
+    def _hair_in_front(self, pen: _Pen) -> None:
+        hair, wide = self._hair, self._half_width
+        if not self.has["Bald"]:
+            line = 17.0 if self.has["Receding_Hairline"] else 26.0
+            pen.disc(50, 20, wide - 1, line - 11, hair)
+            if self.has["Receding_Hairline"]:
+                for side in (-1, 1):
+                    pen.disc(50 + side * 10.5, 24, 7, 6, self._skin)
+        if self.has["Bangs"]:
+            pen.slab(50 - wide + 3, 22, 50 + wide - 3, 37, hair)
+        if self.has["Wearing_Hat"]:
+            red, green, blue = (int(40 + 160 * whim) for whim in self.whims[9:12])
+            pen.slab(50 - wide - 9, 21, 50 + wide + 9, 26, mixed((red, green, blue), _DARK, 0.4))
+            pen.slab(50 - wide + 1, 4, 50 + wide - 1, 22, (red, green, blue))
+
+    def _jewels(self, pen: _Pen) -> None:
+        if self.has["Wearing_Earrings"]:
+            for side in (-1, 1):
+                pen.disc(50 + side * (self._half_width + 1), 63, 3, 4, _GOLD)
+
+
+def picture(face: Face, pose: list[float], image_size: int) -> NDArray[np.uint8]:
+    """One face without grain, uint8 `[image_size, image_size, 3]`; the pose is how far it is moved, and its scale."""
+    side = _FINER * image_size
+    red, green, blue = (int(90 + 130 * whim) for whim in face.whims[:3])
+    image = Image.new("RGB", (side, side), (red, green, blue))
+    face.draw(_Pen(image, *pose))
+    if face.has["Blurry"]:
+        image = image.filter(ImageFilter.BoxBlur(side / 28))
+    return np.asarray(image.reduce(_FINER))
 
 
 def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
@@ -239,10 +454,9 @@ def shown(attributes: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np
 class SynthFaces:
     """Faces drawn from attribute vectors that have CelebA's names, marginals and main correlations.
 
-    Attributes come from a Gaussian copula over a few factors, cut at thresholds and made consistent: one hair
-    color and none for the bald, a goatee is a beard. Each leaves a mark in the picture; poses, skin, clothes,
-    background and grain differ from face to face and say nothing. Reports call it synthetic: it shows that the
-    pipeline works and is no evidence about CelebA.
+    Attributes come from a Gaussian copula over a few factors, cut at thresholds and made consistent: one hair color and
+    none for the bald, a goatee is a beard. Each leaves a mark in the picture; poses, skin, clothes, background and
+    grain differ from face to face and say nothing. Reports call it synthetic: it is no evidence about CelebA.
 
     Formal guarantees:
         * Face i depends on `seed`, `image_size` and i alone: more faces leave the first ones as they are.
@@ -275,17 +489,13 @@ class SynthFaces:
             require_count(name, getattr(self, name))
         require_count("seed", self.seed, minimum=0)
 
-    def load(self) -> Dataset:
-        """Draws the faces: images `[n, 3, image_size, image_size]` in [0, 1]; record ids are their numbers from 1.
+    def load(self, stage: Stage = unwatched) -> Dataset:
+        """Draws the faces, which is announced: images in [0, 1]; record ids are their numbers from 1.
 
         Raises:
             InvalidValue: a cache folder that cannot be written.
             OSError: the disk is full.
         """
-        return self.load_in_stages(unwatched)
-
-    def load_in_stages(self, stage: Stage) -> Dataset:
-        """The same, and announces the drawing."""
         ends = np.cumsum([self.num_private, self.num_public, self.num_test])
         count = int(ends[-1])
         labels = np.concatenate([draw_attributes(self.seed, block) for block in range(-(-count // BLOCK))])[:count]
@@ -314,3 +524,121 @@ class SynthFaces:
         blocks: Iterable[int] = np.unique(rows // BLOCK).tolist()
         drawn = [draw_faces(self.seed, b, image_size=self.image_size)[rows[rows // BLOCK == b] % BLOCK] for b in blocks]
         return np.concatenate(drawn)
+
+
+def split_sizes(count: int) -> tuple[int, int, int]:
+    """How many of `count` faces are for training, validation and test: the official shares, none of them empty."""
+    rule = "at least 3, one for each split"
+    require(require_count("count", count) >= 3, "count", count, rule)
+    validation, test = (max(1, count * size // NUM_PHOTOGRAPHS) for size in _OFFICIAL[1:])
+    return count - validation - test, validation, test
+
+
+@dataclass(frozen=True)
+class FaceCopy:
+    """A folder that `data=celeba` reads, and that says of itself that it is synthetic.
+
+    Faces are those of `SynthFaces` with the same seed and size, but for the loss of JPEG. Up to 20 faces that follow
+    each other in a split are called one person; they have nothing else in common.
+
+    Attributes:
+        count: faces; 202,599 are as many as CelebA has, and in its splits.
+        image_size: height and width, in pixels.
+        form: "text", the authors' files, or "csv", as they are often passed on (without identities).
+        seed: of all faces.
+    """
+
+    count: int = NUM_PHOTOGRAPHS
+    image_size: int = 64
+    form: str = "text"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        split_sizes(self.count)
+        require_count("size", self.image_size)
+        require_count("seed", self.seed, minimum=0)
+        require_choice("format", self.form, ("text", "csv"))
+
+    def write(self, folder: Path, stage: Stage = unwatched) -> None:
+        """Writes what is missing in the folder: pictures block after block, the lists last.
+
+        Raises:
+            InvalidValue: the folder holds something else.
+            OSError: the disk is full; what was written is kept, and the same call goes on from there.
+        """
+        images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
+        done = self._claim(folder)
+        make_folder(images, within=folder)
+        with stage("drawing faces", self.count) as advance:
+            for block in range(done, -(-self.count // BLOCK)):
+                self._write_block(images, block)
+                self._note(folder, block + 1)
+                advance(min((block + 1) * BLOCK, self.count))
+        for stem, header, rows in self._lists():
+            self._write_list(folder, stem, header, rows)
+
+    def _claim(self, folder: Path) -> int:
+        """Makes the folder this copy's and returns how many blocks are in it."""
+        marker = folder / MARKER
+        if not marker.exists():
+            names = os.listdir(folder) if folder.is_dir() else []
+            strange = sorted(name for name in names if not name.endswith(".partial"))
+            if strange:
+                raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {strange[0]}")
+            make_folder(folder)
+            self._note(folder, 0)
+        content = read_json(marker, rule="the marker of a copy", remedy="remove the folder and make it anew")
+        wanted = {"synthetic": True, **asdict(self)}
+        found = ", ".join(f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key])
+        if found:
+            raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {found}")
+        remove_partials(folder, (r"\w+\.(?:txt|csv)", re.escape(MARKER)))
+        return int(content["blocks_written"])
+
+    def _note(self, folder: Path, blocks_written: int) -> None:
+        content = {"synthetic": True, **asdict(self), "blocks_written": blocks_written}
+        write_text(folder / MARKER, json.dumps(content) + "\n")
+
+    def _write_block(self, images: Path, block: int) -> None:
+        faces = draw_faces(self.seed, block, image_size=self.image_size).transpose(0, 2, 3, 1)
+        for row, face in enumerate(faces[: self.count - block * BLOCK], start=block * BLOCK):
+            picture = Image.fromarray(np.ascontiguousarray(face))
+            picture.save(images / _file(row), format="JPEG", quality=95, subsampling=0)
+
+    def _lists(self) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.int64]]]:
+        """Each list's name, columns (none where the text form has no header) and numbers `[count, columns]`."""
+        blocks = range(-(-self.count // BLOCK))
+        sizes = split_sizes(self.count)
+        yield SPLITS, ("partition",), np.repeat([0, 1, 2], sizes)[:, None]
+        places = np.concatenate([np.arange(size) // _FACES_A_PERSON for size in sizes])
+        first_of_split = np.repeat(np.cumsum([0, *(-(-size // _FACES_A_PERSON) for size in sizes[:-1])]), sizes)
+        if self.form == "text":
+            yield IDENTITIES, ("identity",), (places + first_of_split + 1)[:, None]
+        box = np.round(np.array([24, 8, 52, 74]) * self.image_size / 100).astype(np.int64)
+        yield _BOX, _BOX_COLUMNS, np.tile(box, (self.count, 1))
+        points = np.array([*_POINTS.values()], dtype=np.float64)
+        placed = [place_points(self.seed, block, points, image_size=self.image_size) for block in blocks]
+        columns = tuple(f"{name}_{axis}" for name in _POINTS for axis in "xy")
+        yield _LANDMARKS, columns, np.concatenate(placed)[: self.count].reshape(self.count, -1)
+        attributes = np.concatenate([draw_attributes(self.seed, block) for block in blocks])[: self.count]
+        yield ATTRIBUTES, NAMES, np.where(attributes, 1, -1)  # last: the folder is a copy once it is there
+
+    def _write_list(self, folder: Path, stem: str, columns: tuple[str, ...], numbers: NDArray[np.int64]) -> None:
+        if self.form == "csv":
+            header = [",".join(["image_id", *columns])]
+            lines = [",".join([_file(row), *map(str, values)]) for row, values in enumerate(numbers.tolist())]
+        else:
+            bare = stem in (SPLITS, IDENTITIES)
+            names = " ".join(columns) + (" " if stem == ATTRIBUTES else "")  # as in the genuine file
+            header = [] if bare else [str(len(numbers)), names]
+            width = 1 if bare else 2
+            lines = [
+                " ".join([_file(row), *(f"{value:{width}d}" for value in values)])
+                for row, values in enumerate(numbers.tolist())
+            ]
+        suffix = "csv" if self.form == "csv" else "txt"
+        write_text(folder / f"{stem}.{suffix}", "\n".join([*header, *lines]) + "\n")
+
+
+def _file(row: int) -> str:
+    return f"{row + 1:06d}.jpg"

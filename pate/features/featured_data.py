@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.cache import StampedFile, writable
-from pate.data.dataset import Dataset, LoadsInStages, Split, Stage, require_dataset, unwatched
-from pate.data.image_form import ImageForm
+from pate.data.dataset import Dataset, ImageForm, Split, Stage, read, unwatched
 from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes
 from pate.files.disk import locked, make_folder, remove_partials, write_text
 from pate.validation import InvalidValue
@@ -48,19 +47,14 @@ class FeaturedData:
     cache: Path
     check: Callable[[Dataset], object] | None = None
 
-    def load(self) -> Dataset:
-        """As `load_in_stages`, and nobody watches."""
-        return self.load_in_stages(unwatched)
-
-    def load_in_stages(self, stage: Stage) -> Dataset:
+    def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the pictures, fits what is not fitted yet and extracts what is missing.
 
         Raises:
             InvalidValue: a data set without pictures; settings or files that do not fit them, before anything is
                 fitted.
         """
-        watched = isinstance(self.data, LoadsInStages)
-        dataset = require_dataset(self.data.load_in_stages(stage) if watched else self.data.load())
+        dataset = read(self.data, stage)
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
             raise InvalidValue(f"features={type(self.features).__name__.lower()}: expected {rule}")

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from pate.data.dataset import Dataset, Pixels, Preprocessing, Stage
-from pate.data.image_form import ImageForm
+from pate.data.dataset import Dataset, ImageForm, Pixels, Preprocessing, Stage
 from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
 from pate.files.values import full_text
 from pate.validation import InvalidValue, require, require_count, require_kind

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pate.data import FaceCopy, SynthFaces
 from pate.data.dataset import unwatched
-from pate.data.face_copy import split_sizes
+from pate.data.synth_faces import split_sizes
 from pate.pipeline import train
 from tests.e2e.commands import run
 from tests.e2e.small_run import SilentMonitor, small_plan

@@ -116,7 +116,7 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: tuple[Path, 
         cut = plan(tmp_path / "cache")
         reader = FeaturedData(Given(dataset()), SMALL, tmp_path / "cache")
         watched = plan(tmp_path / "cache").__class__(
-            **{**vars(cut), "load_dataset": lambda reader=reader, monitor=monitor: reader.load_in_stages(monitor.stage)}
+            **{**vars(cut), "load_dataset": lambda reader=reader, monitor=monitor: reader.load(monitor.stage)}
         )
         with pytest.raises(KeyboardInterrupt):
             train(watched, tmp_path / "run", monitor)

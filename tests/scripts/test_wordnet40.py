@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.data.wordnet40 import ARCHIVE
+from pate.data.embedded import ARCHIVE
 from pate.validation import InvalidValue
 from scripts.wordnet40 import (
     STEPS,

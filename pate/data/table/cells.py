@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import product
-from typing import Any, cast
+from typing import Any
 from unicodedata import category, normalize
 
 import numpy as np
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pate.validation import InvalidValue, nearest, require, require_choice
 
 _DAY_S = 86400.0
-_DECIMALS = ("point", "comma")
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
 _NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
@@ -28,7 +27,7 @@ _NAMES = 5  # shown of those that are lacking
 _SAMPLE = 2000  # words that tell which spelling is likely
 _WHOLE_BELOW = 2.0**63
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_TRUTHS = (("false", "0"), ("true", "1"))
+_TRUTHS = {"false": "0", "true": "1"}
 
 
 def visible(text: str) -> str:
@@ -51,9 +50,9 @@ def column_name(text: str) -> str:
 
 def require_once(name: str, names: list[str]) -> None:
     """Raises where a column's name occurs twice, or is empty."""
+    rule = "a name for each column; an index that pandas wrote is left out by to_csv(FILE, index=False)"
     for each in names:
         require(names.count(each) == 1, f"{name}.columns", each, "each name once")
-        rule = "a name for each column; an index that pandas wrote is left out by to_csv(FILE, index=False)"
         require(bool(each.strip()), f"{name}.columns", repr(each), rule)
 
 
@@ -81,20 +80,15 @@ def one_spelling(word: str) -> str:
     if word.lower() in ("true", "false"):
         return word.capitalize()
     if (number := _NUMBER.fullmatch(word)) and (number[2] or number[3]):
-        return _one_number(word, *number.groups())
+        sign, whole, fraction, exponent = number.groups()
+        if exponent is not None:
+            whole, _, fraction = format(abs(Decimal(word)), "f").partition(".")
+        fraction = (fraction or "").rstrip("0")
+        plain = f"{whole or 0}.{fraction}" if fraction else whole or "0"
+        return f"-{plain}" if sign in ("-", "\u2212") and plain.strip("0.") else plain
     if moment := _MOMENT.fullmatch(word):
         return _one_moment(*moment.groups())
-    if whole := _COMMA_ZERO.fullmatch(word):
-        return one_spelling(whole[1])
-    return word
-
-
-def _one_number(word: str, sign: str, whole: str, fraction: str | None, exponent: str | None) -> str:
-    if exponent is not None:
-        _, whole, fraction, _ = cast("re.Match[str]", _NUMBER.fullmatch(format(abs(Decimal(word)), "f"))).groups()
-    fraction = (fraction or "").rstrip("0")
-    plain = f"{whole or 0}.{fraction}" if fraction else whole or "0"
-    return f"-{plain}" if sign in ("-", "\u2212") and plain.strip("0.") else plain
+    return one_spelling(comma_zero[1]) if (comma_zero := _COMMA_ZERO.fullmatch(word)) else word
 
 
 def _one_moment(day: str, time: str, seconds: str | None, fraction: str | None, zone: str | None) -> str:
@@ -110,21 +104,15 @@ def _one_moment(day: str, time: str, seconds: str | None, fraction: str | None, 
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a file of text writes numbers, and which words are missing cells. Public; a schema carries it.
+    """How a file of text writes numbers, and which words are missing cells. Public; a schema carries it."""
 
-    Attributes:
-        decimal: `comma` where numbers read 3,5.
-        thousands: what stands between thousands, one of . , ' _ or a blank; None for nothing.
-        missing: words that are missing cells, and numbers too: -9 is -9.0.
-    """
-
-    decimal: str = _DECIMALS[0]
-    thousands: str | None = None
-    missing: tuple[str, ...] = ()
+    decimal: str = "point"  # or comma, where numbers read 3,5
+    thousands: str | None = None  # what stands between thousands, one of . , ' _ or a blank; None for nothing
+    missing: tuple[str, ...] = ()  # words that are missing cells, and numbers too: -9 is -9.0
 
     def require(self, setting: Callable[[str], str]) -> None:
         """Raises `InvalidValue` unless this can be; `setting` says what a field is called."""
-        require_choice(setting("decimal"), self.decimal, _DECIMALS)
+        require_choice(setting("decimal"), self.decimal, ("point", "comma"))
         rule = f"one of . , ' _ or a blank, and not the decimal {self.decimal}"
         good = self.thousands is None or (self.thousands in GROUPING and self.thousands != self.mark)
         require(good, setting("thousands"), self.thousands, rule)
@@ -133,14 +121,9 @@ class Spelling:
         require(good, setting("missing"), self.missing, rule)
 
     @property
-    def with_comma(self) -> bool:
-        """Whether numbers have a decimal comma."""
-        return self.decimal == _DECIMALS[1]
-
-    @property
     def mark(self) -> str:
         """What stands before decimals."""
-        return "," if self.with_comma else "."
+        return "," if self.decimal == "comma" else "."
 
     def known(self, table: Any) -> Any:
         """A pyarrow table whose missing cells are null, those that a word says among them."""
@@ -173,23 +156,22 @@ class Spelling:
     def pointed(self, texts: Any) -> Any:
         """Words `[n]`, numbers among them as they read with a decimal point and no mark between thousands."""
         texts = self.ungrouped(texts)
-        return with_points(texts) if self.with_comma else texts
+        return with_points(texts) if self.mark == "," else texts
 
     def numbers(self, texts: Any) -> Any:
         """The same for words that are to be numbers: with a decimal comma none whose point may stand after thousands.
 
         2.5 is 2.5 in any file, 1.234 is one and a bit in some and over a thousand in others.
         """
-        if not self.with_comma:
-            return self.ungrouped(texts)
         compute, texts = arrow().compute, self.ungrouped(texts)
+        if self.mark == ".":
+            return texts
         doubtful = r"\." if self.thousands == "." else r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
         is_doubtful = compute.match_substring_regex(texts, doubtful)
         return compute.if_else(is_doubtful, "no number", with_points(texts))
 
 
 USUAL = Spelling()
-"""That of the Python world."""
 
 
 def with_points(texts: Any) -> Any:
@@ -224,8 +206,7 @@ class Cells:
 def codes_of(words: Any, categories: Any) -> NDArray[np.int64]:
     """The place of each word `[n]` among categories, -1 where it is none."""
     found = arrow().compute.index_in(words, value_set=categories, skip_nulls=True)
-    codes: NDArray[np.int64] = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
+    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
 
 
 def as_values(words: Any, spelling: Spelling = USUAL) -> Any:
@@ -255,7 +236,7 @@ def as_numbers(array: Any, spelling: Spelling = USUAL) -> Cells:
     """Cells as numbers; truth values, also as words, are 0 and 1; durations are seconds; infinities are wrong."""
     pa, array = arrow(), _decoded(array)
     if _is_text(array):
-        return _parsed(spelling.numbers(as_texts(array)), _floats, _float)
+        return _parsed(spelling.numbers(as_texts(array)), _floats, lambda text: float(_TRUTHS.get(text.lower(), text)))
     if pa.types.is_duration(array.type):
         in_second = _IN_SECOND[array.type.unit]
         array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
@@ -270,17 +251,16 @@ def as_numbers(array: Any, spelling: Spelling = USUAL) -> Cells:
 def as_dates(array: Any) -> Cells:
     """Cells as days since 1970."""
     pa, array = arrow(), _decoded(array)
+
+    def days(cells: Any) -> Any:
+        seconds = cells.cast(pa.timestamp("s"), safe=_is_text(cells)).cast(pa.int64())
+        return pa.compute.divide(seconds.cast(pa.float64()), _DAY_S)
+
     if _is_text(array):
-
-        def days(texts: Any) -> Any:
-            seconds = texts.cast(pa.timestamp("s")).cast(pa.int64())
-            return pa.compute.divide(seconds.cast(pa.float64()), _DAY_S)
-
         return _parsed(as_texts(array), days, _days)
     if not pa.types.is_temporal(array.type) or pa.types.is_time(array.type) or pa.types.is_duration(array.type):
         return _all_wrong(array)
-    seconds = array.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
-    values = seconds.cast(pa.float64()).to_numpy(zero_copy_only=False) / _DAY_S
+    values = days(array).to_numpy(zero_copy_only=False)
     return Cells(values, np.isnan(values), np.zeros(len(values), np.bool_))
 
 
@@ -294,10 +274,9 @@ def as_texts(array: Any) -> Any:
         if pa.types.is_floating(array.type):
             values = array.to_numpy(zero_copy_only=False)
             known = values[~np.isnan(values)]
+            array = pa.array(values, pa.float64(), from_pandas=True)
             if np.all(np.abs(known) < _WHOLE_BELOW) and not np.any(known % 1):
-                array = pa.array(values, pa.float64(), from_pandas=True).cast(pa.int64(), safe=False)
-            else:
-                array = pa.array(values, pa.float64(), from_pandas=True)
+                array = array.cast(pa.int64(), safe=False)
         try:
             array = array.cast(pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
@@ -313,13 +292,9 @@ def _floats(texts: Any) -> Any:
         return texts.cast(pa.float64())
     except pa.ArrowInvalid:
         lower = pa.compute.utf8_lower(texts)
-        for word, number in _TRUTHS:
+        for word, number in _TRUTHS.items():
             lower = pa.compute.if_else(pa.compute.equal(lower, word), number, lower)
         return lower.cast(pa.float64())
-
-
-def _float(text: str) -> float:
-    return float(dict(_TRUTHS).get(text.lower(), text))
 
 
 def _days(text: str) -> float:
@@ -329,19 +304,19 @@ def _days(text: str) -> float:
 
 def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]) -> Cells:
     """Numbers from text: all at once, and one by one where that fails, to say which cells are wrong."""
+
+    def one(text: str | None) -> float:
+        try:
+            return np.nan if text is None else parse_one(text)
+        except (ValueError, OverflowError):
+            return np.nan
+
     missing = missing_in(texts)
     try:
         values = np.array(parse(texts).to_numpy(zero_copy_only=False), np.float64)
     except arrow().ArrowInvalid:
-        values = np.array([_one(text, parse_one) for text in texts.to_pylist()], np.float64)
+        values = np.array(list(map(one, texts.to_pylist())), np.float64)
     return Cells(values, missing, ~missing & ~np.isfinite(values))
-
-
-def _one(text: str | None, parse: Callable[[str], float]) -> float:
-    try:
-        return np.nan if text is None else parse(text)
-    except (ValueError, OverflowError):
-        return np.nan
 
 
 def _all_wrong(array: Any) -> Cells:
@@ -374,33 +349,26 @@ def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None
     """Raises where all cells of a column are numbers in another spelling, with the settings that read them."""
     distinct = distinct_words(array)[0]
     first = distinct.slice(0, _SAMPLE)
-    likely = [each for each in other_spellings(spelling) if as_numbers(first, each).fits]
-    fitting = [each for each in likely if as_numbers(distinct, each).fits]
-    least = [
-        each
-        for each in fitting
-        if not any(changed_settings(other, spelling) < changed_settings(each, spelling) for other in fitting)
-    ]
+    fitting = {
+        frozenset(changed_settings(each, spelling)): each
+        for each in other_spellings(spelling)
+        if as_numbers(first, each).fits and as_numbers(distinct, each).fits
+    }
+    least = {said: each for said, each in fitting.items() if not any(other < said for other in fitting)}
     if not least:
         return
-    if [changed_settings(each, spelling) for each in least] == [{"data.decimal=comma"}]:
+    if list(least) == [{"data.decimal=comma"}]:
         rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
         raise InvalidValue(f"data.public.{name}: expected {rule}")
     word = distinct.filter(arrow().array(as_numbers(distinct, spelling).wrong))[0].as_py()
-    reads = [
-        f"{' '.join(sorted(changed_settings(each, spelling)))} reads it as {_value_in(word, each)}" for each in least
-    ]
-    mark = "comma" if spelling.with_comma else "point"
-    rule = f"numbers with a decimal {mark}{_mark_between(spelling)}, and there is {word}: {', '.join(reads)}"
-    raise InvalidValue(f"data.public.{name}: expected {rule}; data.category=[{name}] where these are words")
-
-
-def _value_in(word: str, spelling: Spelling) -> str:
-    return np.format_float_positional(as_numbers(arrow().array([word]), spelling).values[0], trim="-")
-
-
-def _mark_between(spelling: Spelling) -> str:
-    return f" and {spelling.thousands} between thousands" if spelling.thousands else " and nothing between thousands"
+    reads = []
+    for said, each in least.items():
+        value = np.format_float_positional(as_numbers(arrow().array([word]), each).values[0], trim="-")
+        reads.append(f"{' '.join(sorted(said))} reads it as {value}")
+    mark = "comma" if spelling.mark == "," else "point"
+    rule = f"numbers with a decimal {mark} and {spelling.thousands or 'nothing'} between thousands, and there is {word}"
+    remedy = f"data.category=[{name}] where these are words"
+    raise InvalidValue(f"data.public.{name}: expected {rule}: {', '.join(reads)}; {remedy}")
 
 
 def other_spellings(spelling: Spelling) -> Iterator[Spelling]:
@@ -425,3 +393,14 @@ def distinct_words(array: Any) -> tuple[Any, NDArray[np.int64]]:
     """The words of a column, pyarrow strings, and how often each occurs."""
     counts = counts_of(as_texts(array))
     return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)
+
+
+def numbered(columns: list[Any], spelling: Spelling = USUAL) -> list[NDArray[np.int64]]:
+    """A number for each word, the same for one value however it is spelled; the first column's are its alone."""
+    pa = arrow()
+    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
+    chunks = coded.unify_dictionaries().chunks
+    values = as_values(chunks[-1].dictionary, spelling).dictionary_encode(null_encoding="encode")
+    number_of = values.indices.to_numpy().astype(np.int64)
+    numbers = np.concatenate([number_of[chunk.indices.to_numpy()] for chunk in chunks])
+    return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])

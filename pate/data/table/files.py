@@ -1,4 +1,4 @@
-"""Files of tables, read in batches: CSV (also gzipped), Parquet, Feather and Arrow."""
+"""Files of tables, CSV (also gzipped), Parquet, Feather and Arrow: read in batches, or dealt to three."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pate.data.table.cells import USUAL, Spelling, arrow, column_name, require_once
-from pate.validation import InvalidValue, require
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import SPLITS
+from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, numbered, require_once
+from pate.files.disk import replacing
+from pate.validation import InvalidValue, nearest, require, require_count
 
 MISSING_WORDS = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA", "#N/A N/A",
@@ -28,6 +34,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # the first bytes of a 
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
 _BATCH_ROWS, _BLOCK_BYTES = 8192, 2**20
 _LONGEST_HEAD = 2**20
+_LARGE_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -70,11 +77,6 @@ class TableFile:
         same = known.thousands if decimal == known.decimal and self.thousands is None else self.thousands
         return Spelling(decimal, same, self.missing or known.missing)
 
-    @property
-    def said(self) -> str:
-        """Setting and path."""
-        return f"{self.name}={self.path}"
-
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Tables of some thousand rows, all or some of the columns, in order; at least one, which may have no row.
 
@@ -85,20 +87,19 @@ class TableFile:
             InvalidValue: a file that is not there, is empty or cannot be read; names that occur twice; rows of another
                 length. No cell is shown.
         """
-        pa, kind = arrow(), self._kind
+        pa = arrow()
         try:
-            read = {"csv": self._csv, "parquet": self._parquet, "arrow": self._ipc}[kind]
-            yield from read(columns)
+            yield from {"csv": self._csv, "parquet": self._parquet, "arrow": self._ipc}[self._kind](columns)
         except UnicodeError as error:
-            raise InvalidValue(f"{self.said}: expected {self._other_encoding()}") from error
+            raise InvalidValue(f"{self.name}={self.path}: expected {self._other_encoding()}") from error
         except LookupError as error:
             rule = "an encoding, such as latin-1"
             raise InvalidValue(f"{self._setting('encoding')}={self.encoding}: expected {rule}") from error
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
-            raise InvalidValue(f"{self.said}: expected {self._rule(str(error))}") from None
+            raise InvalidValue(f"{self.name}={self.path}: expected {self._rule(str(error))}") from None
         except OSError as error:
             rule = f"a file that can be read ({error.strerror or 'damaged, or of another kind'})"
-            raise InvalidValue(f"{self.said}: expected {rule}") from None
+            raise InvalidValue(f"{self.name}={self.path}: expected {rule}") from None
 
     def read(self, columns: list[str] | None = None) -> Any:
         """All of it."""
@@ -110,6 +111,11 @@ class TableFile:
         return list(next(self.batches()).column_names)
 
     @property
+    def ending(self) -> str:
+        """Of its name: .csv, or .csv.gz."""
+        return "".join(self.path.suffixes[-2:] if self.path.suffix == ".gz" else self.path.suffixes[-1:])
+
+    @property
     def is_text(self) -> bool:
         """Whether it is a CSV file."""
         return self._kind == "csv"
@@ -118,7 +124,7 @@ class TableFile:
     def _kind(self) -> str:
         require(not self.path.is_dir(), self.name, self.path, "a file, and this is a folder")
         require(self.path.is_file(), self.name, self.path, "a file that is there")
-        ending = "".join(self.path.suffixes[-2:]).lower() if self.path.suffix == ".gz" else self.path.suffix.lower()
+        ending = self.ending.lower()
         require(ending not in _SPREADSHEETS, self.name, self.path, "a table: save the spreadsheet as .csv first")
         kind = _KINDS.get(ending.removesuffix(".gz"))
         require(kind is not None, self.name, self.path, f"a file that ends in {', '.join(_KINDS)}, or .csv.gz")
@@ -141,7 +147,7 @@ class TableFile:
             InvalidValue: no names, a name twice or none in the middle, a quote that nothing closes, a NUL byte.
         """
         skipped, separator = 0, ""
-        with self._opened() as file, io.TextIOWrapper(file, self.encoding, newline="") as text:
+        with self._opened(newline="") as text:
             line = text.readline().removeprefix("\ufeff")
             while line and ((found := _SAYS_SEPARATOR.fullmatch(line.strip())) or not line.strip()):
                 separator = found[1] if found else separator
@@ -168,7 +174,7 @@ class TableFile:
         wanted = columns or head.names
         broken = _Broken(head)
         with arrow_csv.open_csv(
-            self._source(),
+            pa.input_stream(str(self.path), compression="detect"),
             read_options=arrow_csv.ReadOptions(
                 use_threads=False,
                 block_size=_BLOCK_BYTES,
@@ -199,7 +205,7 @@ class TableFile:
         if broken.count:
             found = f"{broken.count} of {count + broken.count} rows have more or fewer"
             rule = f"{len(places)} cells in every row, {found}, row {broken.first} is the first"
-            raise InvalidValue(f"{self.said}: expected {rule}{broken.hint}")
+            raise InvalidValue(f"{self.name}={self.path}: expected {rule}{broken.hint}")
 
     def _require_sound(self, head: Head, place: int, column: Any) -> None:
         """Raises where a cell has a NUL byte, or stands in a column at the end that has no name."""
@@ -207,13 +213,13 @@ class TableFile:
         self._require_no_nul(compute.any(compute.match_substring(column, "\0")).as_py())
         if place >= len(head.names) and column.null_count < len(column):
             rule = f"a name for each column, number {place + 1}, at the end, has cells and no name"
-            raise InvalidValue(f"{self.said}: expected {rule}")
+            raise InvalidValue(f"{self.name}={self.path}: expected {rule}")
 
     def _require_no_nul(self, found: bool | None) -> None:
         if found:
-            with self._opened() as file, io.TextIOWrapper(file, self.encoding, newline=None) as text:
+            with self._opened() as text:
                 line = next(number for number, line in enumerate(text, 1) if "\0" in line)
-            raise InvalidValue(f"{self.said}: expected text without NUL bytes, line {line} has one")
+            raise InvalidValue(f"{self.name}={self.path}: expected text without NUL bytes, line {line} has one")
 
     def _parquet(self, columns: list[str] | None) -> Iterator[Any]:
         pa = arrow()
@@ -261,11 +267,9 @@ class TableFile:
         others = ("latin-1", "utf-16") if self.encoding == likely else (likely,)
         return f"text in {self.encoding}; name its encoding: {self._setting('encoding')}={' or '.join(others)}, say"
 
-    def _opened(self) -> Any:
-        return gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb")
-
-    def _source(self) -> Any:
-        return arrow().input_stream(str(self.path), compression="detect")
+    def _opened(self, newline: str | None = None) -> Any:
+        opened = gzip.open if self.path.suffix == ".gz" else open
+        return opened(self.path, "rt", encoding=self.encoding, newline=newline)
 
 
 class _Broken:
@@ -275,7 +279,6 @@ class _Broken:
         self.head, self.count, self.first, self.hint = head, 0, 0, ""
 
     def __call__(self, row: Any) -> str:
-        """What pyarrow asks of each."""
         if not self.count:
             self.first = (row.number or 0) - self.head.skipped - 1
             if row.actual_columns == row.expected_columns + 1 and row.text.rstrip().endswith(self.head.separator):
@@ -284,3 +287,105 @@ class _Broken:
                 self.hint = "; the line of names ends with a separator, this one does not"
         self.count += 1
         return "skip"
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """Which rows of a file go where. It depends on the seed and on which rows are of one group, and on nothing else.
+
+    Attributes:
+        file: all records.
+        group: the column that says which rows belong together; None where each row is by itself.
+        public_share: of the groups that become public, at least one.
+        test_share: of those that measure, at least one; the others are private.
+        seed: of the order in which groups are dealt.
+    """
+
+    file: TableFile
+    group: str | None
+    public_share: float
+    test_share: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_count("seed", self.seed, minimum=0)
+        shares = self.public_share, self.test_share
+        rule = "two shares above 0, of the public and the test part, that leave a private one: split=.1,.1"
+        require(min(shares) > 0 and sum(shares) < 1, "split", f"{shares[0]},{shares[1]}", rule)
+
+    def write(self, folder: Path) -> dict[str, Path]:
+        """Writes the parts as files of the same kind, none of which may be there; rows keep their order.
+
+        Returns:
+            Their files, by their names.
+        """
+        paths = {split: folder / f"{split}{self.file.ending}" for split in SPLITS}
+        for path in paths.values():
+            require(not path.exists(), "output", path, "a folder without such a file, which is kept as it is")
+        part_of_row, done = self.part_of_row(), 0
+        with ExitStack() as stack:
+            writers = [stack.enter_context(_writer(self.file, paths[split])) for split in SPLITS]
+            for batch in self.file.batches():
+                parts = part_of_row[done : done + batch.num_rows]
+                for place, write in enumerate(writers):
+                    write(batch.filter(arrow().array(parts == place)))
+                done += batch.num_rows
+        return paths
+
+    def groups(self) -> NDArray[np.int64]:
+        """The number of each row's group, `[n]`."""
+        name, columns = self.group, [self.file.names[0] if self.group is None else self.group]
+        if name is not None and name not in self.file.names:
+            raise InvalidValue(f"group={name}: expected a column of data{nearest(name, tuple(self.file.names))}")
+        spelling = self.file.spelling()
+        words = [as_texts(spelling.known(batch).column(0)) for batch in self.file.batches(columns)]
+        column = arrow().chunked_array(words)
+        require(len(column) > 0, "data", self.file.path, "at least one row")
+        if name is None:
+            return np.arange(len(column), dtype=np.int64)
+        rule = f"a value in each row, {column.null_count} of {len(column)} rows have none"
+        require(column.null_count == 0, "group", name, rule)
+        return numbered([column], spelling)[0]
+
+    def part_of_row(self) -> NDArray[np.int64]:
+        """The place in `SPLITS` of each row, `[n]`."""
+        groups = self.groups()
+        total = int(groups.max()) + 1
+        taken = [max(round(share * total), 1) for share in (self.public_share, self.test_share)]
+        shares = f"{self.public_share},{self.test_share}"
+        require(total > sum(taken), "split", shares, f"more than {total} groups of rows")
+        part_of_group = np.zeros(total, np.int64)
+        order = np.random.default_rng(self.seed).permutation(total)
+        part_of_group[order[: taken[0]]] = SPLITS.index("public")
+        part_of_group[order[taken[0] : sum(taken)]] = SPLITS.index("test")
+        return part_of_group[groups]
+
+    def largest(self) -> str | None:
+        """A line where one group has a large part of all rows."""
+        counts = np.bincount(self.groups())
+        if len(counts) < len(SPLITS) / _LARGE_SHARE or counts.max() < _LARGE_SHARE * counts.sum():
+            return None
+        return f"group={self.group}: one has {counts.max()} of {counts.sum()} rows, all of which are in one part"
+
+
+@contextmanager
+def _writer(file: TableFile, path: Path) -> Iterator[Callable[[Any], None]]:
+    """Writes tables to a file as another is written, which has the same columns."""
+    pa, first = arrow(), next(file.batches())
+    with replacing(path) as out:
+        if not file.is_text:
+            from pyarrow import ipc, parquet
+
+            binary = parquet.ParquetWriter if path.suffix in (".parquet", ".pq") else ipc.new_file
+            with binary(pa.PythonFile(out, mode="w"), first.schema) as writer:
+                yield writer.write_table
+            return
+        packed = gzip.GzipFile(fileobj=out, mode="wb", mtime=0) if path.suffix == ".gz" else out
+        text = io.TextIOWrapper(packed, file.encoding, newline="")
+        rows = csv.writer(text, delimiter=file.head().separator, lineterminator="\n")
+        rows.writerow(first.column_names)
+        yield lambda table: rows.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        text.flush()
+        text.detach()
+        if packed is not out:
+            packed.close()

@@ -10,18 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Preprocessing
-from pate.data.table.cells import (
-    Cells,
-    Spelling,
-    arrow,
-    as_dates,
-    as_numbers,
-    as_texts,
-    changed_settings,
-    distinct_words,
-    other_spellings,
-    visible,
-)
+from pate.data.table import cells
+from pate.data.table.cells import Cells, Spelling, as_dates, as_numbers, distinct_words
 from pate.data.table.schema import Column, DateColumn, NumberColumn, TableSchema
 
 UNGROUPED = (
@@ -46,11 +36,8 @@ _DAYS = 3e6  # of dates that have four digits for the year
 def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: str | None) -> Iterator[tuple[str, str]]:
     """Names of columns, and what is to be said of each; decided by the public table alone.
 
-    Args:
-        table: a pyarrow one, its columns those that become features.
-        spelling: of its cells.
-        codes: columns that are categories because a setting says so.
-        group: the column that says whose row it is.
+    Its columns are those that become features; `codes` are categories because a setting says so, `group` says whose row
+    it is.
     """
     known = spelling.known(table)
     for name in table.column_names:
@@ -72,20 +59,18 @@ def _nearly(array: Any, spelling: Spelling) -> str | None:
     if not len(counts):
         return None
     first, head = distinct.slice(0, _SAMPLE), counts[:_SAMPLE]
-    ways = [(each, "numbers") for each in (spelling, *other_spellings(spelling))] + [(spelling, "dates")]
+    ways = [(each, "numbers") for each in (spelling, *cells.other_spellings(spelling))] + [(spelling, "dates")]
     way, kind = max(ways, key=lambda way: int(head[~_read(first, *way).wrong].sum()))
-    cells = _read(distinct, way, kind)
-    found = int(counts[~cells.wrong].sum())
-    if 2 * found >= counts.sum():
-        rest = [word for word, _ in _frequent(distinct, counts, cells.wrong)]
-        settings = " ".join(sorted(changed_settings(way, spelling)))
+    wrong, total = _read(distinct, way, kind).wrong, int(counts.sum())
+    left = int(counts[wrong].sum())
+    if 2 * left <= total:
+        rest = [_shown(word) for word in _frequent(distinct, counts, wrong)]
+        settings = " ".join(sorted(cells.changed_settings(way, spelling)))
         read = f" with {settings}" if settings else ""
-        shown = ", ".join(map(_shown, rest[:_SHOWN])) + (", …" if len(rest) > _SHOWN else "")
-        missing = ",".join(map(_shown, rest[:_SHOWN]))
-        left = int(counts[cells.wrong].sum())
+        shown = ", ".join(rest[:_SHOWN]) + (", …" if len(rest) > _SHOWN else "")
         others = f"{left} {'is' if left == 1 else 'are'} not ({shown})"
-        told = f"{found} of {counts.sum()} cells are {kind}{read}, {others}, so all are words"
-        return f"{told}; data.missing=[{missing}] if that means a missing cell, or mend it in the file"
+        told = f"{total - left} of {total} cells are {kind}{read}, {others}, so all are words"
+        return f"{told}; data.missing=[{','.join(rest[:_SHOWN])}] if that means a missing cell, or mend it in the file"
     return _beside(distinct, counts)
 
 
@@ -98,35 +83,36 @@ def _beside(distinct: Any, counts: NDArray[np.int64]) -> str | None:
     found = np.array([_BESIDE.fullmatch(word) is not None for word in distinct.to_pylist()])
     if 2 * counts[found].sum() < counts.sum():
         return None
-    (word, _), *_ = _frequent(distinct, counts, found)
+    word = _frequent(distinct, counts, found)[0]
     told = f"{counts[found].sum()} of {counts.sum()} cells are numbers with something beside them ({_shown(word)})"
     return f"{told}, so all are words; take it away in the file to make numbers of them"
 
 
-def _frequent(distinct: Any, counts: NDArray[np.int64], which: NDArray[np.bool_]) -> list[tuple[str, int]]:
-    pairs = zip(distinct.to_pylist(), counts.tolist(), which.tolist(), strict=True)
-    return sorted(((word, count) for word, count, there in pairs if there), key=lambda pair: (-pair[1], pair[0]))
+def _frequent(distinct: Any, counts: NDArray[np.int64], which: NDArray[np.bool_]) -> list[str]:
+    rows = zip(counts.tolist(), distinct.to_pylist(), which.tolist(), strict=True)
+    return [word for _, word in sorted((-count, word) for count, word, there in rows if there)]
 
 
 def _shown(word: str) -> str:
-    plain = " ".join(visible(word).split())
+    plain = " ".join(cells.visible(word).split())
     return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"
 
 
 def _has_codes(name: str, column: Any) -> str | None:
     """Of numbers, some of them with a zero in front, as the codes of places have."""
-    with_zero = arrow().compute.match_substring_regex(as_texts(column), r"^0\d")
-    if not as_numbers(column).fits or not arrow().compute.any(with_zero).as_py():
+    compute = cells.arrow().compute
+    with_zero = compute.match_substring_regex(cells.as_texts(column), r"^0\d")
+    if not as_numbers(column).fits or not compute.any(with_zero).as_py():
         return None
     return f"numbers with a zero in front; if they are codes, data.category=[{name}] makes each a category"
 
 
 def _numbers_rows(name: str, column: Any, group: str | None) -> str | None:
     """Of another whole number in each row, as the numbers of contracts and cases are."""
-    cells = as_numbers(column)
-    if not cells.fits or cells.missing.any() or np.any(cells.values % 1):
+    read = as_numbers(column)
+    if not read.fits or read.missing.any() or np.any(read.values % 1):
         return None
-    if len(np.unique(cells.values)) < len(column) or len(column) < _FEWEST:
+    if len(np.unique(read.values)) < len(column) or len(column) < _FEWEST:
         return None
     whose = f", and data.group={name} if it is that of a person" if group is None else ""
     rule = f"if it is the number of a record, data.drop=[{name}] or data.id={name} leaves it out of the features"
@@ -181,12 +167,9 @@ def unlike_public(name: str, form: Preprocessing, inputs: NDArray[np.float32]) -
 
 
 def strange_cells(schema: TableSchema, table: Any, spelling: Spelling | None = None) -> NDArray[np.int64]:
-    """Counts `[columns, 2]` of cells that the public file does not know, and of missing ones.
+    """Counts `[columns, 2]` of cells of new records that the public file does not know, and of missing ones.
 
-    Args:
-        schema: what the public file says.
-        table: new records, whose owner may see such counts; a pyarrow table that has the columns.
-        spelling: of its cells; None for that of the public file.
+    Their owner may see such counts. Spelling is that of the public file where none is given.
     """
     said = schema.spelling if spelling is None else spelling
     known = said.known(table.select(list(schema.names)))

@@ -11,19 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS, Split
-from pate.data.table.cells import (
-    USUAL,
-    Spelling,
-    arrow,
-    as_numbers,
-    as_texts,
-    as_values,
-    column_name,
-    counts_of,
-    missing_in,
-    one_spelling,
-    with_points,
-)
+from pate.data.table import cells
+from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, one_spelling
 from pate.data.table.schema import TableSchema
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, require
@@ -32,19 +21,17 @@ _TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
 _LONGEST_WORD = 20
 LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not"
-
 _BETWEEN, _GONE = "\x1f", "\x00"
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what; those of `drop` are not read."""
+    """Which columns are what."""
 
     labels: tuple[str, ...]
     group: str | None = None  # whose rows belong together, such as a person; None where each row is by itself
     id: str | None = None  # the name of a record; None for the number of its row
     split: str | None = None  # private, public or test; None where each is a file of its own
-    drop: tuple[str, ...] = ()
     # Of a label whose words are neither 0 and 1 nor yes and no, those for no and for yes, as `label_word` gives them;
     # None for a word of no that does not occur.
     truths: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
@@ -55,26 +42,25 @@ class Roles:
         """All columns that are read and are no features."""
         return (*self.labels, *(name for name in (self.group, self.id, self.split) if name is not None))
 
-    @property
-    def no_features(self) -> tuple[str, ...]:
-        """All that are no features."""
-        return (*self.needed, *self.drop)
 
-
-@dataclass(frozen=True, eq=False)
 class Rows:
-    """One split."""
+    """One split, read a batch at a time.
 
-    inputs: NDArray[np.float32]  # [n, d]; of a large table a read-only `np.memmap`
-    labels: NDArray[np.bool_]  # [n, L]
-    groups: Any  # pyarrow words [n], or None
-    ids: Any  # likewise
-    numbers: NDArray[np.int64]  # [n], the rows of the file, from 0
-    labeled: bool = True  # of a public split labels may be missing in all rows, and are False then
+    Attributes:
+        inputs: features `[n, d]`; of a large table a read-only `np.memmap`.
+        labels: bool `[n, L]`.
+        groups: pyarrow words `[n]`, or None.
+        ids: likewise.
+        numbers: `[n]`, the rows of the file, from 0.
+        labeled: of a public split labels may be missing in all rows, and are False then.
 
-    @classmethod
-    def read(
-        cls,
+    Raises:
+        InvalidValue: cells that are not what the schema says, labels that are not 0 or 1, rows without a group or id,
+            no row; each with column and count.
+    """
+
+    def __init__(
+        self,
         batches: Iterable[Any],
         schema: TableSchema,
         roles: Roles,
@@ -82,100 +68,90 @@ class Rows:
         name: str,
         split: str,
         spelling: Spelling = USUAL,
-    ) -> Rows:
-        """Reads the rows of a split, a batch at a time; features are held in memory, or in a file where they are many.
-
-        Raises:
-            InvalidValue: cells that are not what the schema says, labels that are not 0 or 1, rows without a group or
-                id, no row; each with column and count.
-        """
-        reading = _Reading(schema, roles, name, split, spelling)
-        for batch in batches:
-            reading.add(batch)
-        return reading.rows()
-
-
-class _Reading:
-    """What was read so far."""
-
-    def __init__(self, schema: TableSchema, roles: Roles, name: str, split: str, spelling: Spelling) -> None:
-        self.schema, self.roles, self.name, self.split, self.spelling = schema, roles, name, split, spelling
-        self.inputs, self.labels = Spilled(), Spilled()
-        self.words: dict[str, list[Any]] = {"group": [], "id": []}
-        self.numbers: list[NDArray[np.int64]] = []
-        self.count = 0  # rows of this split
-        self.row = 0  # of the file
-        self.wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
-        self.wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
-        self.label_words: dict[str, set[str]] = {}  # of labels with wrong cells
+    ) -> None:
+        self._schema, self._roles, self._name, self._split, self._spelling = schema, roles, name, split, spelling
+        self._blocks = Spilled(), Spilled()  # of inputs, of labels
+        self._words: dict[str, list[Any]] = {"group": [], "id": []}
+        self._numbers: list[NDArray[np.int64]] = []
+        self._wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
+        self._wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
+        self._label_words: dict[str, set[str]] = {}  # of labels with wrong cells
         self.labeled = split != "public"
+        done = 0
+        for batch in batches:
+            self._add(batch, np.arange(done, done + batch.num_rows))
+            done += batch.num_rows
+        self.numbers = np.concatenate([np.zeros(0, np.int64), *self._numbers])
+        self._require_right()
+        self.groups, self.ids = self._joined("group"), self._joined("id")
+        self.inputs, self.labels = (blocks.whole() for blocks in self._blocks)
 
-    def add(self, batch: Any) -> None:
-        """A batch of the file."""
-        numbers = np.arange(self.row, self.row + batch.num_rows)
-        self.row += batch.num_rows
-        if self.roles.split is not None:
-            inside = as_texts(batch.column(self.roles.split))
-            mask = arrow().compute.equal(inside, self.split).fill_null(False)
+    def _add(self, batch: Any, numbers: NDArray[np.int64]) -> None:
+        """The rows of this split in a batch of the file, whose rows have these numbers."""
+        roles = self._roles
+        if roles.split is not None:
+            mask = arrow().compute.equal(as_texts(batch.column(roles.split)), self._split).fill_null(False)
             batch, numbers = batch.filter(mask), numbers[mask.to_numpy(zero_copy_only=False)]
         if not batch.num_rows:
             return
-        inputs, wrong = self.schema.encode(batch, self.spelling)
-        names = batch.column_names
-        batch = self.spelling.known(batch.select([name for name in dict.fromkeys(self.roles.needed) if name in names]))
-        _count(self.wrong, wrong, numbers)
-        found = [name for name in self.roles.labels if name in batch.column_names]
+        inputs, wrong = self._schema.encode(batch, self._spelling)
+        _count(self._wrong, wrong, numbers)
+        batch = self._spelling.known(batch.select([n for n in dict.fromkeys(roles.needed) if n in batch.column_names]))
+        labels = np.zeros((batch.num_rows, len(roles.labels)), np.bool_)
+        there = [name for name in roles.labels if name in batch.column_names]
+        if there == list(roles.labels):
+            labels, wrong = labels_of(batch, roles.labels, roles.truths, self._spelling)
+            _count(self._wrong_labels, wrong, numbers)
+            for label in np.array(roles.labels)[wrong.any(axis=0)].tolist():
+                said = cells.counts_of(as_texts(batch.column(label)))
+                self._label_words.setdefault(label, set()).update(said)
         if not self.labeled:
-            self.labeled = any(not missing_in(as_texts(batch.column(name))).all() for name in found)
-        there = found == list(self.roles.labels)
-        nothing = np.zeros((batch.num_rows, len(self.roles.labels)), np.bool_)
-        known = (self.roles.truths, self.spelling)
-        labels, wrong = labels_of(batch, self.roles.labels, *known) if there else (nothing, nothing)
-        _count(self.wrong_labels, wrong, numbers)
-        for label in np.array(self.roles.labels)[wrong.any(axis=0)].tolist():
-            self.label_words.setdefault(label, set()).update(counts_of(as_texts(batch.column(label))))
-        self.inputs.append(inputs)
-        self.labels.append(labels)
-        self.numbers.append(numbers)
-        for role, words in self.words.items():
-            if (column := getattr(self.roles, role)) is not None:
+            self.labeled = any(not cells.missing_in(as_texts(batch.column(name))).all() for name in there)
+        self._numbers.append(numbers)
+        for blocks, block in zip(self._blocks, (inputs, labels), strict=True):
+            blocks.append(block)
+        for role, words in self._words.items():
+            if (column := getattr(roles, role)) is not None:
                 words.append(as_texts(batch.column(column)))
-        self.count += len(inputs)
 
-    def rows(self) -> Rows:
-        """All of them, if nothing is wrong."""
-        if not self.count:
-            rule = "at least one row" if self.roles.split is None else f"rows with {self.roles.split}={self.split}"
-            raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
-        self.schema.require_right(self.name, self.wrong[0], self.wrong[1], self.count, self.spelling)
-        for label, count, row in zip(self.roles.labels, *self.wrong_labels.tolist(), strict=True):
-            if count and self.labeled:
-                found = f"{count} of {self.count} rows hold something else, row {row + 1} is the first"
+    def _require_right(self) -> None:
+        count, split = len(self.numbers), self._roles.split
+        if not count:
+            rule = "at least one row" if split is None else f"rows with {split}={self._split}"
+            raise InvalidValue(f"{self._name}: expected {rule}, the table has none")
+        self._schema.require_right(self._name, self._wrong, count, self._spelling)
+        for label, wrong, row in zip(self._roles.labels, *self._wrong_labels.tolist(), strict=True):
+            if wrong and self.labeled:
+                found = f"{wrong} of {count} rows hold something else, row {row + 1} is the first"
                 rule = f"0 or 1 in a label's column, {found}{LABEL_HINT}{self._two_words(label)}"
-                raise InvalidValue(f"{self.name}.{label}: expected {rule}")
-        words = {role: self._joined(role) for role in self.words}
-        numbers = np.concatenate(self.numbers)
-        inputs, labels = self.inputs.whole(), self.labels.whole()
-        return Rows(inputs, labels, words["group"], words["id"], numbers, self.labeled)
+                raise InvalidValue(f"{self._name}.{label}: expected {rule}")
 
     def _two_words(self, label: str) -> str:
         """What makes labels of a column's words where there are two: they are the names of no and yes, no secret."""
-        words = sorted(self.label_words[label])
+        words, setting = sorted(self._label_words[label]), self._roles.true_setting
         short = all(len(word) <= _LONGEST_WORD and word.isprintable() for word in words)
-        if self.roles.true_setting is None or not 0 < len(words) <= 2 or not short:
+        if setting is None or not 0 < len(words) <= 2 or not short:
             return ""
         said = f"its words are {' and '.join(words)}" if len(words) == 2 else f"its only word is {words[0]}"
-        return f"; {said}: {' or '.join(f'{self.roles.true_setting}={word}' for word in words)} names the one for yes"
+        return f"; {said}: {' or '.join(f'{setting}={word}' for word in words)} names the one for yes"
 
     def _joined(self, role: str) -> Any:
-        if (column := getattr(self.roles, role)) is None:
+        if (column := getattr(self._roles, role)) is None:
             return None
-        words = arrow().chunked_array(self.words[role])
+        words = arrow().chunked_array(self._words[role])
         unseen = arrow().compute.sum(arrow().compute.match_substring_regex(words, _UNSEEN)).as_py() or 0
         if words.null_count + unseen:
-            found = f"{words.null_count + unseen} of {self.count} rows have none"
-            raise InvalidValue(f"{self.name}.{column}: expected a value in each row, as data.{role}, {found}")
+            found = f"{words.null_count + unseen} of {len(words)} rows have none"
+            raise InvalidValue(f"{self._name}.{column}: expected a value in each row, as data.{role}, {found}")
         return words
+
+
+def _count(found: NDArray[np.int64], wrong: NDArray[np.bool_], numbers: NDArray[np.int64]) -> None:
+    """Adds a batch's wrong cells: how many of each column, and the first row with one."""
+    first = numbers[wrong.argmax(axis=0)]
+    new = wrong.any(axis=0) & (found[0] == 0)
+    found[1][new] = first[new]
+    found[0] += wrong.sum(axis=0)
 
 
 def column_names(name: str, values: Any) -> tuple[str, ...]:
@@ -185,21 +161,7 @@ def column_names(name: str, values: Any) -> tuple[str, ...]:
     good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
     require(good, name, values, f"a list of columns: {name}=[NAME,NAME]")
     require(len(set(values)) == len(values), name, list(values), "each column once")
-    return tuple(map(column_name, values))
-
-
-def numbered(columns: list[Any], spelling: Spelling = USUAL) -> list[NDArray[np.int64]]:
-    """A number for each word, the same for one value however it is spelled, see `one_spelling`.
-
-    Those of the first column do not depend on the others.
-    """
-    pa = arrow()
-    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
-    chunks = coded.unify_dictionaries().chunks
-    values = as_values(chunks[-1].dictionary, spelling).dictionary_encode(null_encoding="encode")
-    number_of = values.indices.to_numpy().astype(np.int64)
-    numbers = np.concatenate([number_of[chunk.indices.to_numpy()] for chunk in chunks])
-    return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
+    return tuple(map(cells.column_name, values))
 
 
 def owners_of(rows: Rows, spelling: Spelling = USUAL) -> dict[str, frozenset[bytes]]:
@@ -207,7 +169,7 @@ def owners_of(rows: Rows, spelling: Spelling = USUAL) -> dict[str, frozenset[byt
     columns = {"id": rows.ids, "group": rows.groups}
     return {
         kind: frozenset(
-            str(word).encode() for word in as_values(column.unique(), spelling).to_pylist() if word is not None
+            str(word).encode() for word in cells.as_values(column.unique(), spelling).to_pylist() if word is not None
         )
         for kind, column in columns.items()
         if column is not None
@@ -234,21 +196,13 @@ def three_splits(
 ) -> tuple[dict[str, Split], NDArray[Any]]:
     """The splits by name, public records in a random order, and what those are called where they are published.
 
-    Args:
-        rows: of each of `SPLITS`.
-        group: the column that says which rows belong together; None where each is by itself.
-        id: the column that names each; None for the numbers of rows, with the split in the upper bits.
-        seed: of the order.
-        spelling: of groups and ids.
-        shown: makes inputs of those that were read.
-
-    Raises:
-        InvalidValue: an id twice, or a group or record in two splits.
+    `group` and `id` are the columns that were read, or None; `shown` makes inputs of those that were read. Raises where
+    an id occurs twice, or a group or record is in two splits.
     """
     if id is None:
-        ids = [rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)]
+        ids = [rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)]  # the split in upper bits
     else:
-        ids = numbered([rows[split].ids for split in SPLITS], spelling)
+        ids = cells.numbered([rows[split].ids for split in SPLITS], spelling)
         for split, numbers in zip(SPLITS, ids, strict=True):
             if repeated := len(numbers) - len(np.unique(numbers)):
                 found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
@@ -256,7 +210,7 @@ def three_splits(
         require_apart("id", id, ids)
     groups = ids
     if group is not None:
-        groups = numbered([rows[split].groups for split in SPLITS], spelling)
+        groups = cells.numbered([rows[split].groups for split in SPLITS], spelling)
         require_apart("group", group, groups)
     parts = {
         split: Split(shown(rows[split].inputs), rows[split].labels, record_ids, group_ids)
@@ -288,9 +242,9 @@ def labels_of(
             codes = _coded(column, truths[name])
             labels[:, place], wrong[:, place] = codes == 1, codes < 0
             continue
-        cells = as_numbers(column, spelling)
-        labels[:, place] = cells.values == 1
-        wrong[:, place] = cells.missing | cells.wrong | ~np.isin(cells.values, (0, 1))
+        read = cells.as_numbers(column, spelling)
+        labels[:, place] = read.values == 1
+        wrong[:, place] = read.missing | read.wrong | ~np.isin(read.values, (0, 1))
         if wrong[:, place].any():
             codes = _coded(column, (*_FALSE, *_TRUE))
             said = wrong[:, place] & (codes >= 0)
@@ -308,34 +262,16 @@ def _coded(column: Any, words: tuple[str | None, ...]) -> NDArray[np.int64]:
     return np.asarray(np.append(places, -1)[indices], np.int64)
 
 
-def _count(found: NDArray[np.int64], wrong: NDArray[np.bool_], numbers: NDArray[np.int64]) -> None:
-    """Adds a batch's wrong cells: how many of each column, and the first row with one."""
-    first = numbers[wrong.argmax(axis=0)]
-    new = wrong.any(axis=0) & (found[0] == 0)
-    found[1][new] = first[new]
-    found[0] += wrong.sum(axis=0)
-
-
 class LabelSets:
-    """A column of words that name all labels of a record, such as flu;cough. An empty cell names none.
-
-    Attributes:
-        column: its name.
-        names: of the labels, from public knowledge: a list, or the public file.
-        separator: what stands between two labels.
-        unknown: how often cells named a label that `names` lacks; it counts for nothing.
-    """
+    """A column of words that name all labels of a record, such as flu;cough. An empty cell names none."""
 
     def __init__(self, column: str, names: tuple[str, ...], separator: str) -> None:
-        self.column, self.names, self.separator, self.unknown = column, names, separator, 0
+        self.column, self.separator = column, separator
+        self.names = names  # of the labels, from public knowledge: a list, or the public file
+        self.unknown = 0  # how often cells named a label that `names` lacks; it counts for nothing
 
     def unfolded(self, batch: Any, *, count: bool = False) -> Any:
-        """A batch with a column of 0 and 1 for each label in the column's place; as it is where it has no such column.
-
-        Args:
-            batch: a pyarrow table.
-            count: whether cells that name an unknown label are counted.
-        """
+        """A batch with a column of 0 and 1 for each label in the column's place; `count`s cells with unknown labels."""
         if self.column not in batch.column_names:
             return batch
         pa, texts = arrow(), as_texts(batch.column(self.column)).dictionary_encode()
@@ -362,11 +298,7 @@ def label_words(text: str, separator: str) -> list[str]:
 def private_cells(batches: Iterable[Any], *, split: str | None, of_text: bool = False) -> str:
     """SHA-256 in hexadecimal of all cells of the private rows, in whatever order they stand. Covered by no epsilon.
 
-    Args:
-        batches: of all columns of the file.
-        split: the column that says private, public or test; None where all rows are private.
-        of_text: whether the cells are words of a CSV file: a decimal comma is a point then, whatever settings say of
-            them, so that no setting makes the records new ones.
+    Of a CSV file (`of_text`) a decimal comma is a point, whatever settings say: none makes the records new ones.
     """
     from pandas.util import hash_array  # loads slowly
 
@@ -380,7 +312,7 @@ def private_cells(batches: Iterable[Any], *, split: str | None, of_text: bool = 
         names = sorted(batch.column_names)
         texts = [as_texts(batch.column(name)).fill_null(_GONE) for name in names]
         if of_text:
-            texts = [with_points(each) for each in texts]
+            texts = [cells.with_points(each) for each in texts]
         lines = pa.compute.binary_join_element_wise(*texts, _BETWEEN)
         rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
     digest = hashlib.sha256(_BETWEEN.join(names).encode())

@@ -12,23 +12,8 @@ import yaml
 from numpy.typing import NDArray
 
 from pate.data.dataset import Preprocessing
-from pate.data.table.cells import (
-    USUAL,
-    Cells,
-    Spelling,
-    arrow,
-    as_dates,
-    as_numbers,
-    as_texts,
-    as_values,
-    codes_of,
-    column_name,
-    counts_of,
-    missing_in,
-    require_columns,
-    require_no_other_spelling,
-    require_once,
-)
+from pate.data.table import cells
+from pate.data.table.cells import USUAL, Cells, Spelling, arrow, as_dates, as_numbers, as_texts, missing_in
 from pate.files.disk import write_text
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, require
@@ -48,15 +33,11 @@ Block = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Column:
-    """What the public file says of a column, and how its cells become features.
-
-    Attributes:
-        name: of the column.
-        missing: whether cells are missing in the public file; they have a feature of their own then. A cell that is
-            missing all the same takes the place of the mean, or of a category that the public file does not have.
-    """
+    """What the public file says of a column, and how its cells become features."""
 
     name: str
+    # Whether cells are missing in the public file; they have a feature of their own then. Else a cell that is missing
+    # takes the place of the mean, or of a category that the public file does not have.
     missing: bool
 
     kind: ClassVar[str]
@@ -110,17 +91,10 @@ class EmptyColumn(Column):
 
 @dataclass(frozen=True)
 class NumberColumn(Column):
-    """Numbers: cut to the public range, less the public mean, in units of the public spread.
+    """Numbers: cut to the public range, less the public mean, in units of the public spread."""
 
-    Attributes:
-        mean: of the public cells that are not missing.
-        std: their standard deviation; 1 where they are all alike.
-        low: the least of them.
-        high: the largest.
-    """
-
-    mean: float
-    std: float
+    mean: float  # of the public cells that are not missing
+    std: float  # of them; 1 where they are all alike
     low: float
     high: float
 
@@ -134,31 +108,30 @@ class NumberColumn(Column):
         require(self.low <= self.high, self.name, (self.low, self.high), "min <= max")
 
     @classmethod
-    def of(cls, name: str, cells: Cells) -> Self:
+    def of(cls, name: str, read: Cells) -> Self:
         """What public cells say."""
-        known = cells.values[~cells.missing]
-        std = float(known.std())
-        flat = not std > 1e-12 * max(abs(float(known.mean())), 1e-300)
-        bounds = float(known.min()), float(known.max())
-        return cls(name, bool(cells.missing.any()), float(known.mean()), 1.0 if flat else std, *bounds)
+        known = read.values[~read.missing]
+        mean, std, low, high = (float(each) for each in (known.mean(), known.std(), known.min(), known.max()))
+        flat = not std > 1e-12 * max(abs(mean), 1e-300)
+        return cls(name, bool(read.missing.any()), mean, 1.0 if flat else std, low, high)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
-        cells = self._parsed(array, spelling)
-        block = np.zeros((len(cells.values), len(self.feature_names)), np.float32)
-        known = ~cells.missing & ~cells.wrong
-        block[known, 0] = (cells.values[known].clip(self.low, self.high) - self.mean) / self.std
+        read = self._read(array, spelling)
+        block = np.zeros((len(read.values), len(self.feature_names)), np.float32)
+        known = ~read.missing & ~read.wrong
+        block[known, 0] = (read.values[known].clip(self.low, self.high) - self.mean) / self.std
         if self.missing:
-            block[:, 1] = cells.missing
-        return block, cells.wrong
+            block[:, 1] = read.missing
+        return block, read.wrong
 
     def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
-        cells = self._parsed(array, spelling)
-        outside = (cells.values < self.low) | (cells.values > self.high)
-        return int((outside & ~cells.missing).sum()), int(cells.missing.sum())
+        read = self._read(array, spelling)
+        outside = (read.values < self.low) | (read.values > self.high)
+        return int((outside & ~read.missing).sum()), int(read.missing.sum())
 
     def tells(self, block: Block) -> bool:
         known = block[:, 1] == 0 if self.missing else (block[:, 0] != 0) | (self.low == self.high)
@@ -186,8 +159,7 @@ class NumberColumn(Column):
     def read(cls, name: str, said: Mapping[str, Any]) -> Self:
         return cls(name, _truth(said["missing"]), *(float(said[key]) for key in _BOUNDS))
 
-    @staticmethod
-    def _parsed(array: Any, spelling: Spelling) -> Cells:
+    def _read(self, array: Any, spelling: Spelling) -> Cells:
         return as_numbers(array, spelling)
 
 
@@ -198,8 +170,7 @@ class DateColumn(NumberColumn):
     kind: ClassVar[str] = "date"
     expects: ClassVar[str] = "dates such as 2025-01-31"
 
-    @staticmethod
-    def _parsed(array: Any, spelling: Spelling) -> Cells:
+    def _read(self, array: Any, spelling: Spelling) -> Cells:
         return as_dates(array)
 
 
@@ -208,12 +179,9 @@ class CategoryColumn(Column):
     """Words: a feature of 0 and 1 for each category of the public file, one for all others, one for missing ones.
 
     A word that is no category, but the same number, date or truth as one, is that one: 3.0 where the public file has 3.
-
-    Attributes:
-        categories: those that have a feature, in its order.
     """
 
-    categories: tuple[str, ...]
+    categories: tuple[str, ...]  # those that have a feature, in its order
 
     kind: ClassVar[str] = "category"
     expects: ClassVar[str] = "words"
@@ -229,9 +197,10 @@ class CategoryColumn(Column):
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
         words, known = as_texts(array), arrow().array(self.categories, arrow().string())
-        codes, missing = codes_of(words, known), missing_in(words)
+        codes, missing = cells.codes_of(words, known), missing_in(words)
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
-            codes = np.where(codes < 0, codes_of(as_values(words, spelling), as_values(known, spelling)), codes)
+            otherwise = cells.codes_of(cells.as_values(words, spelling), cells.as_values(known, spelling))
+            codes = np.where(codes < 0, otherwise, codes)
         block = np.zeros((len(codes), len(self.feature_names)), np.float32)
         codes[codes < 0] = len(self.categories)
         if self.missing:
@@ -282,8 +251,7 @@ class TableSchema(Preprocessing):
 
     Attributes:
         columns: one for each column that is used.
-        spelling: how the public file writes numbers and missing cells, and so do other files unless a setting says
-            otherwise.
+        spelling: how the public file writes numbers and missing cells, as other files do unless a setting says so.
     """
 
     columns: tuple[Column, ...]
@@ -293,16 +261,11 @@ class TableSchema(Preprocessing):
 
     @classmethod
     def of(cls, table: Any, *, codes: Collection[str] = (), spelling: Spelling = USUAL) -> Self:
-        """What a public table says, a pyarrow one: of each column its kind, range or categories.
+        """What a public pyarrow table says: of each column its kind, range or categories.
 
-        Args:
-            table: the public one.
-            codes: columns whose numbers or dates are categories.
-            spelling: how it writes numbers and missing cells.
-
-        A column is of numbers, or else of dates, where all its cells are. Words are categories; the rarest are "other"
-        where there are more than 50 of them; where these 50 are fewer than half of all, the column is text, which is
-        not used.
+        A column is of numbers, or else of dates, where all its cells are, but for `codes`. Words are categories; the
+        rarest are "other" where there are more than 50; where these 50 are fewer than half of all, the column is text,
+        which is not used.
         """
         known = spelling.known(table)
         names = table.column_names
@@ -342,9 +305,7 @@ class TableSchema(Preprocessing):
     def encode(self, batch: Any, spelling: Spelling | None = None) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Features float32 `[n, d]` of a pyarrow table that has the columns, and what is wrong `[n, columns]`.
 
-        Args:
-            batch: the table.
-            spelling: of its numbers and missing cells; None for that of the public file.
+        Its spelling is that of the public file where none is given.
         """
         said = self.spelling if spelling is None else spelling
         batch = said.known(batch.select(list(self.names)))
@@ -359,48 +320,30 @@ class TableSchema(Preprocessing):
         """
         from pandas import DataFrame
 
-        pairs = zip(self.columns, self._blocks(inputs), strict=True)
-        return DataFrame({column.name: column.cells(block) for column, block in pairs})
+        return DataFrame({column.name: column.cells(block) for column, block in self._blocks(inputs)})
 
     def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
-        pairs = zip(self.columns, self._blocks(inputs), strict=True)
-        return {column.name: column.tells(block) for column, block in pairs}
+        return {column.name: column.tells(block) for column, block in self._blocks(inputs)}
 
     def inputs(self, given: Any, *, first_row: int = 0, spelling: Spelling | None = None) -> NDArray[np.float32]:
-        """Of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
-
-        Args:
-            given: the table.
-            first_row: the number of its first row, for messages.
-            spelling: see `encode`.
-        """
+        """Of a DataFrame, a pyarrow table or a mapping of columns, whose first row has that number in messages."""
         table = as_table(given)
-        require_columns("data", table.column_names, self.names)
+        cells.require_columns("data", table.column_names, self.names)
         if not table.num_rows:
             return np.zeros((0, *self.input_shape), np.float32)
         inputs, wrong = self.encode(table, spelling)
-        first = wrong.argmax(axis=0) + first_row
-        self.require_right("data", wrong.sum(axis=0), first, table.num_rows, spelling or self.spelling)
+        found = np.stack([wrong.sum(axis=0), wrong.argmax(axis=0) + first_row])
+        self.require_right("data", found, table.num_rows, spelling or self.spelling)
         return inputs
 
-    def _blocks(self, inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        """The features of each column."""
+    def _blocks(self, inputs: NDArray[np.float32]) -> Iterable[tuple[Column, Block]]:
+        """Each column and its features."""
         ends = np.cumsum([len(column.feature_names) for column in self.columns])
-        return np.split(inputs, ends[:-1], axis=1)
+        return zip(self.columns, np.split(inputs, ends[:-1], axis=1), strict=True)
 
-    def require_right(
-        self, name: str, counts: NDArray[np.int64], first: NDArray[np.int64], num_rows: int, spelling: Spelling
-    ) -> None:
-        """Raises, with column and count, where cells are not what the schema says; their values stay unsaid.
-
-        Args:
-            name: of the table.
-            counts: `[columns]`, wrong cells.
-            first: `[columns]`, the first row with one.
-            num_rows: of the table.
-            spelling: of its cells.
-        """
-        for column, count, row in zip(self.columns, counts.tolist(), first.tolist(), strict=True):
+    def require_right(self, name: str, wrong: NDArray[np.int64], num_rows: int, spelling: Spelling) -> None:
+        """Raises, by counts and first rows `[2, columns]`, where cells are wrong; their values stay unsaid."""
+        for column, count, row in zip(self.columns, *wrong.tolist(), strict=True):
             if count:
                 found = f"{count} of {num_rows} rows hold something else, row {row + 1} is the first"
                 own = "data." if "." in name else ""
@@ -414,22 +357,14 @@ class TableSchema(Preprocessing):
 
     @classmethod
     def read(cls, said: Mapping[str, Any], *, name: str) -> Self:
-        """From what `plain` gave.
-
-        Args:
-            said: with `columns`.
-            name: of where it was said, for messages.
-        """
+        """From what `plain` gave; `name` is of where it was said, for messages."""
         columns = said.get("columns") if isinstance(said, Mapping) else None
         if not isinstance(columns, Mapping) or not columns:
             raise InvalidValue(f"{name}: expected `columns`, what is known of each, as pate-schema writes it")
-        read = tuple(_read_column(column_name(str(key)), value, name) for key, value in columns.items())
+        read = tuple(_read_column(cells.column_name(str(key)), value, name) for key, value in columns.items())
         missing = said.get("missing", ())
-        spelling = Spelling(
-            said.get("decimal", Spelling.decimal),
-            said.get("thousands"),
-            tuple(missing) if isinstance(missing, (list, tuple)) else missing,
-        )
+        missing = tuple(missing) if isinstance(missing, (list, tuple)) else missing
+        spelling = Spelling(said.get("decimal", Spelling.decimal), said.get("thousands"), missing)
         spelling.require(lambda setting: f"{name}.{setting}")
         return cls(read, spelling)
 
@@ -454,46 +389,40 @@ class TableSchema(Preprocessing):
 
 
 def as_table(given: Any) -> Any:
-    """A pyarrow table of a DataFrame, a pyarrow table or a mapping of columns.
-
-    Raises:
-        InvalidValue: something else, or a column name twice.
-    """
+    """A pyarrow table of a DataFrame, a pyarrow table or a mapping of columns; raises where a name occurs twice."""
     pa = arrow()
     if hasattr(given, "to_frame") and not hasattr(given, "columns"):
         raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame: frame.loc[[row]] is one of one row")
     try:
         if isinstance(given, pa.RecordBatch):
             given = pa.Table.from_batches([given])
-        elif isinstance(given, Mapping):
-            names = [column_name(str(name)) for name in given]
-            require_once("data", names)
-            arrays = [pa.array(values, from_pandas=True) for values in given.values()]
-            given = pa.table(dict(zip(names, arrays, strict=True)))
-        elif hasattr(given, "columns") and hasattr(given, "iloc"):
-            names = [column_name(str(name)) for name in given.columns]
-            require_once("data", names)
-            given = pa.table({name: _array(given[key]) for name, key in zip(names, given.columns, strict=True)})
+        elif isinstance(given, Mapping) or (hasattr(given, "columns") and hasattr(given, "iloc")):
+            keys = list(given if isinstance(given, Mapping) else given.columns)
+            names = [cells.column_name(str(key)) for key in keys]
+            cells.require_once("data", names)
+            given = pa.table({name: _array(given[key]) for name, key in zip(names, keys, strict=True)})
     except (pa.ArrowException, TypeError) as error:
         raise InvalidValue("data: expected columns of numbers, words or dates, of equal length") from error
     if not isinstance(given, pa.Table):
         raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame, or the name of a file")
-    return given.rename_columns(list(map(column_name, given.column_names)))
+    return given.rename_columns(list(map(cells.column_name, given.column_names)))
 
 
 def _array(series: Any) -> Any:
-    """A column of a DataFrame; one of several types as words."""
+    """A column; one of a DataFrame that has several types as words."""
     pa = arrow()
     try:
         return pa.array(series, from_pandas=True)
     except pa.ArrowException:
+        if not hasattr(series, "iloc"):
+            raise
         return pa.array([None if each is None or each != each else str(each) for each in series], pa.string())
 
 
 def _remedy(own: str, spelling: Spelling) -> str:
     """The settings that read numbers which are none as they are spelled."""
     words = f"words for a missing cell need {own}missing=[WORD]"
-    if spelling.with_comma:
+    if spelling.mark == ",":
         grouped = "" if spelling.thousands else f"numbers such as 1.234 need {own}thousands=. or {own}decimal=point, "
         return f"{grouped}{words}"
     return f"{words}; numbers such as 3,5 need {own}decimal=comma"
@@ -508,10 +437,12 @@ def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Colu
         return NumberColumn.of(name, numbers)
     if not is_code and (dates := as_dates(array)).fits:
         return DateColumn.of(name, dates)
-    words = as_values(as_texts(array), spelling) if is_code else as_texts(array)
-    if not is_code:
-        require_no_other_spelling(name, array, spelling)
-    counts = counts_of(words)
+    words = as_texts(array)
+    if is_code:
+        words = cells.as_values(words, spelling)
+    else:
+        cells.require_no_other_spelling(name, array, spelling)
+    counts = cells.counts_of(words)
     kept = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
     if 2 * sum(counts[word] for word in kept) < sum(counts.values()):
         return TextColumn(name, missing=False)

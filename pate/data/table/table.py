@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pate.data.dataset import SPLITS, Dataset, PrivateRecords, Split
-from pate.data.table.cells import Spelling, arrow, as_texts, column_name, counts_of, require_columns
+from pate.data.table.cells import Spelling, arrow, as_texts, column_name, counts_of, numbered, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED, remarks
 from pate.data.table.rows import (
@@ -20,7 +20,6 @@ from pate.data.table.rows import (
     column_names,
     label_word,
     label_words,
-    numbered,
     owners_of,
     private_cells,
     three_splits,
@@ -140,7 +139,7 @@ class Table:
         require(self.schema is not None, "data.schema", self.schema, rule)
         require(self.private is not None, "data.private", self.private, "the file of the private records")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
-        schema = TableSchema.load(Path(self.schema or "")).without(set(self._roles.no_features))
+        schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
         file = self._given["private"]
         spelling = file.spelling(schema.spelling)
         self._require_roles(file, "private")
@@ -151,21 +150,23 @@ class Table:
         records = Split(rows.inputs, rows.labels, ids, groups)
         return PrivateRecords(self.name, self.label_names, records, schema, cells, notes=self._notes())
 
-    def _wanted(self, file: TableFile, split: str) -> Iterator[tuple[str, str]]:
-        """Settings, and the columns that they name and a file has to have: a public one may have no label at all.
-
-        One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
-        """
-        there = {name.casefold() for name in file.names}
-        for role in _ROLES[:-1]:
-            named = (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
-            lacks = not any(name.casefold() in there for name in named)
-            if not ((role, split) == ("labels", "public") and lacks):
-                yield from ((role, name) for name in named)
-
-    def _named(self, role: str) -> tuple[str, ...]:
-        named = getattr(self, role) or ()
-        return (named,) if isinstance(named, str) else named
+    def require_settings(self) -> None:
+        """Raises unless settings name labels and three files, or one with a column of splits; no file is opened."""
+        given = [each for each in SPLITS if getattr(self, each) is not None]
+        if self.path is not None:
+            require(not given, "data.path", self.path, f"no data.{given[0] if given else ''} beside it")
+            require(self.split is not None, "data.split", self.split, "the column that says private, public or test")
+        else:
+            require(self.split is None, "data.split", self.split, "data.path= beside it, one file for all splits")
+            for split in SPLITS:
+                rule = f"the file of the {split} records; or one file for all, data.path=FILE data.split=COLUMN"
+                require(split in given, f"data.{split}", getattr(self, split), rule)
+            for split, other in combinations(SPLITS, 2):
+                same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
+                rule = f"another file than data.{split}: no record may be in two splits"
+                require(not same, f"data.{other}", getattr(self, other), rule)
+        rule = "the columns that are labels: data.labels=[NAME,NAME]"
+        require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
     def public_schema(self) -> TableSchema:
         """What the public records say of all columns that settings do not call something else."""
@@ -173,35 +174,35 @@ class Table:
 
     def public_remarks(self) -> tuple[str, ...]:
         """Lines for the owner on public columns that may be meant otherwise than they are read, and on the group."""
-        ungrouped = () if self.group is not None else (UNGROUPED,)
-        return (*(line for _, line in self._public_reading[1]), *ungrouped)
+        return (*(line for _, line in self._public_reading[1]), *self._ungrouped)
 
     @cached_property
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
         """The schema that the public records give, and by the names of columns what is to be said of them."""
         file = self._public_file
         self._require_roles(file, "public")
-        left = set(self._roles.no_features)
-        features = [name for name in file.names if name not in left]
+        features = [name for name in file.names if name not in self._no_features]
         require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
-        table = self._public_table(features)
+        table, spelling = self._public_table(features), file.spelling()
         for column in self.category:
-            _require_column("category", column, table.column_names, f"{file.name} that is a feature")
-        spelling = file.spelling()
+            _require_column("category", column, features, f"{file.name} that is a feature")
         schema = TableSchema.of(table, codes=self.category, spelling=spelling)
         return schema, tuple(remarks(table, spelling, codes=self.category, group=self.group))
+
+    @property
+    def _ungrouped(self) -> tuple[str, ...]:
+        return () if self.group is not None else (UNGROUPED,)
 
     def _notes(self) -> tuple[str, ...]:
         """What the owner is told of how the table was read."""
         words = [f"data.labels={label}: {yes} is 1, {no} is 0" for label, (no, yes) in self._roles.truths.items()]
-        if self._sets is not None and self._named("labels") == (self._sets.column,):
-            names = ", ".join(self._sets.names)
-            words.append(f"data.labels={self._sets.column}: the labels that the public file names: {names}")
-        if self._sets is not None and self._sets.unknown:
-            others = f"{self._sets.unknown} rows name a label that is none of {', '.join(self._sets.names)}"
-            words.append(f"data.labels={self._sets.column}: {others}: it is left out")
-        public = self.public_remarks() if self.schema is None else () if self.group is not None else (UNGROUPED,)
-        return (*words, *public)
+        if (sets := self._sets) is not None:
+            names, setting = ", ".join(sets.names), f"data.labels={sets.column}"
+            if self.labels == (sets.column,):
+                words.append(f"{setting}: the labels that the public file names: {names}")
+            if sets.unknown:
+                words.append(f"{setting}: {sets.unknown} rows name a label that is none of {names}: it is left out")
+        return (*words, *(self.public_remarks() if self.schema is None else self._ungrouped))
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -276,27 +277,32 @@ class Table:
     @cached_property
     def table_schema(self) -> TableSchema:
         """The schema: from its file, or from the public records."""
+        said: dict[str, str] = {}
         if self.schema is not None:
             rule = "none beside data.schema, whose kinds hold; pate-schema category=[…] writes them there"
             require(not self.category, "data.category", list(self.category), rule)
-            schema = TableSchema.load(Path(self.schema))
-            learned = set(self._roles.no_features)
-            schema = schema.without(learned)
-            unknown = [name for name in self._files["public"].names if name not in {*schema.names, *learned}]
-            if unknown:
+            schema = TableSchema.load(Path(self.schema)).without(self._no_features)
+            known = {*schema.names, *self._no_features}
+            if unknown := [name for name in self._files["public"].names if name not in known]:
                 rule = f"the column {unknown[0]}, or data.drop=[{unknown[0]}]"
                 raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
         else:
-            schema = self.public_schema()
-        said = {} if self.schema is not None else dict(reversed(self._public_reading[1]))
+            schema, lines = self._public_reading
+            said = dict(reversed(lines))  # of each column the first
         schema.require_usable("data.public" if self.path is None else "data.path", said)
         return schema
 
     @cached_property
     def _roles(self) -> Roles:
         split = self.split if self.path is not None else None
-        drop = self.drop if self._sets is None else (*self.drop, self._sets.column)
-        return Roles(self.label_names, self.group, self.id, split, drop, self._truths(), "data.true")
+        return Roles(self.label_names, self.group, self.id, split, self._truths(), "data.true")
+
+    @cached_property
+    def _no_features(self) -> set[str]:
+        """All columns that become no features."""
+        split = self.split if self.path is not None else None
+        column = self._sets.column if self._sets is not None else None
+        return {*self.label_names, *self.drop, *(each for each in (self.group, self.id, split, column) if each)}
 
     @cached_property
     def _given(self) -> dict[str, TableFile]:
@@ -316,27 +322,21 @@ class Table:
         require(name in self._given, f"data.{name}", None, "the file of the public records")
         return self._given[name]
 
-    def require_settings(self) -> None:
-        """Returns if settings name three files, or one with a column of splits, and labels. No file is opened.
+    def _wanted(self, file: TableFile, split: str) -> Iterator[tuple[str, str]]:
+        """Settings, and the columns that they name and a file has to have: a public one may have no label at all.
 
-        Raises:
-            InvalidValue: a setting that is missing, or two that contradict each other.
+        One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
         """
-        given = [each for each in SPLITS if getattr(self, each) is not None]
-        if self.path is not None:
-            require(not given, "data.path", self.path, f"no data.{given[0] if given else ''} beside it")
-            require(self.split is not None, "data.split", self.split, "the column that says private, public or test")
-        else:
-            require(self.split is None, "data.split", self.split, "data.path= beside it, one file for all splits")
-            for split in SPLITS:
-                rule = f"the file of the {split} records; or one file for all, data.path=FILE data.split=COLUMN"
-                require(split in given, f"data.{split}", getattr(self, split), rule)
-            for split, other in combinations(SPLITS, 2):
-                same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
-                rule = f"another file than data.{split}: no record may be in two splits"
-                require(not same, f"data.{other}", getattr(self, other), rule)
-        rule = "the columns that are labels: data.labels=[NAME,NAME]"
-        require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
+        there = {name.casefold() for name in file.names}
+        for role in _ROLES[:-1]:
+            named = (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
+            lacks = not any(name.casefold() in there for name in named)
+            if not ((role, split) == ("labels", "public") and lacks):
+                yield from ((role, name) for name in named)
+
+    def _named(self, role: str) -> tuple[str, ...]:
+        named = getattr(self, role) or ()
+        return (named,) if isinstance(named, str) else named
 
     def _require_roles(self, file: TableFile, split: str) -> None:
         """Raises unless the columns that settings name are in a file."""
@@ -349,43 +349,37 @@ class Table:
         A column that is dropped has to be in one of them: another one would be a feature unnoticed.
         """
         names_of = {split: file.names for split, file in self._files.items()}
+        there = list(dict.fromkeys(name for names in names_of.values() for name in names))
         for column in self.drop:
-            there = list(dict.fromkeys(name for names in names_of.values() for name in names))
             _require_column("drop", column, there, "a file")
-        everywhere = set.intersection(*(set(names) for names in names_of.values()))
         for split, file in self._files.items():
             self._require_roles(file, split)
-            lost = [name for name in file.names if name not in everywhere and name not in self._roles.no_features]
-            if lost:
-                lacking = next(each for each in SPLITS if lost[0] not in names_of[each])
-                rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
-                raise InvalidValue(f"{file.name}.{lost[0]}: expected {rule}")
+            for name in file.names:
+                lacking = next((each for each in SPLITS if name not in names_of[each]), None)
+                if lacking is not None and name not in self._no_features:
+                    rule = f"it in every file, data.{lacking} lacks it; data.drop=[{name}]"
+                    raise InvalidValue(f"{file.name}.{name}: expected {rule}")
 
     def _rows(self, file: TableFile, split: str, schema: TableSchema, spelling: Spelling) -> Rows:
         columns = list(dict.fromkeys((*schema.names, *(column for _, column in self._wanted(file, split)))))
         require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
         batches = self._unfolded(file.batches(columns), split)
-        return Rows.read(batches, schema, self._roles, name=name, split=split, spelling=spelling)
+        return Rows(batches, schema, self._roles, name=name, split=split, spelling=spelling)
 
     def _public_table(self, columns: list[str]) -> Any:
         """The public rows and some columns."""
         file, split = self._public_file, self.split if self.path is not None else None
         table = file.read(list(dict.fromkeys([*columns, *([split] if split is not None else [])])))
         if split is not None:
-            said = as_texts(table.column(split))
-            table = table.filter(arrow().compute.equal(said, "public").fill_null(False)).select(columns)
-            self._require_splits(said)
+            pa, said = arrow(), as_texts(table.column(split))
+            if strange := pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(SPLITS)))).as_py():
+                rule = f"private, public or test, {strange} of {len(said)} rows have something else"
+                raise InvalidValue(f"data.split={self.split}: expected {rule}")
+            table = table.filter(pa.compute.equal(said, "public").fill_null(False)).select(columns)
         rule = "at least one row" if self.split is None else f"rows with {self.split}=public"
         require(table.num_rows > 0, file.name, file.path, rule)
         return table
-
-    def _require_splits(self, said: Any) -> None:
-        pa = arrow()
-        strange = int(pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(SPLITS)))).as_py() or 0)
-        if strange:
-            rule = f"private, public or test, {strange} of {len(said)} rows have something else"
-            raise InvalidValue(f"data.split={self.split}: expected {rule}")
 
 
 def _require_column(role: str, column: str, names: list[str], where: str) -> None:

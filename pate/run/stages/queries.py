@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data import Dataset, Preprocessing, TableSchema
-from pate.data.dataset import PrivateRecords, ReadsPrivateRecords, require_dataset
+from pate.data.dataset import PrivateRecords, read
 from pate.data.table.files import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.validation import InvalidValue, require, require_moderate
@@ -126,10 +126,10 @@ class AskedData:
         """
         schema = getattr(self.data, "schema", None)
         queries = Queries.read(self.path, schema=Path(schema) if isinstance(schema, str) else None)
-        if isinstance(self.data, ReadsPrivateRecords):
-            records = self.data.private_records()
+        if hasattr(self.data, "private_records"):
+            records: PrivateRecords = self.data.private_records()
         else:
-            whole = require_dataset(self.data.load())
+            whole = read(self.data)
             cells, form = whole.private_digest(), whole.preprocessing
             records = PrivateRecords(whole.name, whole.label_names, whole.private, form, cells, whole.real, whole.notes)
         if queries.label_names:

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from pate.data import Dataset, DigitsGrid, Partition
-from pate.data.digits_grid import compose, draw_cells
+from pate.data.embedded import compose, draw_cells
 from pate.validation import InvalidValue
 
 SMALL = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=3)

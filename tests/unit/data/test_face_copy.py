@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pate.data import CelebA, FaceCopy, SynthFaces, face_copy
+from pate.data import CelebA, FaceCopy, SynthFaces, synth_faces
 from pate.data.dataset import unwatched
-from pate.data.face_copy import split_sizes
+from pate.data.synth_faces import split_sizes
 from pate.validation import InvalidValue
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "make_synth_faces.py"
@@ -88,7 +88,7 @@ def test_as_many_faces_as_celeba_are_in_its_splits() -> None:
 def test_stopped_by_a_full_disk_and_continued_it_ends_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy, draw = FaceCopy(count=COUNT, image_size=8), face_copy.draw_faces
+    copy, draw = FaceCopy(count=COUNT, image_size=8), synth_faces.draw_faces
     copy.write(tmp_path / "whole", unwatched)
     blocks: list[int] = []
 
@@ -98,7 +98,7 @@ def test_stopped_by_a_full_disk_and_continued_it_ends_with_the_same_bytes(
             raise OSError(errno.ENOSPC, "No space left on device")
         return draw(seed, block, image_size=image_size)
 
-    monkeypatch.setattr(face_copy, "draw_faces", watched)
+    monkeypatch.setattr(synth_faces, "draw_faces", watched)
     with pytest.raises(OSError, match="No space left on device"):
         copy.write(tmp_path / "half", unwatched)
     (tmp_path / "half" / ".list_attr_celeba.txt.7.partial").write_text("of a killed call")

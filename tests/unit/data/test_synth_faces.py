@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 
 from pate.data import SynthFaces
-from pate.data.cartoon import NUM_WHIMS, Face, picture
 from pate.data.synth_faces import (
     BLOCK,
     CORRELATIONS,
     LOADINGS,
     NAMES,
     NUM_PHOTOGRAPHS,
+    NUM_WHIMS,
     POSITIVES,
+    Face,
     consistent,
     draw_attributes,
     draw_faces,
+    picture,
     place_points,
     shown,
     thresholds,

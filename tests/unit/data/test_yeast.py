@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.data import Yeast, yeast
+from pate.data import Yeast, embedded
 from pate.validation import InvalidValue
 
 HEADER = "Att1,Att2,Class1,Class2,Class3"
@@ -86,7 +86,7 @@ def test_splits_larger_than_the_table_are_refused(table: Path) -> None:
 
 
 def test_without_river_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yeast, "find_spec", lambda name: None)
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
     with pytest.raises(InvalidValue, match=r"^data=yeast: expected .*: pip install 'pate-multilabel\[yeast\]'$"):
         Yeast().load()
 

@@ -46,7 +46,7 @@ def load(folder: Path, data: Dataset | None = None, *, kill_at: int | None = Non
         yield advance
 
     reader = FeaturedData(Given(data or dataset()), SMALL, folder)
-    return reader.load_in_stages(stage), stages  # type: ignore[arg-type]
+    return reader.load(stage), stages  # type: ignore[arg-type]
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:

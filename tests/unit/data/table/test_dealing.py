@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pate.data import Table
-from pate.data.table.dealing import Dealing
-from pate.data.table.files import TableFile
+from pate.data.table.files import Dealing, TableFile
 from pate.validation import InvalidValue
 from tests.e2e.commands import call
 

@@ -1,0 +1,237 @@
+"""Data sets that come in a package, and need no file of the user's: composed digits, WordNet's glosses, yeast genes."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Dataset, Split
+from pate.validation import InvalidValue, require, require_count, require_path
+
+_CELLS = 4
+_NUM_PRIVATE_DIGITS, _NUM_PUBLIC_DIGITS = 1197, 300  # of 1797; the last 300 are for the test set
+_BLANK_PROBABILITY = 0.25
+_INK_LEVELS = np.float32(16)
+
+ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
+"""The vendored arrays of WordNet-40, made by `scripts/build_wordnet.py`."""
+_STEPS = np.float32(127)
+
+_LABEL_PREFIX = "Class"  # of yeast's columns
+
+
+@dataclass(frozen=True)
+class DigitsGrid:
+    """Scikit-learn's 1,797 digits of 8x8 pixels, composed into 16x16 images; label d: "it shows a d".
+
+    A cell is blank with probability 1/4, so an image shows 0 to 4 digits and about 2.7 of the 10 labels hold. Reports
+    call it synthetic: the pixels are real, but which digits meet in a picture is drawn at random.
+
+    What is private is a base digit, somebody's handwriting, not a composite: one base digit is in many composites. So
+    the base digits are first dealt to the splits, and the private ones to disjoint pools of about `pool_size`. A
+    composite takes distinct digits from one pool, and the pool is its group. The price is variety: `pool_size` bounds
+    what a teacher of one pool has seen, and `1197 // pool_size` pools bound the number of teachers. The public and the
+    test split, which nobody partitions, are one pool each.
+
+    Formal guarantees:
+        * No base digit is in two groups, hence none in two splits or at two teachers.
+        * The same parameters give the same arrays.
+
+    Attributes:
+        num_private: private composites, the same number (but for one) from each pool.
+        num_public: public composites.
+        num_test: test composites.
+        pool_size: base digits in a private pool, 4 to 1197; some pools have one or a few more.
+        seed: of the split of the base digits and of all compositions; part of the data, not of the noise.
+
+    Source: scikit-learn's `load_digits`, from the UCI "Optical Recognition of Handwritten Digits" data.
+    """
+
+    num_private: int = 20_000
+    num_public: int = field(default=2_000, metadata={"public": True})
+    num_test: int = field(default=2_000, metadata={"public": True})
+    pool_size: int = field(default=12, metadata={"public": True})
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("num_private", "num_public", "num_test"):
+            require_count(name, getattr(self, name))
+        require_count("pool_size", self.pool_size, minimum=_CELLS)
+        require_count("seed", self.seed, minimum=0)
+        rule = f"at most {_NUM_PRIVATE_DIGITS}, the number of private base digits"
+        require(self.pool_size <= _NUM_PRIVATE_DIGITS, "pool_size", self.pool_size, rule)
+        rule = f"at least {self.num_pools}, one composite for each pool of base digits"
+        require(self.num_private >= self.num_pools, "num_private", self.num_private, rule)
+
+    @property
+    def num_pools(self) -> int:
+        """The number of private groups."""
+        return _NUM_PRIVATE_DIGITS // self.pool_size
+
+    def load(self) -> Dataset:
+        """Composes the images: float32 `[n, 1, 16, 16]` in [0, 1], labels "0" to "9"."""
+        from sklearn.datasets import load_digits  # heavy, and needed by this data set alone
+
+        tiles, digits = load_digits(return_X_y=True)
+        tiles = tiles.reshape(-1, 8, 8).astype(np.float32) / _INK_LEVELS
+        rng = np.random.default_rng(self.seed)
+        ends = _NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS
+        private, public, test = np.split(rng.permutation(len(tiles)), ends)
+        pools = [*np.array_split(private, self.num_pools), public, test]
+        dealt = rng.permutation(np.arange(self.num_private) % self.num_pools)
+        pool_of = np.append(dealt, np.repeat([self.num_pools, self.num_pools + 1], [self.num_public, self.num_test]))
+        shown = draw_cells(pools, pool_of, rng)
+        rows = Split(*compose(tiles, digits, shown), np.arange(len(pool_of)), pool_of)
+        splits = _parts(rows, (self.num_private, self.num_public, self.num_test))
+        return Dataset("digits_grid", False, "images", tuple("0123456789"), *splits)
+
+
+def _parts(rows: Split, sizes: tuple[int, ...]) -> tuple[Split, Split, Split]:
+    """Three splits, the rows of which follow each other."""
+    first, second, _ = np.cumsum(sizes).tolist()
+    return rows.take(slice(first)), rows.take(slice(first, second)), rows.take(slice(second, None))
+
+
+def draw_cells(
+    pools: list[NDArray[np.int64]], pool_of: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Returns the base digit in each cell, int64 `[n, 4]`: distinct ones of the image's pool; -1 is blank."""
+    shown = np.empty((len(pool_of), _CELLS), dtype=np.int64)
+    for number, pool in enumerate(pools):
+        rows = np.flatnonzero(pool_of == number)
+        shown[rows] = rng.permuted(np.tile(pool, (len(rows), 1)), axis=1)[:, :_CELLS]
+    return np.where(rng.random(shown.shape) < _BLANK_PROBABILITY, -1, shown)
+
+
+def compose(
+    tiles: NDArray[np.float32], digits: NDArray[np.int64], shown: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Puts base digits into their cells, row by row.
+
+    Args:
+        tiles: float32 `[num_digits, 8, 8]`.
+        digits: int64 `[num_digits]`, which digit each tile is.
+        shown: int64 `[n, 4]`, tiles of the upper left, upper right, lower left and lower right cell, or -1.
+
+    Returns:
+        Images `[n, 1, 16, 16]` and labels `[n, 10]`.
+    """
+    inked = shown >= 0  # [n, 4]
+    grid = (tiles[shown] * inked[:, :, None, None]).reshape(-1, 2, 2, 8, 8)
+    images = grid.transpose(0, 1, 3, 2, 4).reshape(-1, 1, 16, 16)
+    labels = (digits[shown][:, :, None] == np.arange(10)) & inked[:, :, None]  # [n, 4, 10]
+    return np.ascontiguousarray(images, dtype=np.float32), labels.any(axis=1)
+
+
+@dataclass(frozen=True)
+class WordNet40:
+    """The noun synsets of WordNet 3.0: the sample is a gloss, the labels are 40 hypernyms.
+
+    A record is a synset, a group is a family of synsets with the same gloss. 62,115 records are private, 10,000 public
+    (in a fixed random order), 10,000 for test; the splits are part of the file.
+
+    What is computed from what:
+        * Features (tf-idf of the gloss without its examples, truncated SVD of 128 dimensions, scaled to length 1,
+          8 bits): fitted on the 10,000 public glosses only. Scale and steps are constants.
+        * The choice of the 40 labels: the hypernyms that hold most often in the public pool, but for the root. Their
+          names and the hierarchy are WordNet's and public.
+        * The groups, hence the splits: from all glosses, by equality of text. This decides which records stay
+          together; no feature and no label depends on it otherwise.
+
+    Source: WordNet 3.0, Princeton University; its license is in LICENSE-WORDNET beside the file.
+    """
+
+    def load(self) -> Dataset:
+        """Reads the vendored file: features float32 `[n, 128]`, multiples of 1/127 in [-1, 1]."""
+        with np.load(ARCHIVE, allow_pickle=False) as arrays:
+            names = tuple(str(name) for name in arrays["label_names"])
+            rows = Split(
+                inputs=arrays["features"].astype(np.float32) / _STEPS,
+                labels=np.unpackbits(arrays["labels"], axis=1, count=len(names)).view(np.bool_),
+                record_ids=arrays["record_ids"].astype(np.int64),
+                group_ids=arrays["group_ids"].astype(np.int64),
+            )
+            public, test, private = _parts(rows, tuple(arrays["split_sizes"].tolist()))
+        return Dataset("wordnet", True, "features", names, private, public, test)
+
+
+@dataclass(frozen=True)
+class Yeast:
+    """2,417 genes, 103 numbers from micro-arrays and phylogenetic profiles, 14 functional classes.
+
+    The file is a copy of MULAN's that travels in the wheel of `river`; it is located without importing the package.
+    Features are taken as they are (each gene's vector has length 1), so nothing is fitted. A gene is a record and a
+    group of its own; no two genes of the file have the same features.
+
+    Attributes:
+        path: a CSV file of the same form, plain or gzipped; None takes river's.
+        num_public: genes in the public pool.
+        num_test: genes in the test set; the private pool is the rest.
+        seed: of the random split; part of the data, not of the noise.
+
+    Source: A. Elisseeff and J. Weston, "A kernel method for multi-labeled classification", NIPS 2001.
+    """
+
+    path: Path | str | None = None
+    num_public: int = field(default=400, metadata={"public": True})
+    num_test: int = field(default=400, metadata={"public": True})
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.path is not None:
+            require_path("data.path", self.path)
+        require_count("num_public", self.num_public)
+        require_count("num_test", self.num_test)
+        require_count("seed", self.seed, minimum=0)
+
+    def load(self) -> Dataset:
+        """Reads and splits the table: features float32 `[n, 103]`; record ids are the file's rows from 0.
+
+        Raises:
+            InvalidValue: the file is not there (what to install is in the message) or is no such table, or
+                the splits ask for all of its genes.
+        """
+        names, inputs, labels = _read_genes(Path(self.path) if self.path is not None else _river_file())
+        held_out = self.num_public + self.num_test
+        rule = f"fewer than the {len(inputs)} genes of the file"
+        require(held_out < len(inputs), "num_public + num_test", held_out, rule)
+        rows = Split(inputs, labels, np.arange(len(inputs)), np.arange(len(inputs)))
+        order = np.random.default_rng(self.seed).permutation(len(inputs))
+        public, test, private = map(rows.take, np.split(order, [self.num_public, held_out]))
+        return Dataset("yeast", True, "features", names, private, public, test)
+
+
+def _river_file() -> Path:
+    spec = find_spec("river")
+    for folder in (spec.submodule_search_locations if spec is not None else None) or ():
+        path = Path(folder) / "datasets" / "yeast.csv.gz"
+        if path.is_file():
+            return path
+    raise InvalidValue("data=yeast: expected the file of the river package: pip install 'pate-multilabel[yeast]'")
+
+
+def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.bool_]]:
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("ascii")
+        header, *lines = text.splitlines()
+        table = np.array([line.split(",") for line in lines], dtype=np.float64)
+    except OSError as error:
+        raise InvalidValue(f"data.path={path}: expected a readable CSV file") from error
+    except (ValueError, EOFError) as error:
+        rule = "a header and rows of numbers, as many in each"
+        raise InvalidValue(f"data.path={path}: expected {rule}") from error
+    names = header.split(",")
+    is_label = np.array([name.startswith(_LABEL_PREFIX) for name in names])
+    good = table.ndim == 2 and table.shape[1] == len(names) and bool(np.isfinite(table).all())
+    require(good, "data.path", path, f"{len(names)} finite numbers a row, as the header says")
+    labels = table[:, is_label]
+    good = labels.size > 0 and not is_label.all() and bool(np.isin(labels, (0, 1)).all())
+    require(good, "data.path", path, f"features, and columns {_LABEL_PREFIX}1, {_LABEL_PREFIX}2, ... of 0 and 1")
+    label_names = tuple(name for name in names if name.startswith(_LABEL_PREFIX))
+    return label_names, table[:, ~is_label].astype(np.float32), labels.astype(np.bool_)
