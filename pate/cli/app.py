@@ -21,33 +21,25 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pate import __version__
 from pate.cli.process import Stopped, end_descendants, ended_by_signals, leave, mend_streams, nobody_reads
-from pate.config import register_configs
-from pate.config.command_line import allowed_modules, said_of_way, way_left_open
+from pate.config import command_line, register_configs
 from pate.config.loader import start
-from pate.config.mistakes import (
-    explain,
-    explain_choice,
-    quoted,
-    require_known_keys,
-    require_no_dashes,
-    require_no_pickle,
-    require_parts,
-    require_utf8,
-    shortened,
-)
-from pate.config.schema import COMMANDS
+from pate.config.mistakes import explain, require_sound
+from pate.config.schema import command_schema
 from pate.files.disk import owners_umask
 from pate.validation import InvalidValue, printable
 
 DISTRIBUTION = "pate-multilabel"
 """What is installed by; `pate` is another project there."""
 
-USER_MISTAKE = 2
+_USER_MISTAKE = 2
 _FAILED = 1
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
+_LONGEST, _ENDING = 1000, 300  # characters of a line
+
+Task = Callable[[DictConfig], Any]
 
 
-def run_app(task: Callable[[DictConfig], Any], command: str) -> None:
+def run_app(task: Task, command: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
     A full disk or memory, a file that cannot be read, lost workers and a launcher's job that failed are one line and
@@ -67,7 +59,7 @@ def run_app(task: Callable[[DictConfig], Any], command: str) -> None:
     with owners_umask():
         try:
             with ended_by_signals():
-                _run(task, command, [quoted(word) for word in sys.argv[1:]])
+                _run(task, command, [command_line.quoted(word) for word in sys.argv[1:]])
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()
@@ -77,18 +69,16 @@ def run_app(task: Callable[[DictConfig], Any], command: str) -> None:
             leave(stopped.code)
 
 
-def _run(task: Callable[[DictConfig], Any], command: str, words: list[str]) -> None:
+def _run(task: Task, command: str, words: list[str]) -> None:
     """Composes the configuration, runs the task, and says what ended it."""
-    register_configs(allowed=allowed_modules(words))
+    register_configs(allowed=command_line.allowed_modules(words))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")  # Hydra's, on what it did before 1.1
     refused: list[Exception] = []
     try:
-        require_utf8(words)
-        require_no_pickle(words)
-        require_no_dashes(words, _known(command))
-        way = way_left_open(words, command)
+        command_line.require_words(words, tuple(field.name for field in dataclasses.fields(command_schema(command))))
+        way = command_line.way_left_open(words, command)
         chosen = [] if way is None else [f"way={way}"]
         _heard(lambda: start(_unheard(task, command, refused), command, words, chosen), words)
         sys.stdout.flush()
@@ -97,9 +87,9 @@ def _run(task: Callable[[DictConfig], Any], command: str, words: list[str]) -> N
     except (HydraException, OmegaConfBaseException) as error:
         if (signaled := _signal_behind(error)) is not None:
             raise signaled from None
-        _stop(explain(error), USER_MISTAKE)
+        _stop(explain(error), _USER_MISTAKE)
     except InvalidValue as error:
-        _stop(str(error), USER_MISTAKE)
+        _stop(str(error), _USER_MISTAKE)
     except (OSError, MemoryError) as error:
         if isinstance(error, BrokenPipeError) and nobody_reads():
             sys.exit(_UNREAD)
@@ -108,11 +98,6 @@ def _run(task: Callable[[DictConfig], Any], command: str, words: list[str]) -> N
         if (failure := _of_launcher(str(error))) is None:
             raise
         _stop(failure, _FAILED)
-
-
-def _known(command: str) -> tuple[str, ...]:
-    """The settings and groups of a command."""
-    return tuple(field.name for field in dataclasses.fields(COMMANDS[command]))
 
 
 def _signal_behind(error: BaseException | None) -> KeyboardInterrupt | None:
@@ -130,17 +115,15 @@ class _Unheard(BaseException):
     """Carries an error past Hydra, which would print a line of its own."""
 
 
-def _unheard(task: Callable[[DictConfig], Any], command: str, refused: list[Exception]) -> Callable[[DictConfig], Any]:
+def _unheard(task: Task, command: str, refused: list[Exception]) -> Task:
     """The task for Hydra; of a sweep in this process it keeps what is refused, and the other jobs go on."""
-    known = _known(command)
 
     def run(config: DictConfig) -> Any:
         hydra = HydraConfig.get()
-        if hydra.mode == RunMode.RUN and (said := said_of_way(hydra.runtime.choices)) is not None:
+        if hydra.mode == RunMode.RUN and (said := command_line.said_of_way(hydra.runtime.choices)) is not None:
             _say(said)
         try:
-            require_known_keys(config, known)
-            require_parts(config, COMMANDS[command], command)
+            require_sound(config, command_schema(command), command)
             return task(config)
         except (InvalidValue, HydraException, OmegaConfBaseException) as error:
             if not _is_one_of_many() or _signal_behind(error) is not None:
@@ -179,13 +162,12 @@ def _heard(app: Callable[[], None], words: list[str]) -> None:
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, InvalidValue) or _raised_in(error).startswith("pate."):
             raise
-        line = explain_choice(words) if str(error).startswith("Config group override") else None
+        line = command_line.explain_choice(words) if str(error).startswith("Config group override") else None
         said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
         raise InvalidValue(line or said) from error
 
 
 def _raised_in(error: BaseException) -> str:
-    """The module in which an error came up."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -213,7 +195,9 @@ def _stop(message: str, code: int) -> None:
 
 
 def _say(message: str) -> None:
-    one_line = shortened(printable(" ".join(message.split())))
+    one_line = printable(" ".join(message.split()))
+    if len(one_line) > _LONGEST:
+        one_line = f"{one_line[: _LONGEST - _ENDING]} … {one_line[-_ENDING:]}"
     from rich.console import Console  # loads slowly, and most commands end well
 
     Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)

@@ -1,4 +1,4 @@
-"""What a command line leaves open: whether noise is given, how many queries there are, how pictures are taken.
+"""The words of a command line: what they leave open, how Hydra reads them, and which of them it is never given.
 
 Hydra's lists of defaults say what a choice brings along. They cannot see that a user named no teacher, or noise and no
 target. That is decided here, from the names alone, before anything runs: `--cfg job` prints what was decided.
@@ -6,7 +6,8 @@ target. That is decided here, from the names alone, before anything runs: `--cfg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -16,17 +17,23 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pate.aggregators.aggregator import noise_fields
 from pate.config.build import build_aggregator
-from pate.validation import InvalidValue, require, require_choice
+from pate.config.location import members
+from pate.validation import InvalidValue, nearest, require, require_choice
 
 _TARGET = "target_epsilon"
-_WAYS = {
-    "celeba": "pictures",
-    "icons": "pictures",
-    "image_folder": "pictures",
-    "synth_faces": "pictures",
-    "table": "table",
-}
+_WAYS = dict.fromkeys(("celeba", "icons", "image_folder", "synth_faces"), "pictures") | {"table": "table"}
 _NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
+_OPTIONS = (
+    "--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--info",
+    "--shell-completion", "--config-path", "--config-name", "--config-dir", "--experimental-rerun",
+)  # fmt: skip
+"""Of Hydra's, which takes any beginning of them."""
+
+_LEFT = set("'\"\\${}()=")  # a value that has one of these is already written for Hydra, or is told how to be
+_PART = re.compile(r"[^\[\],]+")
+_MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
+_SHARES = re.compile(r"[\d.]+,[\d.]+")
+_STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
 
 
 def given_settings(words: Iterable[str]) -> dict[str, str]:
@@ -50,10 +57,6 @@ def way_left_open(words: Iterable[str], command: str) -> str | None:
     Where `teacher=`, `features=` or an experiment is named, nothing is chosen: `teacher=cnn` is the papers' way. Where
     only settings of teachers or an aggregator are given, features are chosen for pictures and no more.
 
-    Args:
-        words: of the command line.
-        command: train or compare.
-
     >>> way_left_open(["data=synth_faces", "aggregator=gaussian_votes"], "train")
     'features'
     >>> way_left_open(["data=celeba", "teacher=cnn"], "train")
@@ -70,11 +73,7 @@ def way_left_open(words: Iterable[str], command: str) -> str | None:
 
 
 def said_of_way(choices: Mapping[str, Any]) -> str | None:
-    """What was chosen by the way, in a line; None where there is none.
-
-    Args:
-        choices: the member of each group.
-    """
+    """What was chosen by the way, of the member of each group, in a line; None where there is none."""
     if (way := choices.get("way")) in (None, "none"):
         return None
     groups = [] if way == "table" else ["features"]
@@ -96,7 +95,8 @@ def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> No
         words: of the command line, settings and choices.
         experiment: the names that the chosen experiment sets.
     """
-    line = {_field(word.lstrip("+").partition("=")[0]) for word in words if not word.startswith("~")}
+    keys = (word.lstrip("+").partition("=")[0] for word in words if not word.startswith("~"))
+    line = {".".join(key.split(".")[:2]) for key in keys}  # no deeper than a field of a group
     if "fewer_queries" in config and config.fewer_queries is None:
         config.fewer_queries = "num_queries" not in line | experiment
     if "noise" not in config:
@@ -134,6 +134,68 @@ def _noise_of(config: DictConfig) -> Set[str]:
         return frozenset()
 
 
-def _field(key: str) -> str:
-    """A key, no deeper than a field of a group."""
-    return ".".join(key.split(".")[:2])
+def quoted(word: str) -> str:
+    """A setting with quotes around those values that Hydra could not read otherwise; any other word as it is.
+
+    >>> quoted("data.private=öffentlich.csv"), quoted("data.labels=[Größe,age]"), quoted("seed=3")
+    ('data.private="öffentlich.csv"', 'data.labels=["Größe",age]', 'seed=3')
+    """
+    key, equals, value = word.partition("=")
+    if _MARK.fullmatch(value) or (key == "split" and _SHARES.fullmatch(value)):
+        mark = '"' if value == "'" else "'"
+        return f"{key}={mark}{value}{mark}"
+    if not equals or word.startswith("-") or _LEFT & set(value):
+        return word
+    return f"{key}={_PART.sub(lambda part: _quoted(part[0]), value)}"
+
+
+def _quoted(part: str) -> str:
+    return f'"{part.strip()}"' if _STRANGE.search(part) else part
+
+
+def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
+    """Refuses words that Hydra is not given.
+
+    That is text in another encoding, which no file of settings could name; the option to run a configuration that was
+    pickled, as a pickle is code; and settings that are written like options, which argparse answers with a page.
+
+    Args:
+        words: of the command line.
+        known: the command's settings and groups.
+    """
+    for place, word in enumerate(words):
+        if not is_utf8(word):
+            raise InvalidValue(f"{ascii(word)[1:-1]}: expected text in UTF-8")
+        name, equals, value = word.partition("=")
+        if word.startswith("--e") and "--experimental-rerun".startswith(name):
+            raise InvalidValue(f"{word}: expected another option: a pickled configuration is code")
+        setting = name.lstrip("-").replace("-", "_")
+        if name.startswith("--") and setting.partition(".")[0] in known:
+            following = words[place + 1] if place + 1 < len(words) else "-"
+            given = value if equals else "VALUE" if following.startswith("-") or "=" in following else following
+            raise InvalidValue(f"{word}: expected it without dashes: {setting}={given}")
+        if name.startswith("--") and not any(option.startswith(name) for option in _OPTIONS):
+            raise InvalidValue(f"{word}: expected NAME=VALUE, without dashes{nearest(setting, known)}")
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written: what came from bytes that are no UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def explain_choice(words: Iterable[str]) -> str | None:
+    """What is wrong with a group that was given no name but null, a number or a truth value, or with a value alone."""
+    for word in words:
+        group, _, value = word.partition("=")
+        if word.startswith("="):
+            return f"{word}: expected NAME=VALUE"
+        if value in ("null", "true", "false") or value.replace(".", "", 1).isdigit():
+            if known := members(group):
+                return f"{word}: expected one of {', '.join(known)}"
+            if word.startswith("@"):
+                return f"{word}: expected NAME=VALUE"
+    return None

@@ -26,15 +26,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from pate.config.command_line import settle
-from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS
+from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS, folder_of
 from pate.files.plain_yaml import plain_loader
 from pate.validation import InvalidValue
 
 _OURS = (f"file://{CONFIG_FOLDER}", f"file://{FILE_COMMANDS}", "pkg://hydra.conf", "structured://")
 _PLUGINS = "pkg://hydra_plugins."
 _HERE = (None, "auto", "local")
-_STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)
-"""What readers of YAML raise, and Hydra of lists of defaults that are none."""
+_STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)  # of readers, and of lists of defaults
 
 
 def start(task: Callable[[DictConfig], Any], command: str, words: Sequence[str], chosen: Sequence[str] = ()) -> None:
@@ -51,24 +50,19 @@ def start(task: Callable[[DictConfig], Any], command: str, words: Sequence[str],
     version.setbase("1.3")
     parser = get_args_parser()
     args = parser.parse_intermixed_args(words)
-    args.overrides += chosen
-    hydra = _App(command, FileGuard(_search_path(args, command)))
-    GlobalHydra.instance().initialize(hydra)
-    try:
-        _do(hydra, task, args.config_name or command, args, parser)
-    finally:
-        GlobalHydra.instance().clear()
-
-
-def _search_path(args: Namespace, command: str) -> ConfigSearchPath:
-    folder = FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
-    path = create_config_search_path(os.path.abspath(args.config_path) if args.config_path else str(folder))
+    path = create_config_search_path(os.path.abspath(args.config_path or folder_of(command)))
     if args.config_dir is not None:
         own = os.path.abspath(args.config_dir)
         if not os.path.isdir(own):
             raise SearchPathException(f"Additional config directory '{own}' not found")
         path.prepend("command-line", f"file://{own}", SearchPathQuery(provider="schema"))
-    return path
+    args.overrides += chosen
+    hydra = _App(command, FileGuard(path))
+    GlobalHydra.instance().initialize(hydra)
+    try:
+        _do(hydra, task, args.config_name or command, args, parser)
+    finally:
+        GlobalHydra.instance().clear()
 
 
 def _do(hydra: Hydra, task: Callable[[DictConfig], Any], name: str, args: Namespace, parser: ArgumentParser) -> None:
@@ -92,7 +86,6 @@ class _App(Hydra):
     """Hydra; its `--help` lists our groups alone, with what they are."""
 
     def get_help(self, help_cfg: DictConfig, cfg: DictConfig, args_parser: ArgumentParser, resolve: bool) -> str:
-        """The page without the fields that the template does not use."""
         self._template = str(help_cfg.template)
         return str(super().get_help(help_cfg, cfg, args_parser, resolve))
 
@@ -128,7 +121,6 @@ class FileGuard(ConfigLoaderImpl):
         from_shell: bool = True,
         validate_sweep_overrides: bool = True,
     ) -> DictConfig:
-        """Composes, and settles what depends on who said what; see `settle`."""
         self._experiment = set()
         config = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
         settle(config, config.hydra.overrides.task, self._experiment)
@@ -165,7 +157,6 @@ class _Files(ConfigRepository):
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a file, and in which line, where who read it says so."""
     if isinstance(error, yaml.MarkedYAMLError):
         line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
         return f"{line}{error.problem or error.context}"

@@ -22,6 +22,11 @@ FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"
 """The folder of commands whose `data=` is a file, where elsewhere it is a group."""
 
 
+def folder_of(command: str) -> Path:
+    """Where the settings of a command lie."""
+    return FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
+
+
 def folders() -> tuple[Path, ...]:
     """Where a group's files may lie: ours, and those that a command was given by `--config-dir`."""
     hydra = GlobalHydra.instance()
@@ -44,7 +49,7 @@ def file_of(group: str, name: str, where: Sequence[Path] | None = None) -> Path 
 
 def choices(*groups: str) -> str:
     """The members of groups, a paragraph each: every name with the first sentence of its file's comment."""
-    return "\n\n".join(_paragraph(group) for group in groups)
+    return "\n\n".join(map(_paragraph, groups))
 
 
 def _paragraph(group: str) -> str:
@@ -62,11 +67,10 @@ def _about(file: Path) -> str:
     """The first sentence of the comment at the head of a file."""
     comment = []
     for line in file.read_text(encoding="utf-8").splitlines():
-        if line.startswith("# @package"):
-            continue
         if not line.startswith("#"):
             break
-        comment.append(line.removeprefix("#").strip())
+        if not line.startswith("# @package"):
+            comment.append(line.removeprefix("#").strip())
     text = " ".join(comment)
     found = _SENTENCE.match(text)
     return found[0].rstrip(".") if found else text

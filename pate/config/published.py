@@ -1,9 +1,8 @@
 """`release/config.yaml`: an allow-list of settings, so that nothing of the owner's leaves because nobody forbade it.
 
 Published are the terms of the release; of aggregator, accountant, teacher and student the class and what
-`pate.files.values.published_fields` lets out of their fields; of the data what our own classes declare public. Of a
-class that is not ours its last name stands for it, and its module does not. Of the engine, seeds and folders there is
-nothing.
+`published_fields` lets out of their fields; of the data what our own classes declare public. Of a class that is not
+ours its last name stands for it, and its module does not. Of the engine, seeds and folders there is nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
 from pate.aggregators import Aggregator
-from pate.config.targets import TRUSTED_PREFIXES, is_within, located
+from pate.config.build import TRUSTED_PREFIXES, is_within, located
 from pate.files.plain_yaml import read_yaml
 from pate.files.values import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
@@ -27,6 +26,7 @@ from pate.validation import InvalidValue
 
 _TERMS = ("adjacency", "target_delta", "target_epsilon", "max_epsilon", "num_queries")
 _PARTS = ("accountant", "features", "teacher", "student")
+_ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
 _NAMED = ("name", "labels", "_target_")  # of the data, in the bundle whatever their class declares
 _TOLD = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
 _UNPUBLISHED = ("cache",)  # folders
@@ -41,41 +41,13 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, *, num_
         aggregator: as it was used.
         num_queries: Q, where it is another number than the settings say.
     """
-    public = {name: settings[name] for name in _TERMS if name in settings}
-    if num_queries is not None:
-        public["num_queries"] = num_queries
-    public["aggregator"] = _as_used(settings["aggregator"], aggregator)
-    public |= {part: _component(settings[part]) for part in _PARTS if part in settings}
+    given = settings if num_queries is None else {**settings, "num_queries": num_queries}
+    parts = {part: _component(settings[part]) for part in _PARTS if part in settings}
     if "num_teachers" in (teacher := settings.get("teacher", {})):
-        public["teacher"]["num_teachers"] = teacher["num_teachers"]
+        parts["teacher"]["num_teachers"] = teacher["num_teachers"]
     if "data" in settings and (data := _data(settings["data"])):
-        public["data"] = data
-    return _text(public)
-
-
-def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run that its configuration itself says.
-
-    A value that a resolver reads elsewhere, `${oc.env:NAME}` above all, is nobody's to publish: a file of settings that
-    somebody else wrote would carry it out of the house. Fields of the data that come so, such as its folder, are left
-    out; a class of somebody else's may declare them public.
-
-    Args:
-        config: the composed configuration.
-        settings: the same, plain values.
-
-    Raises:
-        InvalidValue: such a value in the release's terms, in a part of the run, or in a name.
-    """
-    told = dict(settings)
-    for path in _read_elsewhere(config):
-        group, key = str(path[0]), str(path[1]) if len(path) > 1 else ""
-        if (group in _TOLD and key not in _UNPUBLISHED) or (group == "data" and key in ("", *_NAMED)):
-            rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
-            raise InvalidValue(f"{'.'.join(map(str, path))}: expected {rule}")
-        if group == "data" and group in told:
-            told["data"] = {name: value for name, value in told["data"].items() if name != key}
-    return told
+        parts["data"] = data
+    return _text(_terms(given, aggregator) | parts)
 
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -103,9 +75,7 @@ def release_settings(
         num_queries: Q.
         num_teachers: of all holders.
     """
-    given = {"max_epsilon": None, **settings, "num_queries": num_queries}
-    public = {name: given[name] for name in _TERMS if name in given}
-    public["aggregator"] = _as_used(settings["aggregator"], aggregator)
+    public = _terms({"max_epsilon": None, **settings, "num_queries": num_queries}, aggregator)
     public["accountant"] = _component(settings["accountant"])
     public |= {part: node for part, text in holders.items() if (node := _of_holder(part, text))}
     if "teacher" in public:
@@ -114,19 +84,36 @@ def release_settings(
 
 
 def with_student(text: str, student: Mapping[str, Any]) -> str:
-    """The settings of a release with those of the student that was trained on it.
-
-    Args:
-        text: YAML, as `release_settings` gives it.
-        student: its node of the configuration.
-
-    Raises:
-        InvalidValue: it is no such text.
-    """
+    """The settings of a release, as `release_settings` gives them, with those of the student that was trained on it."""
     public = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
     if not isinstance(public, dict):
         raise InvalidValue("config.yaml: expected settings as pate-release writes them")
     return _text(public | {"student": _component(student)})
+
+
+def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run that its configuration itself says.
+
+    A value that a resolver reads elsewhere, `${oc.env:NAME}` above all, is nobody's to publish: a file of settings that
+    somebody else wrote would carry it out of the house. Fields of the data that come so, such as its folder, are left
+    out; a class of somebody else's may declare them public.
+
+    Args:
+        config: the composed configuration.
+        settings: the same, plain values.
+
+    Raises:
+        InvalidValue: such a value in the release's terms, in a part of the run, or in a name.
+    """
+    told = dict(settings)
+    for path in _read_elsewhere(config):
+        group, key = str(path[0]), str(path[1]) if len(path) > 1 else ""
+        if (group in _TOLD and key not in _UNPUBLISHED) or (group == "data" and key in ("", *_NAMED)):
+            rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
+            raise InvalidValue(f"{'.'.join(map(str, path))}: expected {rule}")
+        if group == "data" and group in told:
+            told["data"] = {name: value for name, value in told["data"].items() if name != key}
+    return told
 
 
 def _read_elsewhere(config: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -156,6 +143,15 @@ def _is_pure(config: Any, key: Any) -> bool:
     return True
 
 
+def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
+    """The terms of the release, and the aggregator with the noise that was used."""
+    used = {name: value for name, value in vars(aggregator).items() if is_scalar(value) or isinstance(value, str)}
+    public = _component({**settings["aggregator"], **used})
+    if isinstance(table := getattr(aggregator, "table", None), CertifiedTable):
+        public["table_sha256"] = table.digest
+    return {name: settings[name] for name in _TERMS if name in settings} | {"aggregator": public}
+
+
 def _of_holder(part: str, text: str) -> dict[str, Any]:
     """A part as holders sent it: once more through the allow-list, as it goes into a file that is published."""
     node = read_yaml(text, f"settings.{part}", "YAML as pate-vote writes it")
@@ -166,19 +162,9 @@ def _of_holder(part: str, text: str) -> dict[str, Any]:
     return _data(node) if part == "data" else _component(node)
 
 
-def _as_used(node: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
-    """The aggregator, with the noise that was used."""
-    used = {name: value for name, value in vars(aggregator).items() if is_scalar(value) or isinstance(value, str)}
-    public = _component({**node, **used})
-    if isinstance(table := getattr(aggregator, "table", None), CertifiedTable):
-        public["table_sha256"] = table.digest
-    return public
-
-
 def _text(public: Mapping[str, Any]) -> str:
-    """As YAML, in one order."""
-    order = {name: place for place, name in enumerate((*_TERMS, "aggregator", *_PARTS, "data"))}
-    known = sorted(public, key=lambda name: order.get(name, len(order)))
+    """As YAML, in one order; what has no place in it comes last."""
+    known = sorted(public, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     content: str = yaml.safe_dump({name: public[name] for name in known}, sort_keys=False, allow_unicode=True)
     return content
 

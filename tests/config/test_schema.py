@@ -1,8 +1,9 @@
-"""The class behind a YAML says which keys there are; what is said before anything is composed."""
+"""Which keys there are, by a command's file and by the class behind a member; what `--help` says of each member."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,10 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import MISSING, OmegaConf
 
 from pate.aggregators import GNMax, StableTopK
-from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.location import file_of
-from pate.config.schema import member_schema, schema_of, target_of
-from pate.config.targets import located
+from pate.config import CONFIG_FOLDER, location, register_configs
+from pate.config.build import located
+from pate.config.location import choices, file_of, members
+from pate.config.schema import command_schema, member_schema, schema_of, target_of
 
 if TYPE_CHECKING:
     from nowhere import Nothing
@@ -39,18 +40,22 @@ class Hinted:
 
 def test_a_schema_has_the_fields_that_can_be_given() -> None:
     node = OmegaConf.structured(schema_of(Mine, without=("share",), extra=[("beside", int, 5)]))
-    assert OmegaConf.to_container(node) == {
-        "_target_": f"{__name__}.Mine",
-        "beside": 5,
-        "needed": MISSING,
-        "names": ["a"],
-    }
+    names = {"needed": MISSING, "names": ["a"]}
+    assert OmegaConf.to_container(node) == {"_target_": f"{__name__}.Mine", "beside": 5, **names}
 
 
 def test_hints_that_cannot_be_read_leave_values_unchecked() -> None:
     node = OmegaConf.structured(schema_of(Hinted))
     node.number = "three"
     assert node.number == "three"
+
+
+def test_a_command_has_the_keys_of_its_file_and_they_have_types() -> None:
+    types = {field.name: field.type for field in dataclasses.fields(command_schema("train"))}
+    assert list(types)[:3] == ["data", "features", "teacher"] and not {"way", "experiment", "hydra"} & types.keys()
+    assert (types["num_queries"], types["target_epsilon"], types["seed"]) == (int, float | None, int | None)
+    assert (types["adjacency"], types["ledger"], types["allowed_targets"]) == (str, str | None, list[str])
+    assert {field.name: field.type for field in dataclasses.fields(command_schema("predict"))}["data"] is str
 
 
 @pytest.mark.parametrize(
@@ -68,58 +73,67 @@ def test_a_class_is_located_by_its_name(target: str, cls: Any) -> None:
     assert located(target) is cls
 
 
-def test_a_module_that_lacks_another_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "lacking.py").write_text("import certainly_not_installed\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ModuleNotFoundError, match="certainly_not_installed"):
-        located("lacking.Thing")
-
-
 FILES = {
     "aggregator/mine.yaml": "# Ours with less.\ndefaults: [stable_top_k_table, _self_]\nmax_k: 3\n",
     "aggregator/broken.yaml": "_target_: lacking.Thing\n",
     "aggregator/untargeted.yaml": "x: 1\n",
+    "lacking.py": "import certainly_not_installed\n",
 }
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "aggregator").mkdir()
     for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    (tmp_path / "lacking.py").write_text("import certainly_not_installed\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def hydra_config(folder: Path) -> Iterator[None]:
     register_configs(allowed=("lacking.",))
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         loader: Any = GlobalHydra.instance().config_loader()
-        loader.get_search_path().prepend("command-line", f"file://{folder}")
+        loader.get_search_path().prepend("command-line", f"file://{tmp_path}")
         loader.repository.initialize_sources(loader.get_search_path())
         yield
 
 
 @pytest.mark.usefixtures("hydra_config")
-def test_a_member_that_begins_from_one_of_ours_is_typed_like_it() -> None:
+def test_a_member_of_ones_own_is_typed_like_the_one_that_it_begins_from() -> None:
     node = compose("train", ["aggregator=mine", "aggregator.padded=true"]).aggregator
     assert (node.max_k, node.padded, node.table_order) == (3, True, 4.4827)
     with pytest.raises(ConfigCompositionException, match="Error merging override"):
         compose("train", ["aggregator=mine", "aggregator.max_k=many"])
+    assert target_of("aggregator", "mine") == "pate.aggregators.StableTopK"
+    assert target_of("aggregator", "untargeted") is target_of("aggregator", "nowhere") is None
+    assert file_of("aggregator", "nowhere") is None
 
 
 @pytest.mark.usefixtures("hydra_config")
 def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
+    with pytest.raises(ModuleNotFoundError, match="certainly_not_installed"):
+        located("lacking.Thing")
     assert compose("train", ["aggregator=broken"]).aggregator == {"_target_": "lacking.Thing"}
-    assert (
-        member_schema("aggregator", "broken", ("pate.",)) == member_schema("aggregator", "broken", ("lacking.",)) == {}
-    )
+    for trusted in ("pate.", "lacking."):
+        assert member_schema("aggregator", "broken", (trusted,)) == {}
 
 
-@pytest.mark.usefixtures("hydra_config")
-def test_targets_of_members() -> None:
-    assert target_of("aggregator", "mine") == "pate.aggregators.StableTopK"
-    assert target_of("aggregator", "untargeted") is None
-    assert target_of("aggregator", "nowhere") is None is file_of("aggregator", "nowhere")
+GROUPS = ("data", "teacher", "engine", "aggregator", "accountant", "student", "experiment", "features", "way")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_member_is_explained_within_the_width_of_the_page(group: str) -> None:
+    shown = choices(group)
+    assert shown.startswith(f"  {group}\n")
+    assert re.findall(r"^    (\w+) +\S", shown, re.MULTILINE) == list(members(group))
+    assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_the_first_sentence_of_the_comment_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kind").mkdir()
+    texts = {
+        "one": "# @package _global_\n# Two lines, data.root=FOLDER, 0.5\n# of it. And more.\nx: 1 # not me.\n",
+        "two": "# No stop\n",
+        "xyz": "x: 1\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / "kind" / f"{name}.yaml").write_text(text)
+    monkeypatch.setattr(location, "folders", lambda: (tmp_path,))
+    assert choices("kind") == ("  kind\n    one  Two lines, data.root=FOLDER, 0.5 of it\n    two  No stop\n    xyz")

@@ -27,8 +27,7 @@ from sklearn.utils import all_estimators
 import pate
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators import Aggregator
-from pate.config.build import build
-from pate.config.targets import class_of, kind_of_group, kind_of_parameter, located
+from pate.config.build import build, class_of, kind_of_group, kind_of_parameter, located
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features.featured_data import FeaturedData
 from pate.mechanisms import FixedKRegularizer

@@ -110,7 +110,7 @@ def test_a_file_without_settings_says_how_one_begins(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"")
     said = run("train", "--config-dir", str(tmp_path), "--config-name", "mine", cwd=tmp_path)
     assert said.returncode == 2
-    assert said.stderr.startswith("aggregator: expected a value") and "defaults: [train, _self_]" in said.stderr
+    assert said.stderr.startswith("data: expected a value") and "defaults: [train, _self_]" in said.stderr
 
 
 def test_the_file_and_its_line_are_named(tmp_path: Path) -> None:
