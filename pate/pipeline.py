@@ -13,23 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from pate.aggregators import TrainingSet
-from pate.data import Dataset
 from pate.data.dataset import require_dataset
-from pate.pricing import PricedRelease
 from pate.report import Report
+from pate.report.tensorboard import RunWriter
 from pate.run.ensemble import Ensemble, deal
-from pate.run.folder import RunFolder
-from pate.run.manifest import require_manifest
+from pate.run.folder import RunFolder, Workplace
 from pate.run.payment import Payment, require_entered
-from pate.run.plan import Plan, price
+from pate.run.plan import Plan, plan_warnings, price, student_is_the_prior
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
-from pate.run.report_files import write_report_files
-from pate.run.results import Results
+from pate.run.results import Results, write_report_files
 from pate.run.student import Prediction, Students
-from pate.run.warnings import plan_warnings, student_is_the_prior
-from pate.run.workplace import Workplace
 
 
 def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Report:
@@ -43,7 +38,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
     with folder.opened(plan.settings):
         if folder.report.exists():
-            require_manifest(folder)
+            folder.require_manifest()
             if plan.ledger is not None:
                 require_entered(plan.ledger, folder)
             monitor.say(f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again")
@@ -65,17 +60,26 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     payment = Payment(priced, plan.budget, folder, data=private, seed=plan.seed, across=plan.across(dataset))
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
-    warned = plan_warnings(dataset, *parts, num_teachers=num_teachers)
-    for line in (*priced.doubts, *warned):
+    for line in (*priced.doubts, *plan_warnings(dataset, *parts, num_teachers=num_teachers)):
         monitor.say(line)
     if (draw := payment.begin(redraw=plan.redraw)) > 1:
         monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
     for line in payment.lines():
         monitor.say(line)
-    randomness = Randomness(folder.path, plan.seed)
-    place = Workplace.of(folder, randomness, monitor, draw=draw, tensorboard=plan.tensorboard)
-    with place.events:
-        ensemble = _ensemble(plan, place, dataset, priced)
+    events = RunWriter(folder.path / "tensorboard" if plan.tensorboard else None)
+    place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, events, draw)
+    with events:
+        ensemble = Ensemble(
+            teacher=plan.teacher,
+            partition=deal(dataset.private, num_teachers, place.randomness),
+            dataset=dataset,
+            num_queries=priced.shape.num_queries,
+            folder=folder.path,
+            randomness=place.randomness,
+            engine=plan.engine,
+            monitor=monitor,
+            on_loss=events.teacher,
+        )
         votes = ensemble.votes()
         votes.prepare()
         inputs, labels = ensemble.queries.inputs, ensemble.queries.labels
@@ -93,6 +97,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         if plan.trains_ceiling(dataset):
             baselines["all_records_model"] = students.train_ceiling()
         payment.require_paid()
+        models = {"student": student, **baselines}
         results = Results(
             dataset=dataset,
             queries=ensemble.queries,
@@ -100,9 +105,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             num_teachers=ensemble.num_teachers,
             histogram=votes.counts() if votes.gives_bits else None,
             teacher_accuracies=votes.accuracies(labels) if dataset.public_labeled else np.empty(0),
-            predictions={
-                name: Prediction.of(model, dataset) for name, model in ({"student": student} | baselines).items()
-            },
+            predictions={name: Prediction.of(each, dataset) for name, each in models.items()},
             aggregator=priced.aggregator,
             budget=plan.budget,
             epsilon=payment.epsilon,
@@ -117,18 +120,3 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             places = plan.places(ensemble.num_teachers)
             write_report_files(place, report, results, model=student, public_settings=public, places=places)
     return report
-
-
-def _ensemble(plan: Plan, place: Workplace, dataset: Dataset, priced: PricedRelease) -> Ensemble:
-    """Who is taught what; nobody is trained yet."""
-    return Ensemble(
-        teacher=plan.teacher,
-        partition=deal(dataset.private, priced.shape.num_teachers, place.randomness),
-        dataset=dataset,
-        num_queries=priced.shape.num_queries,
-        folder=place.folder.path,
-        randomness=place.randomness,
-        engine=plan.engine,
-        monitor=place.monitor,
-        on_loss=place.events.teacher,
-    )

@@ -29,8 +29,8 @@ from pate.classifier.tasks import OneClass, Task, task_of
 from pate.models.sklearn import minds_scale, takes_nan
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
+from pate.run.plan import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
 from pate.run.release import draw
-from pate.run.warnings import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
 from pate.validation import require, require_array, require_count, require_moderate, require_positive
 
 _NAMES = SettingNames(

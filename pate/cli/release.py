@@ -23,10 +23,8 @@ from pate.federated.gathering import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
 from pate.report import format_delta, format_epsilon
 from pate.run.places import Places
-from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import Queries
-from pate.run.stages.release import ReleasePlan, release_votes
-from pate.run.stages.terms import Terms
+from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require
 from pate.votes.foreign import ForeignVotes
 from pate.votes.gathered import GatheredVotes

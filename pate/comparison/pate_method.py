@@ -13,11 +13,10 @@ from pate.files.disk import make_folder
 from pate.files.values import digest, full_text
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.run.ensemble import Ensemble, deal
-from pate.run.plan import require_parts
+from pate.run.plan import plan_warnings, require_parts
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness, Streams
 from pate.run.release import draw
-from pate.run.warnings import plan_warnings
 from pate.student import Student
 from pate.teachers import Voter
 from pate.validation import InvalidValue, require, require_count

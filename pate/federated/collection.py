@@ -23,9 +23,7 @@ from pate.files.disk import damaged, file_digest, make_folder, read_text, replac
 from pate.files.values import from_json, to_json
 from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
-from pate.run.stages.cohort import Cohort
-from pate.run.stages.release import ReleasePlan, release_votes
-from pate.run.stages.terms import Terms
+from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require
 from pate.votes.gathered import GatheredVotes
 from pate.votes.moment_votes import RoundVotes

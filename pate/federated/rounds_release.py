@@ -24,9 +24,7 @@ from pate.files.values import from_json, to_json
 from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
-from pate.run.stages.cohort import Cohort
-from pate.run.stages.release import ReleasePlan, release_votes
-from pate.run.stages.terms import Terms
+from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes

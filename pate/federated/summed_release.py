@@ -21,10 +21,8 @@ from pate.files.disk import FROM_BACKUP, locked, make_folder, read_text, write_a
 from pate.mechanisms import secret_generator
 from pate.run.places import Places
 from pate.run.progress import Monitor
-from pate.run.stages.cohort import Cohort
 from pate.run.stages.holder import HolderPlan
-from pate.run.stages.release import ReleasePlan, release_votes
-from pate.run.stages.terms import Terms
+from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.source import CountedVotes, NoisySum, Total, VoteSource
 from pate.votes.vote_file import VoteFile

@@ -1,7 +1,8 @@
-"""The folder of a run: what may be published apart from what is the owner's alone."""
+"""The folder of a run: what may be published apart from what is the owner's alone; and where its stages work."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -13,8 +14,12 @@ from typing import Any
 
 from pate.files.disk import (
     FROM_BACKUP,
+    MANIFEST,
     OWNERS_FOLDER,
+    Manifest,
     damaged,
+    file_digest,
+    is_regular,
     locked,
     make_folder,
     read_json,
@@ -23,6 +28,9 @@ from pate.files.disk import (
     require_no_links,
     write_text,
 )
+from pate.report.tensorboard import RunWriter
+from pate.run.progress import Monitor
+from pate.run.randomness import Randomness
 from pate.validation import InvalidValue, require
 
 _LOCK, _SETTINGS = "run.lock", "run.json"
@@ -47,7 +55,11 @@ _OWN = {
     "calibrations": (r"[-\w.@+]+\.json",),
 }
 """What runs and comparisons write, by folder: names under which a killed one may have left half a file."""
-_REMEDY = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
+
+_BEGIN_ANEW = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
+_OR_ANEW = f"{FROM_BACKUP}, or begin anew in another output_dir"
+_OR_AGAIN = f"{FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
+_KEPT = ("ledger.db", "release/release.npz")  # which no run makes again
 
 
 @dataclass(frozen=True)
@@ -124,11 +136,36 @@ class RunFolder:
             path = self.path / f"{name}.sha256"
             if not begun and not os.path.lexists(path):
                 write_text(path, digest + "\n")
-            found = read_text(path, rule=f"the digest of the {name}", remedy=_REMEDY).strip()
+            found = read_text(path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW).strip()
             if len(found) != len(digest) or not set(found) <= set("0123456789abcdef"):
-                raise damaged(path, f"the digest of the {name}", "it is none", _REMEDY)
+                raise damaged(path, f"the digest of the {name}", "it is none", _BEGIN_ANEW)
             rule = f"the {name} that this run began with, by {path}; a new output_dir for another"
             require(found == digest, name, "another", rule)
+
+    def write_manifests(self, report: str) -> None:
+        """The public one of `release/`, and that of the run, which holds it and the text of the report to be written.
+
+        All other files are there; `report.json` comes last and says that the run is complete.
+        """
+        Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
+        own = Manifest.of(self.path, [self.ledger.name, "report.html", *self._released], remedy=_OR_ANEW).sha256
+        Manifest(1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}).write(self.path)
+
+    def require_manifest(self) -> None:
+        """Raises unless all files of a finished run are as it left them, and `release/` holds no other."""
+        path = self.path / MANIFEST
+        if not os.path.lexists(path):
+            rule = "the digests of a finished run; remove report.json and run again"
+            raise InvalidValue(f"manifest={path}: expected {rule}: the same release, at no cost, is then checked")
+        listed = Manifest.read(self.path, rule="the digests of a finished run", remedy=_OR_AGAIN).sha256
+        for name, known in listed.items():
+            file, remedy = self.path / name, FROM_BACKUP if name in _KEPT else _OR_AGAIN
+            require(is_regular(file), "manifest", file, f"a file of this finished run, which is gone; {remedy}")
+            found = file_digest(file, remedy=_OR_ANEW)
+            require(found == known, "manifest", file, f"the file as this finished run left it; {remedy}")
+        for name in self._released:
+            rule = "no file that the run did not publish; move it elsewhere"
+            require(name in listed, "manifest", self.path / name, rule)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -139,8 +176,7 @@ class RunFolder:
             try:
                 stack.enter_context(locked(path, wait=False))
             except BlockingIOError as error:
-                rule = "expected a folder that no other run works on"
-                raise InvalidValue(f"output_dir={self.path}: {rule}") from error
+                raise InvalidValue(f"output_dir={self.path}: expected a folder that no other run works on") from error
             try:
                 yield
             finally:
@@ -157,12 +193,16 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Removes half-written files of this run, under its own names and in its own folders."""
-        for folder, names in _OWN.items():
-            remove_partials(self.path / folder, names)
         above = self.path / "ensembles"
-        for each in above.iterdir() if above.is_dir() and not above.is_symlink() else ():
+        ensembles = above.iterdir() if above.is_dir() and not above.is_symlink() else ()
+        for place in (self.path, *ensembles):
             for folder, names in _OWN.items():
-                remove_partials(each / folder, names)
+                remove_partials(place / folder, names)
+
+    @property
+    def _released(self) -> list[str]:
+        """All files of `release/`."""
+        return [f"{self.release.name}/{name}" for name in (*_names(self.release), MANIFEST)]
 
     @property
     def _settings(self) -> Path:
@@ -174,15 +214,40 @@ class RunFolder:
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(settings))
-        found = read_json(self._settings, rule="the settings of the run", remedy=_REMEDY)
+        found = read_json(self._settings, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(found, dict):
-            raise damaged(self._settings, "the settings of the run", "no JSON object", _REMEDY)
+            raise damaged(self._settings, "the settings of the run", "no JSON object", _BEGIN_ANEW)
         if found != wanted:
             asked = dict(_leaves(wanted))
             there = ", ".join(f"{key}={value}" for key, value in sorted(_leaves(found)) if asked.get(key) != value)
             shown = shorten(there, _MOST_SHOWN, placeholder=" …") or "other settings, or those of another version"
             rule = f"expected a new folder or this run's own, found a run with {shown}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where the stages of a run work, and who watches.
+
+    Attributes:
+        folder: the run's.
+        randomness: streams for each purpose.
+        monitor: shows progress.
+        events: TensorBoard's, or nobody's.
+        draw: how often the release is drawn with fresh noise, this time included.
+    """
+
+    folder: RunFolder
+    randomness: Randomness
+    monitor: Monitor
+    events: RunWriter
+    draw: int = 1
+
+
+def _names(folder: Path) -> list[str]:
+    """All files below a folder but its manifest, relative to it."""
+    paths = (path for path in folder.rglob("*") if not path.is_dir())
+    return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != MANIFEST)
 
 
 def _is_partial_of(name: str, found: str) -> bool:

@@ -33,11 +33,10 @@ from pate.accounting.ledger import LedgerEntry
 from pate.aggregators import Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
-from pate.files.disk import FROM_BACKUP, damaged, make_folder, read_text, replacing, write_text
+from pate.files.disk import FROM_BACKUP, damaged, file_digest, make_folder, read_text, replacing, write_text
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
-from pate.run.manifest import file_digest
 from pate.validation import InvalidValue, require
 
 _MOST = 1000  # folders that are looked at
@@ -315,7 +314,7 @@ class Payment(Drawn):
                 written is not None, "ledger", self.folder.ledger, f"the one that {self.release} came from; {_GONE}"
             )
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
-            require(written == file_digest(self.release), "release", self.release, rule)
+            require(written == file_digest(self.release, remedy=_GONE), "release", self.release, rule)
 
     def _first_committed(self, part: str, draw: Callable[[], Arrays]) -> bytes:
         """What the run's own ledger is to hold of a part: drawn; or what the ledger of all runs has, or is given."""

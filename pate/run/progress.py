@@ -8,10 +8,9 @@ from typing import Protocol
 
 
 class Advance(Protocol):
-    """Reports the number of finished steps of a stage, and a few words about them."""
+    """Reports the number of finished steps of a stage, in their order, and a few words about them."""
 
-    def __call__(self, done: int, note: str = "") -> None:
-        """Called in the order of the steps."""
+    def __call__(self, done: int, note: str = "") -> None: ...
 
 
 class Monitor(Protocol):
@@ -29,12 +28,7 @@ class NullMonitor:
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
-        """See `Monitor.stage`."""
-        yield _untold
+        yield lambda done, note="": None
 
     def say(self, line: str) -> None:
-        """See `Monitor.say`."""
-
-
-def _untold(done: int, note: str = "") -> None:
-    pass
+        pass

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Ledger
 from pate.aggregators import Release, ReleaseContext, TrainingSet
 from pate.aggregators.aggregator import Drawn, Watch, without_warning
 from pate.aggregators.release import PublicNames
 from pate.models.student import Learner
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
+from pate.run.folder import Workplace
 from pate.run.payment import Payment
 from pate.run.randomness import Randomness, Streams
-from pate.run.workplace import Workplace
-from pate.votes.source import VoteSource
-
-Bits = NDArray[np.bool_]
+from pate.votes.source import Bits, VoteSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class StudentPrior:
     never_empty: bool
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Expects nothing before anything was answered."""
+        """Of the following queries; nothing before anything was answered."""
         start = len(labels)
         expected = np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)
         if not answered.any():
@@ -61,7 +58,6 @@ def draw(
     streams: Streams | Randomness,
     student: Learner | None,
     inputs: NDArray[np.float32],
-    ledger: Ledger | None = None,
     drawn: Drawn | None = None,
     watch: Watch | None = None,
 ) -> Release:
@@ -73,14 +69,13 @@ def draw(
         streams: the noise, and the seed of a student whose predictions are the prior.
         student: whose predictions are the prior, for an aggregator that goes by one; None for others.
         inputs: float32 `[Q, …]`, the queries.
-        ledger: charged before anything is drawn; None charges nothing.
-        drawn: see `ReleaseContext`.
-        watch: see `ReleaseContext`.
+        drawn: what was drawn before, and pays for what is drawn now; None charges nothing.
+        watch: told of a session's hits.
     """
     aggregator, prior = priced.aggregator, None
     if aggregator.expects_prior and student is not None:
         prior = StudentPrior(student, inputs, streams.seeds("student", 1)[0], never_empty=aggregator.never_empty)
-    context = ReleaseContext(streams.generator("noise"), ledger, drawn, prior, watch)
+    context = ReleaseContext(streams.generator("noise"), None, drawn, prior, watch)
     with without_warning():  # who priced it has judged it
         return aggregator.release_from(source, context)
 
@@ -100,29 +95,22 @@ def release_once(
         payment: what is released, and the ledgers that it is committed to.
         source: the votes.
         place: where the run works.
-        student: whose predictions are the prior, for an aggregator that goes by one; None for others.
+        student: as for `draw`.
         inputs: float32 `[Q, …]`, the queries.
         names: of the queries and labels.
 
     Raises:
         InvalidValue: the ledger does not hold exactly the price. Nothing is written to the published folder then.
     """
-    epsilon = payment.priced.epsilon
-    with place.monitor.stage("releasing labels", payment.priced.shape.num_queries) as advance:
+    priced, streams = payment.priced, place.randomness
+    epsilon = priced.epsilon
+    with place.monitor.stage("releasing labels", priced.shape.num_queries) as advance:
 
         def watch(asked: int, hits: int, left: int) -> None:
             place.events.hits(asked, hits=hits, remaining_hits=left, epsilon=epsilon)
             advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(epsilon)}")
 
-        release = draw(
-            payment.priced,
-            source,
-            streams=place.randomness,
-            student=student,
-            inputs=inputs,
-            drawn=payment,
-            watch=watch,
-        )
+        release = draw(priced, source, streams=streams, student=student, inputs=inputs, drawn=payment, watch=watch)
     payment.save(release, names)
     for line in payment.total_lines():
         place.monitor.say(line)

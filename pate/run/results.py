@@ -1,4 +1,4 @@
-"""The results of a run as a report and as figures."""
+"""The results of a run: what may be said of its release, its report and figures, and the files that people read."""
 
 from __future__ import annotations
 
@@ -7,24 +7,104 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate import __version__
+from pate.accounting import Adjacency
+from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
+from pate.files.disk import write_text
+from pate.files.values import published_fields
 from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.pricing.remedies import group_votes_tell_more
-from pate.report import Privacy, Report, Scores, metric_intervals, multilabel_metrics, per_label_metrics
+from pate.report import Privacy, Report, Scores, metric_intervals, multilabel_metrics, per_label_metrics, privacy_card
 from pate.report.metrics import CONSTANT_NAMES, Constant, PrecisionRecall, micro_f1, summarized
 from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary, Verdict
-from pate.run.privacy import privacy_of, summary_of
+from pate.run.bundle.bundle import ModelForm
+from pate.run.bundle.model_card import model_card
+from pate.run.folder import Workplace
+from pate.run.places import Places
 from pate.run.student import Prediction
+from pate.student import StudentModel
 
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 48
 _EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
+_UNITS = {
+    Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
+    Adjacency.ADD_REMOVE: "one teacher added or removed",
+}
+_OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
+
+
+def privacy_of(
+    release: Release,
+    aggregator: Aggregator,
+    budget: Budget,
+    *,
+    epsilon: float,
+    num_teachers: int,
+    seeded: bool,
+    won_by: str | None = None,
+) -> Privacy:
+    """The price of a release with the parameters that it was made with; all of it may be published.
+
+    Args:
+        release: what was released.
+        aggregator: as it was used.
+        budget: the delta of the guarantee, and the accountant.
+        epsilon: the total of the ledger.
+        num_teachers: T.
+        seeded: whether the noise came from a seed.
+        won_by: the accountant whose figure epsilon is, where the budget's asks others.
+    """
+    test = aggregator.stability_test(num_teachers=num_teachers)
+    published = published_fields(type(aggregator), vars(aggregator))
+    return Privacy(
+        epsilon=epsilon,
+        delta=budget.target_delta,
+        adjacency=str(release.adjacency),
+        unit=_UNITS[release.adjacency],
+        accountant=budget.accountant().name,
+        won_by=won_by,
+        mechanism=type(aggregator).__name__,
+        num_queries=release.num_queries,
+        paper_epsilon=aggregator.paper_epsilon(num_queries=release.num_queries, target_delta=budget.target_delta),
+        noise_seeded=seeded,
+        failure_prob=failure_probability(release.event),
+        max_gap=None if test is None else test.num_teachers,
+        gap_at_50=None if test is None else test.gap_to_pass(0.5),
+        gap_at_95=None if test is None else test.gap_to_pass(0.95),
+        parameters={name: value for name, value in published.items() if isinstance(value, (str, int, float, bool))},
+        **_charging(release, aggregator, budget, num_teachers),
+    )
+
+
+def _charging(release: Release, aggregator: Aggregator, budget: Budget, num_teachers: int) -> dict[str, Any]:
+    """What the price of a session is compared with."""
+    if (session := release.session) is None:
+        return {}
+    num_labels = session.labels.shape[1]
+    event = aggregator.plain_event(num_queries=session.num_asked, num_labels=num_labels, num_teachers=num_teachers)
+    plain_epsilon = None if event is None else budget.epsilon_of(event)
+    return {"target_hits": session.target_hits, "plain_epsilon": plain_epsilon}
+
+
+def summary_of(release: Release) -> ReleaseSummary:
+    """How many queries were answered; of how right the answers are it says nothing."""
+    session = release.session
+    return ReleaseSummary(
+        num_queries=release.num_queries,
+        num_answered=release.num_answered,
+        answer_rate=release.num_answered / release.num_queries,
+        label_accuracy=None,
+        micro_f1=None,
+        **({} if session is None else {name: getattr(session, name) for name in _OF_A_SESSION}),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,23 +138,35 @@ class Results:
     aggregator: Aggregator
     budget: Budget
     epsilon: float
-    won_by: str | None
+    won_by: str | None = None
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
     heading: Heading = field(default_factory=Heading)
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
-        predictions = {**self._constants(), **self.predictions}
+        data, frequencies = self.dataset, self.dataset.private.labels.mean(axis=0)
+        constants = {
+            name: Prediction(*Constant.named(name, frequencies).for_samples(len(data.test))) for name in CONSTANT_NAMES
+        }
+        predictions, true = {**constants, **self.predictions}, data.test.labels
         scores = {name: self._scores(name, prediction) for name, prediction in predictions.items()}
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
         return Report(
-            privacy=self._privacy(),
+            privacy=privacy_of(
+                self.release,
+                self.aggregator,
+                self.budget,
+                epsilon=self.epsilon,
+                num_teachers=self.num_teachers,
+                seeded=self.seed is not None,
+                won_by=self.won_by,
+            ),
             release=self._release_summary(),
             teachers=TeacherSummary(
                 num_teachers=self.num_teachers,
                 mean_accuracy=float(self.teacher_accuracies.mean()) if len(self.teacher_accuracies) else None,
-                records_per_teacher=len(self.dataset.private) / self.num_teachers,
+                records_per_teacher=len(data.private) / self.num_teachers,
             ),
             student=scores["student"],
             baselines=baselines,
@@ -85,8 +177,19 @@ class Results:
                 remedies=self.aggregator.remedies,
                 better=self._better(),
             ),
-            intervals={name: self._intervals(prediction) for name, prediction in predictions.items()},
-            data=self._data_summary(),
+            intervals={
+                name: metric_intervals(each.labels, each.probabilities, true) for name, each in predictions.items()
+            },
+            data=DataSummary(
+                name=data.name,
+                real=data.real,
+                num_private=len(data.private),
+                num_public=len(data.public),
+                num_test=len(data.test),
+                num_labels=data.num_labels,
+                label_cardinality=float(data.private.labels.sum(axis=1).mean()),
+                features=None if data.preprocessing is None else dict(data.preprocessing.origin) or None,
+            ),
             seed=self.seed,
             versions={"pate": __version__} | {package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
@@ -95,14 +198,12 @@ class Results:
 
     def figures(self, report: Report) -> RunFigures:
         """The arrays behind the pictures."""
-        gaps = None
-        if self.histogram is not None:
-            gaps = _largest_gaps(self.histogram, self.num_teachers)
-        student, true = self.predictions["student"], self.dataset.test.labels
+        gaps = None if self.histogram is None else _largest_gaps(self.histogram, self.num_teachers)
+        student, data = self.predictions["student"], self.dataset
         test = self.aggregator.stability_test(num_teachers=self.num_teachers)
         names = self.student_curve[0].keys() if self.student_curve else ()
         return RunFigures(
-            label_names=self.dataset.label_names,
+            label_names=data.label_names,
             answered=self.release.answered,
             labels=self.release.labels,
             epsilon_after_query=self._epsilon_after_query(report.privacy.epsilon),
@@ -116,8 +217,8 @@ class Results:
             precision_recall=PrecisionRecall.of(
                 student.probabilities,
                 student.labels,
-                true,
-                constant=Constant.best(self.dataset.private.labels.mean(axis=0)).labels,
+                data.test.labels,
+                constant=Constant.best(data.private.labels.mean(axis=0)).labels,
                 threshold=student.threshold,
             ),
             student_curve={name: np.array([values[name] for values in self.student_curve]) for name in names},
@@ -136,17 +237,6 @@ class Results:
         reason = f"it learns from all {groups:,} private groups"
         return f"experiment=centered_votes would do far better at this price: {reason}."
 
-    def _privacy(self) -> Privacy:
-        return privacy_of(
-            self.release,
-            self.aggregator,
-            self.budget,
-            epsilon=self.epsilon,
-            num_teachers=self.num_teachers,
-            seeded=self.seed is not None,
-            won_by=self.won_by,
-        )
-
     def _release_summary(self) -> ReleaseSummary:
         answered = self.release.answered
         labels, true = self.release.labels[answered], self.queries.labels[answered]
@@ -156,25 +246,6 @@ class Results:
             label_accuracy=float(np.mean(labels == true)) if measured else None,
             micro_f1=micro_f1(labels, true) if measured else None,
         )
-
-    def _data_summary(self) -> DataSummary:
-        data = self.dataset
-        origin = {} if data.preprocessing is None else data.preprocessing.origin
-        return DataSummary(
-            name=data.name,
-            real=data.real,
-            num_private=len(data.private),
-            num_public=len(data.public),
-            num_test=len(data.test),
-            num_labels=data.num_labels,
-            label_cardinality=float(data.private.labels.sum(axis=1).mean()),
-            features=dict(origin) or None,
-        )
-
-    def _constants(self) -> dict[str, Prediction]:
-        """What predicts the same for every sample, by the frequencies among the private records."""
-        frequencies, count = self.dataset.private.labels.mean(axis=0), len(self.dataset.test)
-        return {name: Prediction(*Constant.named(name, frequencies).for_samples(count)) for name in CONSTANT_NAMES}
 
     @cached_property
     def _per_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
@@ -189,9 +260,6 @@ class Results:
         if name in self._per_label:
             return summarized(self._per_label[name], micro_f1=micro_f1(prediction.labels, true))
         return multilabel_metrics(prediction.labels, prediction.probabilities, true)
-
-    def _intervals(self, prediction: Prediction) -> dict[str, tuple[float, float]]:
-        return metric_intervals(prediction.labels, prediction.probabilities, self.dataset.test.labels)
 
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
         """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's."""
@@ -215,3 +283,56 @@ def _largest_gaps(histogram: NDArray[np.int64], num_teachers: int) -> NDArray[np
     counts[:, 1:-1] = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1)
     gaps: NDArray[np.int64] = np.diff(counts, axis=1).max(axis=1).astype(np.int64)
     return gaps
+
+
+def write_report_files(
+    place: Workplace,
+    report: Report,
+    results: Results,
+    *,
+    model: StudentModel,
+    public_settings: str,
+    places: Places | None = None,
+) -> None:
+    """Writes what people read. `report.json`, which says that the run is complete, comes last, after the digests.
+
+    Args:
+        place: where the run works; its events are closed.
+        report: of the results.
+        results: all that the run knows.
+        model: the student that is published.
+        public_settings: the settings that may be published, as YAML.
+        places: of the holders whose teachers voted; None for one.
+    """
+    from pate.report.page import render_html  # loads matplotlib
+
+    release, data, folder, events = results.release, results.dataset, place.folder, place.events
+    figures = results.figures(report)
+    write_text(folder.release / "config.yaml", public_settings)
+    card = privacy_card(
+        report.privacy,
+        name=report.heading.aggregator if report.heading.is_public else None,
+        dataset=data.name if data.real else f"{data.name} (synthetic)",
+        num_answered=report.release.num_answered,
+        num_labels=data.num_labels,
+        num_teachers=results.num_teachers,
+        num_hits=report.release.num_hits,
+        features=report.data.features,
+        places=()
+        if places is None
+        else places.said(release.event, results.budget, release.adjacency, num_draws=place.draw),
+    )
+    write_text(folder.release / "privacy_card.md", card)
+    form = ModelForm.of(model, data.name, data.kind, data.label_names, data.preprocessing)
+    form.write(folder.release)
+    write_text(folder.release / "README.md", model_card(form, report))
+    write_text(folder.path / "report.html", render_html(report, figures))
+    if figures.gaps is not None:
+        events.gaps(figures.gaps)
+    if len(results.teacher_accuracies):
+        events.teacher_accuracies(results.teacher_accuracies)
+    events.queries(figures.answered, figures.epsilon_after_query)
+    events.report(report)
+    events.close()
+    folder.write_manifests(report.to_json() + "\n")
+    report.write(folder.report)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
 from pate.models.student import OnEpoch
-from pate.run.workplace import Workplace
+from pate.run.folder import Workplace
 from pate.student import Student, StudentModel
 
 
@@ -27,11 +27,7 @@ class Prediction:
     def of(cls, model: StudentModel, dataset: Dataset) -> Prediction:
         """What a student says."""
         inputs = dataset.test.inputs
-        return cls(
-            model.predict(inputs),
-            model.predict_proba(inputs),
-            model.threshold,
-        )
+        return cls(model.predict(inputs), model.predict_proba(inputs), model.threshold)
 
 
 def train_student(
@@ -57,17 +53,13 @@ def train_student(
     return student.learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
 
 
-def train_on_all_records(
-    student: Student, dataset: Dataset, *, seed: int, on_epoch: OnEpoch | None = None
-) -> StudentModel:
+def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> StudentModel:
     """Trains the ceiling: a model of the student's kind on every private record and its true labels.
 
     No epsilon covers it. What privacy and PATE cost together is its distance to the student.
     """
-    private = dataset.private
-    nothing = dataset.public.take(slice(0, 0)).inputs
-    training = TrainingSet(np.asarray(private.inputs), private.labels)
-    return student.ceiling.learn(training, pool=nothing, seed=seed, on_epoch=on_epoch)
+    training = TrainingSet(np.asarray(dataset.private.inputs), dataset.private.labels)
+    return student.ceiling.learn(training, pool=dataset.public.take(slice(0, 0)).inputs, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -96,11 +88,9 @@ class Students:
             curve.append(values)
             self.place.events.epoch(epoch, values, model=name)
 
-        seed = self.place.randomness.seeds("student", 1)[0]
+        asked, seed = self.num_queries, self.place.randomness.seeds("student", 1)[0]
         with self.place.monitor.stage(f"training the {name.replace('_', ' ')}"):
-            return train_student(
-                self.student, training, self.dataset, num_queries=self.num_queries, seed=seed, on_epoch=on_epoch
-            )
+            return train_student(self.student, training, self.dataset, num_queries=asked, seed=seed, on_epoch=on_epoch)
 
     def train_ceiling(self) -> StudentModel:
         """Trains the model of all private records, or reads it back."""

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pate.run.plan import Plan
-from pate.run.stages.cohort import Cohort
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import Queries
-from pate.run.stages.release import ReleasePlan, release_votes
+from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.run.stages.student import StudentPlan, train_on_release
-from pate.run.stages.terms import Terms
 from pate.votes.gathered import GatheredVotes
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
 

@@ -72,7 +72,7 @@ def test_design_names_every_room_of_the_house() -> None:
 def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
     """Of names that are loaded later: once the module is loaded, Python finds the module under its name."""
     packages = [path for path in FILES if path.name == "__init__.py" and "_MODULE_OF" in path.read_text()]
-    assert len(packages) > 5
+    assert packages
     for path in packages:
         places = ast.parse(path.read_text(encoding="utf-8")).body
         (table,) = (

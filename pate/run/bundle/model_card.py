@@ -12,17 +12,12 @@ from pate.report import Privacy
 from pate.report.card import cell, features_origin
 from pate.report.report import SEEDED_WARNING, ReleaseSummary
 from pate.report.tables import guarantee
-from pate.run.bundle.form import ModelForm
+from pate.run.bundle.bundle import ModelForm
 
 _LONGEST_WORD = 60
 _MOST_COLUMNS = 60
 _COMMENTS = 44
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
-_UNCOVERED = (
-    "accuracy, balanced accuracy, micro-F1, macro-F1, mean average precision on the owner's test records",
-    "how the student compares with models of the private records",
-    "accuracy of the teachers and of the released labels",
-)
 
 _CARD = Template("""---
 $head---
@@ -56,7 +51,10 @@ $inputs
 
 | figure | value | covered by the epsilon |
 |---|---|---|
-$rows
+| queries that were answered | $answered | yes |
+| accuracy, balanced accuracy, micro-F1, macro-F1, mean average precision on the owner's test records $unpublished
+| how the student compares with models of the private records $unpublished
+| accuracy of the teachers and of the released labels $unpublished
 
 What is not covered was computed from records that no epsilon protects, so it is not in this folder. Only the owner of
 the private records has it.
@@ -90,22 +88,16 @@ class PricedModel(Protocol):
     """What a card reads of a report: the price and how much was released, and no score on true labels."""
 
     @property
-    def privacy(self) -> Privacy:
-        """The price."""
+    def privacy(self) -> Privacy: ...
 
     @property
-    def release(self) -> ReleaseSummary:
-        """How much was answered."""
+    def release(self) -> ReleaseSummary: ...
 
 
 def model_card(form: ModelForm, report: PricedModel) -> str:
-    """Renders the card as Markdown with a head in YAML.
-
-    It is given public names, and of the report it reads the price and the release alone, so no score on true labels can
-    get in.
-    """
-    kind = _brought(form)
-    command, data = _USES[kind]
+    """Renders the card as Markdown with a head in YAML; no score on true labels can get in, as it is given none."""
+    command, data = _USES[_brought(form)]
+    seeded = f" The noise was seeded: {SEEDED_WARNING}." if report.privacy.noise_seeded else ""
     python = "\n".join(
         f"{name} = model.{method}(data)".ljust(_COMMENTS) + f"# {said}"
         for name, method, said in (("probabilities", "predict_proba", data), ("labels", "predict", "true or false"))
@@ -115,11 +107,12 @@ def model_card(form: ModelForm, report: PricedModel) -> str:
         title=cell(f"{form.name}, a private student"),
         num_labels=len(form.labels),
         labels=", ".join(f"`{cell(name)}`" for name in form.labels),
-        promise=_promise(report),
+        promise=f"{guarantee(report.privacy)}.{seeded}",
         command=command,
         python=python,
         inputs=_inputs(form),
-        rows="\n".join(_rows(report)),
+        unpublished="| not published | no |",
+        answered=f"{report.release.num_answered} of {report.release.num_queries}",
     )
 
 
@@ -130,35 +123,19 @@ def _brought(form: ModelForm) -> str:
     return "none" if form.preprocessing is None else form.preprocessing.kind
 
 
-def _promise(report: PricedModel) -> str:
-    seeded = f" The noise was seeded: {SEEDED_WARNING}." if report.privacy.noise_seeded else ""
-    return f"{guarantee(report.privacy)}.{seeded}"
-
-
 def _head(form: ModelForm, report: PricedModel) -> dict[str, Any]:
     task = _TASKS["images" if isinstance(form.preprocessing, ExtractedForm) else form.kind]
     rate = round(report.release.answer_rate, 4)
     metrics = [{"type": "answer_rate", "value": rate, "name": "answer rate (covered by the epsilon)"}]
     source = {"name": f"labels released for public records of {form.name}", "type": form.name}
+    result = {"task": {"type": task}, "dataset": source, "metrics": metrics}
     return {
         "library_name": "pate-multilabel",
         "license": "other",
         "pipeline_tag": task,
         "tags": ["differential-privacy", "pate", "multi-label-classification", f"student-{form.model}"],
-        "model-index": [
-            {
-                "name": f"{form.name}-{form.model}",
-                "results": [{"task": {"type": task}, "dataset": source, "metrics": metrics}],
-            }
-        ],
+        "model-index": [{"name": f"{form.name}-{form.model}", "results": [result]}],
     }
-
-
-def _rows(report: PricedModel) -> list[str]:
-    release = report.release
-    rows = [("queries that were answered", f"{release.num_answered} of {release.num_queries}", "yes")]
-    rows += [(name, "not published", "no") for name in _UNCOVERED]
-    return ["| " + " | ".join(row) + " |" for row in rows]
 
 
 def _inputs(form: ModelForm) -> str:

@@ -1,4 +1,4 @@
-"""The student as an ONNX model, and the torch module that it is exported from."""
+"""The student as an ONNX model."""
 
 from __future__ import annotations
 
@@ -17,49 +17,8 @@ from pate.files.disk import replacing
 from pate.models.image import ImageModel
 from pate.models.student import StudentModel
 from pate.networks.network import Network, Tensors
-from pate.run.bundle.form import ModelForm
+from pate.run.bundle.bundle import ModelForm
 from pate.validation import InvalidValue, require
-
-
-class Members(torch.nn.Module):
-    """The mean of the members' probabilities of images in [0, 1], as `ImageModel` has it."""
-
-    def __init__(self, network: Network, members: list[Tensors], released: torch.Tensor) -> None:
-        super().__init__()
-        self.members, self.released = [network.traceable(each) for each in members], released
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Probabilities `[n, L]`."""
-        shown = images * 2 - 1
-        total = torch.stack([logits(shown).sigmoid() for logits in self.members])
-        return total.mean(dim=0) * self.released
-
-
-def exported(model: ImageModel, inputs: str, outputs: str, opset: int) -> bytes:
-    """The bytes of an ONNX model."""
-    arrays = dict(model.arrays)
-    released = torch.from_numpy(arrays.pop("released"))
-    count = len(next(iter(arrays.values())))
-    members = [
-        {name: torch.from_numpy(np.ascontiguousarray(array[member])) for name, array in arrays.items()}
-        for member in range(count)
-    ]
-    module, file = Members(model.network(), members, released).eval(), io.BytesIO()
-    export: Any = torch.onnx.export
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # of tracing: shapes are constants here, and are meant to be
-        export(
-            module,
-            (torch.zeros(2, *model.input_shape),),
-            file,
-            dynamic_axes={inputs: {0: "n"}, outputs: {0: "n"}},
-            input_names=[inputs],
-            output_names=[outputs],
-            opset_version=opset,
-            dynamo=False,
-        )
-    return file.getvalue()
-
 
 _OPSET, _IR = 17, 8
 INPUTS, PROBABILITIES = "inputs", "probabilities"
@@ -99,7 +58,6 @@ class _Graph:
     constants: list[Any] = field(default_factory=list)
 
     def constant(self, array: Any) -> str:
-        """A constant's name."""
         name = f"constant{len(self.constants)}"
         self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name))
         return name
@@ -112,7 +70,6 @@ class _Graph:
         return name
 
     def made(self, model: StudentModel, last: str, num_labels: int) -> Any:
-        """The whole model."""
         onnx = self.onnx
         self.nodes.append(onnx.helper.make_node("Identity", [last], [PROBABILITIES]))
         values = [
@@ -177,16 +134,53 @@ def _of_rows(build: Callable[[_Graph, str, Mapping[str, NDArray[np.float32]]], s
     return write
 
 
+class _Members(torch.nn.Module):
+    """The mean of the members' probabilities of images in [0, 1], as `ImageModel` has it."""
+
+    def __init__(self, network: Network, members: list[Tensors], released: torch.Tensor) -> None:
+        super().__init__()
+        self.members, self.released = [network.traceable(each) for each in members], released
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        shown = images * 2 - 1
+        total = torch.stack([logits(shown).sigmoid() for logits in self.members])
+        return total.mean(dim=0) * self.released
+
+
+def _exported(model: ImageModel) -> bytes:
+    """The bytes of an ONNX model, by torch's own exporter."""
+    arrays = dict(model.arrays)
+    released = torch.from_numpy(arrays.pop("released"))
+    count = len(next(iter(arrays.values())))
+    members = [
+        {name: torch.from_numpy(np.ascontiguousarray(array[member])) for name, array in arrays.items()}
+        for member in range(count)
+    ]
+    module, file = _Members(model.network(), members, released).eval(), io.BytesIO()
+    export: Any = torch.onnx.export
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of tracing: shapes are constants here, and are meant to be
+        export(
+            module,
+            (torch.zeros(2, *model.input_shape),),
+            file,
+            dynamic_axes={INPUTS: {0: "n"}, PROBABILITIES: {0: "n"}},
+            input_names=[INPUTS],
+            output_names=[PROBABILITIES],
+            opset_version=_OPSET,
+            dynamo=False,
+        )
+    return file.getvalue()
+
+
 def _of_images(onnx: Any, model: Any, num_labels: int) -> Any:
-    """The writer of a network on images, by torch's own exporter."""
+    """The writer of a network on images."""
     if "constant" in model.arrays:
         graph = _Graph(onnx)
         none = graph.add("Mul", graph.add("Flatten", INPUTS, axis=1), np.float32(0))
         zeros = graph.add("MatMul", none, np.zeros((int(np.prod(model.input_shape)), num_labels), np.float32))
         return graph.made(model, graph.add("Add", zeros, model.arrays["constant"]), num_labels)
-    from pate.run.bundle.onnx_export import exported
-
-    made = onnx.load_model_from_string(exported(model, INPUTS, PROBABILITIES, _OPSET))
+    made = onnx.load_model_from_string(_exported(model))
     made.producer_name = "pate-multilabel"
     return made
 

@@ -1,47 +1,157 @@
-"""The aggregator's stage: votes that others cast are added up, paid for, drawn once and published."""
+"""The aggregator's stage: votes that others cast are added up, paid for, drawn once and published.
+
+`Cohort` is who voted and on what: all that a release says of its votes beside their sum. `Terms` is what is said of the
+release.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting import Accountant, AutoAccountant, Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.release import PublicNames
-from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, write_text
+from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, read_value, write_text
+from pate.files.values import to_json
 from pate.models.student import Learner
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
 from pate.pricing.remedies import SettingNames
-from pate.report import privacy_card
-from pate.run.folder import RunFolder
+from pate.report import Privacy, privacy_card
+from pate.report.report import ReleaseSummary
+from pate.report.tensorboard import RunWriter
+from pate.run.folder import RunFolder, Workplace
 from pate.run.payment import AcrossRuns, Payment
-from pate.run.privacy import privacy_of, summary_of
+from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
-from pate.run.stages.cohort import Cohort
+from pate.run.results import privacy_of, summary_of
 from pate.run.stages.queries import Queries
-from pate.run.stages.terms import TERMS, Terms
-from pate.run.workplace import Workplace
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, require, require_text
+from pate.votes.foreign import ForeignVotes
+from pate.votes.gathered import GatheredVotes
 from pate.votes.source import VoteSource
+from pate.votes.sum_file import SummedVotes
 from pate.votes.vote_file import queries_digest
 
+TERMS = "terms.json"
+"""The name of the terms in `release/`, until a student is there."""
+
+_TERMS_RULE = "the terms of a release, as pate-release writes them"
+_TERMS_REMEDY = "copy the folder anew from where pate-release left it"
 _NAMES = SettingNames(num_teachers="{} teachers in all vote files")
 _DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", TERMS)
 _RULE = "a file of this finished release"
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cohort:
+    """The holders of one release, as one.
+
+    Attributes:
+        dataset: the public name of their data; one ledger counts for one name.
+        real: False for synthetic records.
+        record_ids: `[Q]`, what queries are called.
+        label_names: L.
+        digest: of the votes: a release that was begun goes on with the same. Covered by no epsilon.
+        queries: `queries_digest` of what was asked; empty where it is not known.
+        places: how teachers are spread; None where it is not known whose they are.
+        num_groups: units of privacy; None where nobody vouches for a number.
+        features: what stands for pictures, public.
+        settings: how teachers were made, public: YAML by group; what holders do not agree in is left out.
+    """
+
+    dataset: str
+    real: bool = True
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
+    digest: str
+    queries: str = ""
+    places: Places | None = None
+    num_groups: int | None = None
+    features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_text("name", self.dataset)
+
+    @classmethod
+    def of_files(cls, votes: GatheredVotes | SummedVotes) -> Self:
+        """The holders of vote files."""
+        first, heads = votes.heads[0], votes.heads
+        told = first.settings.items()
+        agreed = {name: text for name, text in told if all(head.settings.get(name) == text for head in heads)}
+        return cls(
+            dataset=first.dataset,
+            real=all(head.real for head in heads),
+            record_ids=votes.record_ids,
+            label_names=votes.label_names,
+            digest=votes.digest,
+            queries=first.queries,
+            places=Places(len(heads), votes.teachers_per_holder),
+            num_groups=votes.num_groups,
+            features=first.features,
+            settings=agreed,
+        )
+
+    @classmethod
+    def of_others(cls, votes: ForeignVotes, name: str) -> Self:
+        """Whoever is behind the files of another project; the name of their data is published."""
+        return cls(dataset=name, record_ids=votes.record_ids, label_names=votes.label_names, digest=votes.digest)
+
+    @property
+    def account(self) -> str:
+        """What a ledger counts their releases under: of the name alone, so that each counts for whoever took part."""
+        return hashlib.sha256(f"holders of {self.dataset}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the student's card says of a release whose student is still to be trained; the price covers all of it.
+
+    Attributes:
+        privacy: the price.
+        release: how much was answered.
+        num_labels: L.
+        num_teachers: T.
+        dataset: the public name of the data.
+        real: False for synthetic records.
+        queries: `queries_digest` of what was asked; empty where it is not known.
+        sha256: of release.npz and privacy_card.md, by name.
+        features: what stands for pictures.
+    """
+
+    privacy: Privacy
+    release: ReleaseSummary
+    num_labels: int
+    num_teachers: int
+    dataset: str
+    real: bool
+    queries: str
+    sha256: Mapping[str, str]
+    features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        write_text(folder / TERMS, to_json(self) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """From a folder; raises `DamagedFile` where there are none, or they were changed."""
+        return read_value(cls, folder / TERMS, name="terms", rule=_TERMS_RULE, remedy=_TERMS_REMEDY)
+
+
 class PublicSettings(Protocol):
     """What becomes `release/config.yaml`: YAML of the aggregator as it was used, the cohort and the queries."""
 
-    def __call__(self, aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str:
-        """See above."""
+    def __call__(self, aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +222,7 @@ def release_votes(
 ) -> Terms:
     """Prices, charges, draws and writes a release of votes that others cast, or continues one that was killed.
 
-    The order is that of a run: price, then noise, committed with its charge to the ledger of all releases and to its
-    own, then the release on disk. A finished release is read back at no cost.
+    The order is that of a run. A finished release is read back at no cost.
 
     Args:
         plan: what is released.
@@ -145,7 +254,7 @@ def release_votes(
             monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
         for line in payment.lines():
             monitor.say(line)
-        place = Workplace.of(folder, Randomness(folder.path, plan.seed), monitor, draw=draw, tensorboard=False)
+        place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, RunWriter(None), draw)
         release = _drawn(plan, source, cohort, payment, place)
         return _write(plan, release, cohort, payment, place)
 
@@ -201,9 +310,8 @@ def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment
         won_by=priced.won_by,
     )
     summary = summary_of(release)
-    said: tuple[str, ...] = ()
-    if cohort.places is not None:
-        said = cohort.places.said(release.event, plan.budget, release.adjacency, num_draws=place.draw)
+    places = cohort.places
+    said = () if places is None else places.said(release.event, plan.budget, release.adjacency, num_draws=place.draw)
     card = privacy_card(
         privacy,
         name=plan.aggregator_name,

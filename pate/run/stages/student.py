@@ -30,15 +30,13 @@ from pate.files.disk import (
     require_no_links,
     write_text,
 )
-from pate.run.bundle.bundle import Bundle
-from pate.run.bundle.form import SCHEMA, ModelForm
+from pate.run.bundle.bundle import SCHEMA, Bundle, ModelForm
 from pate.run.bundle.model_card import model_card
+from pate.run.plan import student_is_the_prior
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Streams
 from pate.run.stages.queries import Queries
-from pate.run.stages.release import require_queries
-from pate.run.stages.terms import TERMS, Terms
-from pate.run.warnings import student_is_the_prior
+from pate.run.stages.release import TERMS, Terms, require_queries
 from pate.student import Student, StudentModel
 from pate.validation import InvalidValue, require
 

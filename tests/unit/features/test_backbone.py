@@ -16,7 +16,6 @@ import pate.features.backbone as nets
 from pate.data.dataset import unwatched
 from pate.features import Backbone, Extractor, PublicPictures
 from pate.features.featured_data import FeaturedData
-from pate.files.disk import file_digest
 from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
@@ -67,7 +66,7 @@ def test_features_are_what_the_network_measures_before_its_last_layer(file: Path
     extractor.save(tmp_path / "extractor.safetensors")
     read = Extractor.load(tmp_path / "extractor.safetensors", remedy="none")
     assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
-    assert read.origin["weights_sha256"] == file_digest(file, rule="", remedy="")
+    assert read.origin["weights_sha256"] == nets.weights_digest(file)
     assert read.origin["fitted_on"] == "the public pool"
 
 

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pate.aggregators import Aggregator, BoundaryMax, ConfidentGNMax, FixedTopK, GaussianVotes, GNMax, PowersetGNMax
 from pate.data import Dataset, TableSchema
-from pate.run.warnings import plan_warnings, student_is_the_prior
+from pate.run.plan import plan_warnings, student_is_the_prior
 from pate.student import LinearStudent, LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher, SklearnTeacher
 from tests.e2e.small_run import small_dataset

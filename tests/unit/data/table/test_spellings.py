@@ -12,7 +12,7 @@ import pytest
 from pate.data import ImageFolder, Table, TableSchema
 from pate.data.table.cells import Spelling, one_spelling
 from pate.data.table.files import TableFile
-from pate.run.warnings import uneven_records
+from pate.run.plan import uneven_records
 from pate.validation import InvalidValue
 
 pytest.importorskip("pyarrow")
