@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,29 +33,11 @@ _STATED_ERROR = 2.0**-40
 _LARGEST_EXPONENT = 700.0
 
 
-class ProbabilityOracle(Protocol):
-    """A mechanism that knows the distribution of its outcome to 2**-42 in total, such as `GapSelection`.
-
-    One that `has_weights` also gives it exactly for one histogram, as `pate.mechanisms.noise.uniforms.Weights`.
-    """
-
-    @property
-    def event(self) -> Event: ...
-
-    def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """The distribution of the outcome for one histogram, `[n]`, or for each of a batch, `[Q, n]`."""
-        ...
-
-
 @dataclass(frozen=True)
 class BoundaryOutcome:
-    """The outcome of wrapped calls.
+    """The outcome of wrapped calls."""
 
-    Attributes:
-        indices: int64 `[]` or `[Q]`: the outcome's place in the mechanism's distribution, -1 for the boundary.
-    """
-
-    indices: NDArray[np.int64]
+    indices: NDArray[np.int64]  # [] or [Q]: the place in the mechanism's distribution, -1 for the boundary
 
     @property
     def in_target(self) -> NDArray[np.bool_]:
@@ -80,7 +62,9 @@ class BoundaryWrapper:
     computed with no side channel, such as a run time that depends on votes.
 
     Attributes:
-        mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several of them), with a probability oracle.
+        mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several of them), with an `event` and
+            `probabilities(votes)`: the distribution of its outcome to 2**-42 in total, `[n]` for one histogram or
+            `[Q, n]`. One that `has_weights` also gives it exactly, as `weights(votes)`.
 
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
 
@@ -92,7 +76,7 @@ class BoundaryWrapper:
     array([ 0, -1])
     """
 
-    mechanism: ProbabilityOracle
+    mechanism: Any
 
     def __post_init__(self) -> None:
         kind = type(self.mechanism)
@@ -122,17 +106,15 @@ class BoundaryWrapper:
         """Draws for one histogram, or for each of a batch."""
         require_generator(rng)
         distribution = self.probabilities(votes)
-        distributions = np.atleast_2d(distribution)
-        histograms = np.atleast_2d(votes)
-        drawn = draw_index(
-            distributions, LazyUniforms.draw((len(distributions),), rng), lambda row: self._weights(histograms[row])
-        )
+        distributions, histograms = np.atleast_2d(distribution), np.atleast_2d(votes)
+        uniforms = LazyUniforms.draw((len(distributions),), rng)
+        drawn = draw_index(distributions, uniforms, lambda row: self._weights(histograms[row]))
         indices = np.where(drawn == distributions.shape[1] - 1, -1, drawn)
         return BoundaryOutcome(indices if distribution.ndim == 2 else np.asarray(indices[0]))
 
     def _weights(self, votes: NDArray[np.integer]) -> Weights:
         exact = getattr(self.mechanism, "weights", None)
-        weights = None if exact is None else exact(votes)
+        weights: Weights | None = None if exact is None else exact(votes)
         return boundary_weights(stated_weights(self.mechanism.probabilities(votes)) if weights is None else weights)
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
@@ -141,11 +123,7 @@ class BoundaryWrapper:
 
 
 def pure_epsilon(event: Event) -> float:
-    """The epsilon of a release of pure DP; the epsilons of its parts add up.
-
-    Raises:
-        InvalidValue: an event that states none, or a sum that is not > 0 and finite.
-    """
+    """The epsilon of a release of pure DP, or a refusal; the epsilons of its parts add up."""
     total = 0.0
     for part, count in leaves(event):
         pure = isinstance(part, (PureDpEvent, BoundedRangeEvent)) and failure_probability(event) == 0
@@ -157,22 +135,16 @@ def pure_epsilon(event: Event) -> float:
 
 @dataclass(frozen=True)
 class TwoRuns:
-    """The outcome of calls that were run twice; both are released.
-
-    Attributes:
-        first: an outcome of the mechanism.
-        second: another of the same votes.
-        in_target: bool `[]` or `[Q]`: whether they differ, the hits of a session.
-    """
+    """Two outcomes of a mechanism for the same votes."""
 
     first: Any
     second: Any
-    in_target: NDArray[np.bool_]
+    in_target: NDArray[np.bool_]  # [] or [Q]: whether they differ, the hits of a session
 
 
 @dataclass(frozen=True)
 class RunTwice:
-    """Runs a mechanism twice on the same votes, with fresh noise, and releases both outcomes.
+    """Runs a mechanism twice on the same votes, query by query with fresh noise, and releases both outcomes.
 
     Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
         * one call: twice its event.
@@ -180,8 +152,7 @@ class RunTwice:
           (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
 
     Attributes:
-        mechanism: of pure DP, with its `event`; draws an array, `[]` or `[Q]`, or a `TopK`, from votes and `rng=`. A
-            batch is run query by query with independent noise.
+        mechanism: of pure DP, with its `event`; draws an array, `[]` or `[Q]`, or a `TopK`, from votes and `rng=`.
 
     Source: Cohen & Lyu 2023, Lemma F.1; docs/proofs/target_charging.md.
 
@@ -226,17 +197,11 @@ def _differ(first: Any, second: Any) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Conditional:
-    """What was published of one outcome.
+    """What was published of one outcome."""
 
-    Attributes:
-        key: names the outcome, for `ConditionalRelease.revise`.
-        published: whether it lay in the set.
-        outcome: the outcome, None where it was not published.
-    """
-
-    key: int
-    published: bool
-    outcome: Any
+    key: int  # names the outcome, for `ConditionalRelease.revise`
+    published: bool  # whether it lay in the set
+    outcome: Any  # None where it was not published
 
 
 class ConditionalRelease(HeldBudget):

@@ -10,13 +10,12 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
 from pate.mechanisms.noise.kinds import UNIT_NOISES, largest_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, draw_index, exponential_weights, with_rest
-from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of, falling_order
+from pate.mechanisms.top_k import Array, BoundedRangeTopK, Counts, Distribution, falling_order
 from pate.validation import require, require_choice
 
 _LOG_NEGLIGIBLE = 120.0  # minus the log of the weight, relative to that of the k best, below which classes are left out
@@ -32,19 +31,12 @@ class CanonicalClasses:
 
     The ranks before `first` are present, `first` is missing, the worst one present lies in low + 1..high, and the ranks
     in between are free. One class is the set of the k best: its first missing rank is k, and so is its worst.
-
-    Attributes:
-        first: `[n]` the first missing rank; 0 where it is free, too.
-        low: `[n]` the last rank before those that may be the worst present.
-        high: `[n]` the last of them.
-        log_sizes: `[n]` logarithms of how many sets each class holds.
-        k: how many ranks a set has.
     """
 
-    first: Counts
-    low: Counts
-    high: Counts
-    log_sizes: Array
+    first: Counts  # [n]; 0 where the first missing rank is free, too
+    low: Counts  # [n]
+    high: Counts  # [n]
+    log_sizes: Array  # [n], of how many sets each class holds
     k: int
 
     @classmethod
@@ -95,8 +87,7 @@ class CanonicalClasses:
 
     def up_to(self, num_ranks: int) -> CanonicalClasses:
         """The first classes of `by_worst`, with worst ranks up to `num_ranks`."""
-        number = num_ranks - self.k + 1
-        return replace(self, **{name: getattr(self, name)[:number] for name in ("first", "low", "high", "log_sizes")})
+        return self._those(slice(num_ranks - self.k + 1))
 
     @property
     def error(self) -> float:
@@ -107,8 +98,10 @@ class CanonicalClasses:
     def after(self, window: CanonicalClasses) -> CanonicalClasses:
         """The same classes, those of a window first and in its order."""
         place_of = {pair: place for place, pair in enumerate(window.names)}
-        order = np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable")
-        return replace(self, **{name: getattr(self, name)[order] for name in ("first", "low", "high", "log_sizes")})
+        return self._those(np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable"))
+
+    def _those(self, places: Counts | slice) -> CanonicalClasses:
+        return replace(self, **{name: getattr(self, name)[places] for name in ("first", "low", "high", "log_sizes")})
 
     @property
     def names(self) -> list[tuple[int, int]]:
@@ -124,23 +117,23 @@ class CanonicalClasses:
         picked = self.k - free + 1
         return comb(high - first, picked) - comb(low - first, picked)
 
-    def exact_losses(self, falling: Counts, gamma: float) -> list[Fraction]:
-        """The same for one histogram `[d]`, exactly: `[n]`."""
-        kth, share = falling[self.k - 1], Fraction(gamma)
-        missing = (falling[np.maximum(self.first, 1) - 1] - kth).tolist()
-        worst = (falling[self.high - 1] - kth).tolist()
-        return [(1 - share) * above - share * below for above, below in zip(missing, worst, strict=True)]
-
     def losses(self, falling: Counts, gamma: float) -> Array:
         """The loss of each class for counts `[Q, d]` in falling order, that of the k best at 0: `[Q, n]`."""
-        kth = falling[:, [self.k - 1]]
-        worst = falling[:, self.high - 1] - kth
-        if gamma == 1:
-            return np.asarray(-worst, dtype=np.float64)
-        missing = falling[:, np.maximum(self.first, 1) - 1] - kth
+        missing, worst = self._beyond_kth(falling)
         return np.asarray((1 - gamma) * missing - gamma * worst)
 
-    def members(self, chosen: NDArray[np.int64], rng: np.random.Generator) -> Counts:
+    def exact_losses(self, falling: Counts, gamma: float) -> list[Fraction]:
+        """The same for one histogram `[d]`, exactly: `[n]`."""
+        missing, worst = (part.tolist() for part in self._beyond_kth(falling))
+        share = Fraction(gamma)
+        return [(1 - share) * above - share * below for above, below in zip(missing, worst, strict=True)]
+
+    def _beyond_kth(self, falling: Counts) -> tuple[Counts, Counts]:
+        """By how much the best missing and the worst present count exceed the k-th: `[..., n]` each."""
+        kth = falling[..., [self.k - 1]]
+        return falling[..., np.maximum(self.first, 1) - 1] - kth, falling[..., self.high - 1] - kth
+
+    def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
         """A uniform set of one class for each query: `[Q, k]` 0-based ranks, rising, from classes `[Q]`."""
         first, low, high = self.first[chosen], self.low[chosen], self.high[chosen]
         worst = np.array(
@@ -199,7 +192,7 @@ def _cut(falling: Counts, k: int, weight: float, gamma: float) -> tuple[int, int
 
 
 @dataclass(frozen=True, kw_only=True)
-class CanonicalTopK(TopKMechanism):
+class CanonicalTopK(BoundedRangeTopK):
     """Draws a set of k indices by noise on a loss with few distinct values; released in the order of the indices.
 
     The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count; for the set
@@ -211,9 +204,7 @@ class CanonicalTopK(TopKMechanism):
 
     Attributes:
         gamma: in [0, 1].
-        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic".
-        epsilon: pure DP (for Gumbel noise also the bounded range), > 0; or
-        rho: its zCDP, > 0, for Gumbel noise only. Exactly one of the two.
+        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic"; all but Gumbel take `epsilon` alone.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
 
@@ -224,35 +215,27 @@ class CanonicalTopK(TopKMechanism):
 
     gamma: float = 0.5
     noise: str = "gumbel"
-    epsilon: float | None = None
-    rho: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 <= self.gamma <= 1, "gamma", self.gamma, "a number in [0, 1]")
         require_choice("noise", self.noise, tuple(UNIT_NOISES))
         require(self.rho is None or self.noise == "gumbel", "rho", self.rho, f"epsilon with noise={self.noise}")
-        bounded_range_of(self.epsilon, self.rho)
 
     def weight_for(self, num_counts: int) -> float:
         """By what a loss is multiplied, for d = `num_counts` counts; never above price / range."""
-        price = bounded_range_of(self.epsilon, self.rho)
         share = max(self.gamma, 1 - self.gamma) if self.k in (1, num_counts - 1) else 1.0
-        weight = price / (self.adjacency.gap_sensitivity * share)
+        weight = self.range_of() / (self.adjacency.gap_sensitivity * share)
         return weight if share in (0.5, 1.0) else math.nextafter(math.nextafter(weight, 0.0), 0.0)
 
     @property
     def event(self) -> Event:
-        price = bounded_range_of(self.epsilon, self.rho)
-        return BoundedRangeEvent(price) if self.noise == "gumbel" else PureDpEvent(price)
+        return BoundedRangeEvent(self.range_of()) if self.noise == "gumbel" else PureDpEvent(self.range_of())
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`.
-
-        All classes are weighed, many queries at a time, where they are few; otherwise one query at a time, by runs of
-        equal counts. With Gumbel noise those that together weigh less than exp(-120) of the k best are looked at only
-        where the uniform number falls there.
-        """
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        # All classes are weighed, many queries at a time, where they are few; else one query at a time, by runs of
+        # equal counts. With Gumbel noise those that together weigh less than exp(-120) of the k best are looked at
+        # only where the uniform number falls there.
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         few = num_classes <= _FEW_CLASSES
         rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
@@ -265,18 +248,13 @@ class CanonicalTopK(TopKMechanism):
         classes = CanonicalClasses.all(d, self.k)
         sizes = np.array([classes.size(place) for place in range(len(classes.first))], dtype=np.float64)
         order, falling = falling_order(counts[None])
-        distribution = (
-            largest_distribution(
-                -self.weight_for(d) * classes.losses(falling, self.gamma)[0], sizes, UNIT_NOISES[self.noise]
-            )
-            / sizes
-        )
-        pairs = zip(classes.first.tolist(), classes.high.tolist(), strict=True)
-        of_class = dict(zip(pairs, distribution.tolist(), strict=True))
+        values = -self.weight_for(d) * classes.losses(falling, self.gamma)[0]
+        probabilities = largest_distribution(values, sizes, UNIT_NOISES[self.noise]) / sizes
+        of_class = dict(zip(classes.names, probabilities.tolist(), strict=True))
         sets = combinations(range(d), self.k)
         return {tuple(sorted(order[0, list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
 
-    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, few: bool) -> NDArray[np.int64]:
+    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, few: bool) -> Counts:
         order, falling = falling_order(counts)
         classes, chosen = self._choose(self._classes(falling, few=few), falling, rng, few=few)
         return np.sort(np.take_along_axis(order, classes.members(chosen, rng), axis=1), axis=1)
@@ -302,7 +280,7 @@ class CanonicalTopK(TopKMechanism):
 
     def _choose(
         self, classes: CanonicalClasses, falling: Counts, rng: np.random.Generator, *, few: bool
-    ) -> tuple[CanonicalClasses, NDArray[np.int64]]:
+    ) -> tuple[CanonicalClasses, Counts]:
         """The class of the largest noisy value among all sets, `[Q]`; among these classes or all."""
         values = -self.weight_for(falling.shape[1]) * classes.losses(falling, self.gamma)
         if self.noise != "gumbel":
@@ -325,9 +303,7 @@ class CanonicalTopK(TopKMechanism):
             return classes, chosen
         return self._everything(falling).after(classes), chosen
 
-    def _largest(
-        self, classes: CanonicalClasses, values: Array, falling: Counts, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def _largest(self, classes: CanonicalClasses, values: Array, falling: Counts, rng: np.random.Generator) -> Counts:
         """By the largest of as much noise as a class has sets, plus their value."""
         losses = cache(lambda row: classes.exact_losses(falling[row], self.gamma))
         any_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)

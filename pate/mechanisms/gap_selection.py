@@ -10,20 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Adjacency,
-    BoundedRangeEvent,
-    Event,
-    NoOpEvent,
-    OpposedMaximaEvent,
-    PureDpEvent,
-)
-from pate.mechanisms.noise.kinds import (
-    exponential_argmax,
-    gaussian_argmax,
-    gumbel_argmax,
-    laplace_argmax,
-)
+from pate.accounting import Adjacency, BoundedRangeEvent, Event, NoOpEvent, OpposedMaximaEvent, PureDpEvent
+from pate.mechanisms.noise.kinds import exponential_argmax, gaussian_argmax, gumbel_argmax, laplace_argmax
 from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import (
     LazyUniforms,
@@ -47,6 +35,14 @@ Array = NDArray[np.float64]
 Regularizer = Callable[[int], float] | Sequence[float]
 """A function of k, or a number for each candidate in rising order of k. It must not depend on private data."""
 
+_DISTRIBUTIONS = {  # of the winner
+    "gumbel": gumbel_argmax,
+    "gaussian": gaussian_argmax,
+    "laplace": laplace_argmax,
+    "exponential": exponential_argmax,
+}
+_CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
+SELECTION_NOISES: tuple[str, ...] = tuple(_DISTRIBUTIONS)
 _LARGEST_OFFSET = 2.0**50
 _BITS = 52  # differences of two sums take one bit more
 
@@ -78,11 +74,7 @@ class FixedKRegularizer:
 
 
 def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
-    """Returns a function unchanged, and numbers as a tuple of floats, which compares and hashes by value.
-
-    Raises:
-        InvalidValue: neither a function nor finite numbers.
-    """
+    """Returns a function unchanged, and finite numbers as a tuple of floats, which hashes by value; or raises."""
     if regularizer is None or callable(regularizer):
         return regularizer
     values = np.asarray(regularizer, dtype=object)
@@ -92,11 +84,7 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
 
 
 def offsets_of(regularizer: Regularizer | None, candidates: NDArray[np.int64]) -> Array:
-    """The regularizer's value for each candidate: `[n]`.
-
-    Raises:
-        InvalidValue: values that are not finite, or not one for each candidate.
-    """
+    """The regularizer's finite value for each candidate, `[n]`, or a refusal."""
     if regularizer is None:
         return np.zeros(len(candidates))
     values = [regularizer(k) for k in candidates.tolist()] if callable(regularizer) else list(regularizer)
@@ -107,10 +95,8 @@ def offsets_of(regularizer: Regularizer | None, candidates: NDArray[np.int64]) -
 def exactly_addable(offsets: Array, *, to: int) -> Array:
     """The offsets rounded to a grid on which their sums with whole numbers up to `to`, and differences, are exact.
 
-    The grid is as fine as the largest of them allows, and public like them.
-
-    Raises:
-        InvalidValue: an offset so large that whole numbers beside it would be rounded.
+    The grid is as fine as the largest of them allows, and public like them. An offset is refused that is so large that
+    whole numbers beside it would be rounded.
     """
     largest = float(np.abs(offsets).max(initial=0.0))
     require(largest <= _LARGEST_OFFSET, "regularizer", largest, f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size")
@@ -171,7 +157,7 @@ class GapSelection:
 
     def __post_init__(self) -> None:
         require_positive("noise_scale", self.noise_scale)
-        require_choice("noise", self.noise, tuple(_SELECTION_NOISES))
+        require_choice("noise", self.noise, SELECTION_NOISES)
         require_count("num_labels", self.num_labels, minimum=1 if self.padded else 2)
         require_count("num_teachers", self.num_teachers)
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
@@ -196,7 +182,13 @@ class GapSelection:
         """The price of one query."""
         if len(self.candidates) == 1:
             return NoOpEvent()
-        return _SELECTION_NOISES[self.noise].event(self)
+        # two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale
+        moved = self.adjacency.gap_range / self.noise_scale
+        if self.noise == "gumbel":
+            return BoundedRangeEvent(moved)
+        if self.noise == "gaussian":
+            return OpposedMaximaEvent(self.noise_scale / self.adjacency.gap_sensitivity, len(self.candidates))
+        return PureDpEvent(moved)
 
     @property
     def weighs_gaps_alone(self) -> bool:
@@ -226,7 +218,8 @@ class GapSelection:
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
         counts = self._counts(votes)
-        distributions = _SELECTION_NOISES[self.noise].distribution(self._utilities(Ranking.of(np.atleast_2d(counts))))
+        sums = self._sums(Ranking.of(np.atleast_2d(counts)))
+        distributions = _DISTRIBUTIONS[self.noise]((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
         return distributions if counts.ndim == 2 else np.asarray(distributions[0])
 
     @property
@@ -239,16 +232,9 @@ class GapSelection:
         sums = self._sums(Ranking.of(self._counts(votes)[None]))[0]
         return _CLOSED[self.noise](sums.max() - sums, self.noise_scale) if self.has_weights else None
 
-    def _utilities(self, ranking: Ranking) -> Array:
-        """Gaps and offsets in units of the noise, the largest at 0: `[Q, n]`."""
-        sums = self._sums(ranking)
-        return np.asarray((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
-
     def _sums(self, ranking: Ranking) -> Array:
-        """Gaps and offsets: `[Q, n]`.
-
-        Sums and differences are exact: rounded beside a large offset, a gap would move by more than the price says.
-        """
+        """Gaps and offsets: `[Q, n]`."""
+        # exact, as are their differences: rounded beside a large offset, a gap would move by more than the price says
         offsets = self.offsets
         return np.asarray(ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)] + offsets)
 
@@ -259,49 +245,11 @@ class GapSelection:
 
 
 @dataclass(frozen=True)
-class _SelectionNoise:
-    """One kind of selection noise, at scale 1: the exact distribution of the winner, and what it costs."""
-
-    distribution: Callable[[Array], Array]
-    event: Callable[[GapSelection], Event]
-
-
-def _pure_dp_event(selection: GapSelection) -> Event:
-    return PureDpEvent(selection.adjacency.gap_range / selection.noise_scale)
-
-
-# Two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale.
-_SELECTION_NOISES = {
-    "gumbel": _SelectionNoise(
-        distribution=gumbel_argmax,
-        event=lambda s: BoundedRangeEvent(s.adjacency.gap_range / s.noise_scale),
-    ),
-    "gaussian": _SelectionNoise(
-        distribution=gaussian_argmax,
-        event=lambda s: OpposedMaximaEvent(s.noise_scale / s.adjacency.gap_sensitivity, len(s.candidates)),
-    ),
-    "laplace": _SelectionNoise(distribution=laplace_argmax, event=_pure_dp_event),
-    "exponential": _SelectionNoise(distribution=exponential_argmax, event=_pure_dp_event),
-}
-
-_CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
-
-SELECTION_NOISES: tuple[str, ...] = tuple(_SELECTION_NOISES)
-"""The names of the kinds of selection noise."""
-
-
-@dataclass(frozen=True)
 class Ranking:
-    """The labels of each query in falling order of their counts.
+    """The labels of each query in falling order of their counts, ties to the lowest index."""
 
-    Attributes:
-        keys: `[Q, L]` distinct numbers in label order; a larger key is a better rank.
-        sorted_keys: `[Q, L]` the same in falling order.
-        num_labels: L.
-    """
-
-    keys: NDArray[np.int64]
-    sorted_keys: NDArray[np.int64]
+    keys: NDArray[np.int64]  # [Q, L] distinct numbers in label order; a larger key is a better rank
+    sorted_keys: NDArray[np.int64]  # [Q, L], falling
     num_labels: int
 
     @classmethod
@@ -317,11 +265,7 @@ class Ranking:
         return self.sorted_keys // self.num_labels
 
     def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
-        """The gap after each rank: `[Q, L - 1]` for k = 1..L-1, or padded `[Q, L + 1]` for k = 0..L.
-
-        Padding puts `num_teachers` before the first count and 0 after the last, so that "no label" and "all labels"
-        compete as well.
-        """
+        """The gap after each rank: `[Q, L - 1]` for k = 1..L-1; padded with T before and 0 after, `[Q, L + 1]`."""
         counts = self.sorted_counts
         if padded:
             counts = np.pad(counts, ((0, 0), (1, 1)))

@@ -20,10 +20,10 @@ from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_nois
 from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, draw_index, exponential_weights, with_rest
 from pate.mechanisms.top_k import (
     Array,
+    BoundedRangeTopK,
     Counts,
     Distribution,
     TopKMechanism,
-    bounded_range_of,
     falling_order,
     stable_sort,
 )
@@ -36,6 +36,7 @@ _PLACES_AT_ONCE = 1 << 20
 _MOST_CLASSES = 2**25
 _LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
 _COARSE, _FINE = 32, 48
+_Places = tuple[Counts, Counts, Counts, Array, Array]  # rows, first, last, and how totals grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,32 +45,22 @@ class JointClasses:
 
     A class (i, first, last) holds the sequences whose worst place is position i, with a rank in first..last - 1 there.
     Of several worst places the first position decides. One class more, at loss 0, holds the sequence 0, 1, …, k - 1.
-
-    Attributes:
-        falling: `[Q, d]` counts in falling order.
-        rows: `[n]` position i of each class; k for the sequence of the k best.
-        first: `[n]` the first rank of each class.
-        last: `[n]` the last one, exclusive.
-        order: `[Q, n]` the classes by rising loss, the last position first among equal losses.
-        losses: `[Q, n]` of the classes in this order.
-        log_sizes: `[Q, n]` logarithms of how many sequences each holds, in this order.
-        window: losses in (low, high] are all there; (-1, largest) where nothing was left out.
     """
 
-    falling: Counts
-    rows: Counts
-    first: Counts
-    last: Counts
-    order: Counts
-    losses: Counts
-    log_sizes: Array
-    window: tuple[int, int]
+    falling: Counts  # [Q, d], in falling order
+    rows: Counts  # [n] position i of each class; k for the sequence of the k best
+    first: Counts  # [n]
+    last: Counts  # [n], exclusive
+    order: Counts  # [Q, n] the classes by rising loss, the last position first among equal losses
+    losses: Counts  # [Q, n] of the classes in this order
+    log_sizes: Array  # [Q, n] logarithms of how many sequences each holds, in this order
+    window: tuple[int, int]  # losses in (low, high] are all there; (-1, largest) where nothing was left out
 
     @classmethod
     def all(cls, falling: Counts, k: int) -> JointClasses:
         """Every class, one for each position and rank: k d of them, for a batch `[Q, d]`."""
         largest = int((falling[:, 0] - falling[:, -1]).max())
-        return cls._of(falling, *_all_places(falling.shape[1], k), window=(-1, largest))
+        return cls._of(falling, _all_places(falling.shape[1], k), (-1, largest))
 
     @classmethod
     def likely(cls, falling: Counts, k: int, *, weight: float) -> JointClasses:
@@ -98,22 +89,12 @@ class JointClasses:
         rows = np.repeat(positions, lengths)
         runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
         places = _with_the_best(k, rows, np.maximum(starts[runs], rows + 1), ends[runs], log_below=log_below)
-        return cls._of(falling, *places, window=(low, high))
+        return cls._of(falling, places, (low, high))
 
     @classmethod
-    def _of(
-        cls,
-        falling: Counts,
-        rows: Counts,
-        first: Counts,
-        last: Counts,
-        steps: Array,
-        parts: Array,
-        *,
-        window: tuple[int, int],
-    ) -> JointClasses:
-        losses = falling[:, np.minimum(rows, first)] - falling[:, first]
-        order, losses = stable_sort(losses)
+    def _of(cls, falling: Counts, places: _Places, window: tuple[int, int]) -> JointClasses:
+        rows, first, last, steps, parts = places
+        order, losses = stable_sort(falling[:, np.minimum(rows, first)] - falling[:, first])
         before = np.cumsum(steps[order], axis=1) - steps[order]
         return cls(falling, rows, first, last, order, losses, before + parts[order], window)
 
@@ -132,10 +113,6 @@ class JointClasses:
             yield size
             total += size if place else 0
 
-    def size(self, row: int, place: int) -> int:
-        """That of one class: all of a million at once do not fit into memory."""
-        return next(islice(self.sizes(row), place, None))
-
     def after(self, window: JointClasses) -> tuple[JointClasses, Counts]:
         """All classes of one histogram with those of a window first, in its order; also where each was before."""
         low, high = window.window
@@ -144,7 +121,7 @@ class JointClasses:
         parts = {name: getattr(self, name)[:, places] for name in ("order", "losses", "log_sizes")}
         return replace(self, **parts), places
 
-    def members(self, chosen: NDArray[np.int64], rng: np.random.Generator) -> Counts:
+    def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
         """A uniform sequence of one class of each histogram: `[Q, k]` ranks, from indices `[Q]` into the order."""
         at = np.arange(len(chosen))
         places = self.order[at, chosen]
@@ -184,16 +161,14 @@ def count_by_loss(falling: Counts, k: int) -> dict[int, int]:
 
 
 @lru_cache(maxsize=32)
-def _all_places(num_indices: int, k: int) -> tuple[Counts, Counts, Counts, Array, Array]:
+def _all_places(num_indices: int, k: int) -> _Places:
     rows, first = np.triu_indices(k, 1, num_indices)
     last_row_first = np.argsort(-rows, kind="stable")
     rows, first = rows[last_row_first], first[last_row_first]
     return _with_the_best(k, rows, first, first + 1)
 
 
-def _with_the_best(
-    k: int, rows: Counts, first: Counts, last: Counts, *, log_below: float = 0.0
-) -> tuple[Counts, Counts, Counts, Array, Array]:
+def _with_the_best(k: int, rows: Counts, first: Counts, last: Counts, *, log_below: float = 0.0) -> _Places:
     """Adds the class of the k best; also by how much each class grows the total of those before, and its part of it.
 
     The first of the others finds a total of exp(log_below).
@@ -218,9 +193,8 @@ def _window_among(levels: Counts, falling: Counts, k: int, weight: float) -> tup
     """The same with ends among some losses, from the least to the largest."""
     reach = np.searchsorted(-falling, levels[:, None] - falling[:k], side="right")
     log_totals = np.log(reach - np.arange(k)).sum(axis=1)
-    negligible = (
-        log_totals - weight * levels
-    ).max() - _LOG_NEGLIGIBLE  # all sequences up to a level weigh at least that
+    # all sequences up to a level weigh at least that
+    negligible = (log_totals - weight * levels).max() - _LOG_NEGLIGIBLE
     parts = log_totals[1:] - weight * (levels[:-1] + 1.0)  # of losses in (level, next level], at most
     tails = np.append(np.logaddexp.accumulate(parts[::-1])[::-1], -np.inf)
     heads = np.logaddexp.accumulate(np.append(log_totals[0], parts))
@@ -235,10 +209,7 @@ def _window_among(levels: Counts, falling: Counts, k: int, weight: float) -> tup
 class JointMechanism(TopKMechanism):
     """Selects a sequence by noise on its loss: subclasses choose the noise.
 
-    The loss of a sequence is the most by which a count falls short of the count that is due at its place. If there
-    are few places (k times the number of counts), all of them are weighed, many queries at a time. Otherwise it is one
-    query at a time, by runs of equal counts. `JointTopK` first leaves out the losses at both ends, whose sequences
-    together win with a probability below exp(-60). It looks at them if its uniform number falls there.
+    The loss of a sequence is the most by which a count falls short of the count that is due at its place.
     """
 
     @abstractmethod
@@ -256,12 +227,13 @@ class JointMechanism(TopKMechanism):
         return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
 
     @abstractmethod
-    def choose(
-        self, classes: JointClasses, values: Array, rng: np.random.Generator
-    ) -> tuple[JointClasses, NDArray[np.int64]]:
-        """The class of the winner, `[Q]`, from the value that its members share; among these classes or all."""
+    def choose(self, classes: JointClasses, values: Array, rng: np.random.Generator) -> tuple[JointClasses, Counts]:
+        """The class of the winner, `[Q]`, from the value that the members of each share; among these classes or all."""
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        # Few places are all weighed, many queries at a time; otherwise it is one query at a time, by runs of equal
+        # counts. `JointTopK` then first leaves out the losses at both ends, whose sequences together win with a
+        # probability below exp(-60), and looks at them if its uniform number falls there.
         places = self.k * counts.shape[1]
         rows = _PLACES_AT_ONCE // places if places <= _FEW_PLACES else 1
         blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
@@ -277,7 +249,7 @@ class JointMechanism(TopKMechanism):
         best = -np.sort(-counts)[: self.k]
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
-    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, likely: bool) -> NDArray[np.int64]:
+    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, likely: bool) -> Counts:
         order, falling = falling_order(counts)
         classes = self.classes_of(falling) if likely else JointClasses.all(falling, self.k)
         values = np.asarray(-self.weight * classes.losses, dtype=np.float64)
@@ -286,15 +258,11 @@ class JointMechanism(TopKMechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointTopK(JointMechanism):
+class JointTopK(JointMechanism, BoundedRangeTopK):
     """Draws a sequence of k indices by the exponential mechanism on the loss of its worst position.
 
     Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), half
-    of that for k = 1, so the release has a bounded range, whatever k is; the order is included.
-
-    Attributes:
-        epsilon: the bounded range, hence pure DP, > 0; or
-        rho: its zCDP, > 0. Exactly one of the two.
+    of that for k = 1, so the release has a bounded range of `epsilon`, whatever k is; the order is included.
 
     Source: Gillenwater, Joseph, Munoz Medina & Ribero 2022; docs/proofs/top_k.md.
 
@@ -302,28 +270,18 @@ class JointTopK(JointMechanism):
     {0: 2, 1: 4, 2: 3, 3: 3}
     """
 
-    epsilon: float | None = None
-    rho: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        bounded_range_of(self.epsilon, self.rho)
-
     @property
     def weight(self) -> float:
-        return bounded_range_of(self.epsilon, self.rho) / self.range_of_losses
+        return self.range_of() / self.range_of_losses
 
     @property
     def event(self) -> Event:
-        return BoundedRangeEvent(bounded_range_of(self.epsilon, self.rho))
+        return BoundedRangeEvent(self.range_of())
 
     def classes_of(self, falling: Counts) -> JointClasses:
-        """Those that weigh anything."""
         return JointClasses.likely(falling, self.k, weight=self.weight)
 
-    def choose(
-        self, classes: JointClasses, values: Array, rng: np.random.Generator
-    ) -> tuple[JointClasses, NDArray[np.int64]]:
+    def choose(self, classes: JointClasses, values: Array, rng: np.random.Generator) -> tuple[JointClasses, Counts]:
         """By weight: the size of a class times exp of its value. Outside of the window only where it takes that."""
         logs = values + classes.log_sizes
         floats = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -399,27 +357,23 @@ class PermuteAndFlipJointTopK(JointMechanism):
         if num_classes <= _MOST_CLASSES:
             return JointClasses.runs(falling, self.k)
         least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
-        needed = (
-            f"{rounded_up(math.exp(least), 2)} or more"
-            if least < 0
-            else "a smaller epsilon, or JointTopK, for as many counts"
-        )
+        needed = f"{rounded_up(math.exp(least), 2)} or more" if least < 0 else "a smaller epsilon, or JointTopK"
         require(math.log(self.failure_prob or 5e-324) >= least, "failure_prob", self.failure_prob, needed)
         return JointClasses.likely(falling, self.k, weight=self.weight)
 
-    def choose(
-        self, classes: JointClasses, values: Array, rng: np.random.Generator
-    ) -> tuple[JointClasses, NDArray[np.int64]]:
+    def choose(self, classes: JointClasses, values: Array, rng: np.random.Generator) -> tuple[JointClasses, Counts]:
         """By the largest of as many exponential variables as a class has members, plus their value."""
-        noise = draw_largest("exponential", classes.log_sizes, lru_cache(8)(classes.size), rng, error=classes.error)
+
+        @lru_cache(8)
+        def size(row: int, place: int) -> int:  # all of a million at once do not fit into memory
+            return next(islice(classes.sizes(row), place, None))
+
+        noise = draw_largest("exponential", classes.log_sizes, size, rng, error=classes.error)
         exact = Values(values, lambda row, place: -Fraction(self.weight) * int(classes.losses[row, place]))
         return classes, largest_noisy(exact, noise, 1)[:, 0]
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over ordered tuples: one integral for each loss."""
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
-        distribution = (
-            largest_distribution(-self.weight * values, sizes.astype(np.float64), UNIT_NOISES["exponential"]) / sizes
-        )
-        return dict(zip(outcomes, distribution[member_of].tolist(), strict=True))
+        of_class = largest_distribution(-self.weight * values, sizes.astype(np.float64), UNIT_NOISES["exponential"])
+        return dict(zip(outcomes, (of_class / sizes)[member_of].tolist(), strict=True))

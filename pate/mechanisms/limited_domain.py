@@ -77,8 +77,7 @@ class LimitedDomainTopK(DomainTopK):
         # the bottom's wins with less than exp(-(margin - w) / scale), and domain_size of them with failure_prob.
         return self.adjacency.gap_sensitivity + self.noise_scale * math.log(self.domain_size / self.failure_prob)
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`, with -1 below the bottom."""
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         indices, numbers = self._domain(counts)
         values = Values(numbers / self.noise_scale, partial(self._utility, numbers))
         places = largest_noisy(values, draw_noise("gumbel", numbers.shape, rng), self.k)
@@ -114,7 +113,7 @@ class LimitedDomainTopK(DomainTopK):
         require(self.domain_size <= size, "domain_size", self.domain_size, f"at most the number of counts, {size}")
         return checked
 
-    def _domain(self, counts: Counts) -> tuple[NDArray[np.int64], Array]:
+    def _domain(self, counts: Counts) -> tuple[Counts, Array]:
         """The indices that may be released, the bottom as -1, and how far above the rest: `[Q, domain_size + 1]`."""
         order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
         falling = np.take_along_axis(counts, order, axis=1)
@@ -167,17 +166,17 @@ class TopStableTopK(DomainTopK):
         u = 6 * share / (2 + math.sqrt(4 - 6 * share))
         return -2 * self.threshold_scale * math.log(u)
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws for checked counts `[Q, d]`: `[Q, domain_size]`, with -1 in places that are not filled."""
         order, excess = self._excess(counts)
         threshold = Scaled(draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale)
         gaps = Scaled(draw_noise("laplace", excess.shape, rng), self.gap_scale)
         passed = are_above(excess, self.threshold, (threshold, gaps))
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
-        places = np.arange(self.domain_size)
-        released = np.where(places < length[:, None], order[:, : self.domain_size], counts.shape[1])
+        unfilled = counts.shape[1]
+        released = np.where(np.arange(self.domain_size) < length[:, None], order[:, : self.domain_size], unfilled)
         released = np.sort(released, axis=1)
-        return np.where(released < counts.shape[1], released, -1)
+        return np.where(released < unfilled, released, -1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         order, excess = self._excess(counts[None])
@@ -204,6 +203,5 @@ class TopStableTopK(DomainTopK):
     def _excess(self, counts: Counts) -> tuple[Counts, Counts]:
         """The ranking, and by how much the gap after each rank k..domain_size exceeds w: `[Q, ranks]`."""
         order, falling = falling_order(counts)
-        ranks = slice(self.k - 1, self.domain_size)
-        gaps = falling[:, :-1][:, ranks] - falling[:, 1:][:, ranks]
+        gaps = -np.diff(falling, axis=1)[:, self.k - 1 : self.domain_size]
         return order, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)

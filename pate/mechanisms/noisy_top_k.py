@@ -1,4 +1,4 @@
-"""Top-k by noise on all counts once: kinds whose density falls no faster than exp(-x), and a cube of random size."""
+"""Top-k by noise on all counts once: Gumbel noise, which peels; kinds of hazard at most 1; a cube of random size."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES, gumbel_argmax, order
 from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
 from pate.mechanisms.top_k import (
     LARGEST_COUNT,
-    Array,
+    BoundedRangeTopK,
     Counts,
     Distribution,
     PureTopK,
     TopKMechanism,
-    bounded_range_of,
     peel_distribution,
     utilities_of,
 )
@@ -42,191 +41,28 @@ from pate.validation import (
     require_positive,
 )
 
+Bits = NDArray[np.bool_]
+
 _LARGEST_EPSILON, _LARGEST_FAILURE = 0.2, 0.05
 _MANY = 16  # times log(d / failure_prob): from there on the indices' moves cancel
-_RADIUS_NODES = 10
-_PANELS = 6
-_TAIL = 1e-16
-
-
-@dataclass(frozen=True, kw_only=True)
-class LipschitzTopK(PureTopK):
-    """Adds noise to every count once and releases the k largest, in their noisy order.
-
-    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove); its zCDP
-    price is that of epsilon-DP. Gumbel noise has a better one: `OneShotTopK`.
-
-    Attributes:
-        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic".
-
-    Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
-
-    >>> mechanism = LipschitzTopK(k=2, noise="half_logistic", epsilon=50.0)
-    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
-    array([0, 2])
-    """
-
-    noise: str = "exponential"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice("noise", self.noise, tuple(UNIT_NOISES))
-
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise(self.noise, counts.shape, rng), self.k)
-
-    def distribution_of(self, counts: Counts) -> Distribution:
-        return ordered_distribution(utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaplaceTopK(TopKMechanism):
-    """Adds Laplace noise to every count once and releases the k largest, in their noisy order or as a set.
-
-    Formal guarantees, with w = 2 (replace-one) or 1 (add/remove):
-        * epsilon-DP with noise of scale w min(k, max_labels) / epsilon: k moves decide an outcome, and no change moves
-          the counts by more than w max_labels in total.
-        * With `failure_prob`: epsilon-DP except with this probability, for epsilon up to 0.2 and probabilities up to
-          0.05. With L = log(d / failure_prob) for d counts, the scale is 2 w sqrt(k L) / epsilon where k > 16 L, and
-          w k / epsilon below. The indices are released as a set, in their own order: the noisy order is not covered.
-          It is never the best choice. At the same (epsilon, delta) `OneShotTopK` releases the order too, with a fifth
-          of the noise: for 400 of 2,000 counts at (0.2, 1e-6), a std of 527 votes in place of 2,618 under replace-one.
-
-    Attributes:
-        epsilon: pure DP, outside the failure where there is one, > 0.
-        max_labels: the most counts to which one voter adds, >= 1; None where any number may be.
-        failure_prob: None, or in (0, 0.05].
-
-    Source: Dwork & Roth 2014, chapter 3; Qiao, Su & Zhang 2021 for the second, here with a half or a quarter of their
-    noise; docs/proofs/top_k.md.
-
-    >>> mechanism = LaplaceTopK(k=5, epsilon=1.0, max_labels=2)
-    >>> mechanism.noise_scale(num_counts=100)
-    4.0
-    """
-
-    epsilon: float
-    max_labels: int | None = None
-    failure_prob: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("epsilon", self.epsilon)
-        if self.max_labels is not None:
-            require_count("max_labels", self.max_labels)
-        if self.failure_prob is not None:
-            allowed = f"at most {_LARGEST_EPSILON} with a failure_prob"
-            require(self.epsilon <= _LARGEST_EPSILON, "epsilon", self.epsilon, allowed)
-            valid = 0 < self.failure_prob <= _LARGEST_FAILURE
-            require(valid, "failure_prob", self.failure_prob, f"a number in (0, {_LARGEST_FAILURE}]")
-            require(self.max_labels is None, "max_labels", self.max_labels, "None with a failure_prob")
-
-    def noise_scale(self, *, num_counts: int) -> float:
-        """The noise's scale for d = `num_counts` counts."""
-        moves = float(self.k if self.max_labels is None else min(self.k, self.max_labels))
-        if self.failure_prob is not None:
-            log_ratio = math.log(num_counts / self.failure_prob)
-            moves = 2 * math.sqrt(self.k * log_ratio) if self.k > _MANY * log_ratio else moves
-        return self.adjacency.gap_sensitivity * moves / self.epsilon
-
-    @property
-    def event(self) -> Event:
-        pure = PureDpEvent(self.epsilon)
-        return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
-
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        values = Values.scaled(counts, self.noise_scale(num_counts=counts.shape[1]))
-        indices = largest_noisy(values, draw_noise("laplace", counts.shape, rng), self.k)
-        return indices if self.failure_prob is None else np.sort(indices, axis=1)
-
-    def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`: ordered tuples, or sorted ones with a `failure_prob`."""
-        scale = self.noise_scale(num_counts=len(counts))
-        distribution = ordered_distribution(utilities_of(counts, scale), self.k, UNIT_NOISES["laplace"])
-        if self.failure_prob is None:
-            return distribution
-        sets: Distribution = dict.fromkeys(combinations(range(len(counts)), self.k), 0.0)
-        for indices, probability in distribution.items():
-            sets[tuple(sorted(indices))] += probability
-        return sets
-
-
-@dataclass(frozen=True, kw_only=True)
-class GammaTopK(PureTopK):
-    """Adds a uniform point of a cube [-R, R]^d to the d counts, R a Gamma variable; releases the k largest in order.
-
-    Formal guarantee: epsilon-DP, whatever k is. The noise has a density proportional to exp(-epsilon |x| 2 / w), with
-    |x| the largest entry and w = 2 (replace-one) or 1 (add/remove). A shift of all counts does not change the order of
-    noisy counts, and up to such a shift every count moves by at most w / 2.
-
-    Source: Steinke & Ullman 2017, Section 4.1; docs/proofs/top_k.md.
-
-    >>> mechanism = GammaTopK(k=2, epsilon=50.0)
-    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
-    array([0, 2])
-    """
-
-    @property
-    def noise_scale(self) -> float:
-        """The scale of the Gamma distribution in counts; its shape is the number of counts plus 1."""
-        return self.adjacency.gap_sensitivity / (2 * self.epsilon)
-
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        radius = draw_noise("exponential", (len(counts), counts.shape[1] + 1), rng).summed()
-        noise = draw_noise("uniform", counts.shape, rng).times(radius)
-        return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
-
-    def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over ordered tuples: uniform noise, integrated over R."""
-        values = (counts - counts.max()) / self.noise_scale
-        shape = len(counts) + 1.0
-        ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
-        halves = np.abs(values[:, None] - values).ravel() / 2  # where two intervals begin to overlap
-        corners = np.unique(
-            np.concatenate([np.linspace(*ends, _PANELS + 1), halves[(halves > ends[0]) & (halves < ends[1])]])
-        )
-        nodes, weights = gauss_legendre(_RADIUS_NODES)
-        distribution: Distribution = {}
-        for low, high in pairwise(corners.tolist()):
-            half = (high - low) / 2
-            for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
-                density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
-                for outcome, p in ordered_distribution(values / r, self.k, KINDS["uniform"]).items():
-                    distribution[outcome] = distribution.get(outcome, 0.0) + float(weight * density) * p
-        total = sum(distribution.values())
-        return {outcome: p / total for outcome, p in distribution.items()}
-
-
-Bits = NDArray[np.bool_]
+_NODES, _PANELS, _TAIL = 10, 6, 1e-16  # of the integral over the cube's size
 _MOST_SEQUENCES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class GumbelTopK(TopKMechanism):
-    """k picks of a bounded range, drawn with one Gumbel variable per count; base of `PeelingTopK` and `OneShotTopK`.
-
-    Attributes:
-        epsilon: pure DP of the whole release, > 0; or
-        rho: its zCDP, > 0. Exactly one of the two.
-    """
-
-    epsilon: float | None = None
-    rho: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        bounded_range_of(self.epsilon, self.rho)
+class GumbelTopK(BoundedRangeTopK):
+    """k picks of a bounded range, drawn with one Gumbel variable per count; base of `PeelingTopK` and `OneShotTopK`."""
 
     @property
     def noise_scale(self) -> float:
         """The Gumbel noise's scale in counts."""
-        return self.adjacency.gap_sensitivity / bounded_range_of(self.epsilon, self.rho, rounds=self.k)
+        return self.adjacency.gap_sensitivity / self.range_of(rounds=self.k)
 
     @property
     def event(self) -> Event:
-        return SelfComposedEvent(BoundedRangeEvent(bounded_range_of(self.epsilon, self.rho, rounds=self.k)), self.k)
+        return SelfComposedEvent(BoundedRangeEvent(self.range_of(rounds=self.k)), self.k)
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise("gumbel", counts.shape, rng), self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
@@ -241,10 +77,6 @@ class PeelingTopK(GumbelTopK):
     Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
     (replace-one) or 1 (add/remove). All picks together are k e pure DP and k e**2 / 8 zCDP, the order included.
 
-    Attributes:
-        epsilon: pure DP of the whole release, > 0; or
-        rho: its zCDP, > 0. Exactly one of the two.
-
     Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
 
     >>> distribution = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
@@ -258,12 +90,7 @@ class PeelingTopK(GumbelTopK):
 class OneShotTopK(GumbelTopK):
     """Adds Gumbel noise to every count once and releases the k largest, in their noisy order.
 
-    Formal guarantee: the distribution of `PeelingTopK`, hence its price: k picks of bounded range e with noise of scale
-    w / e, w = 2 (replace-one) or 1 (add/remove). Other kinds of noise: `LipschitzTopK`.
-
-    Attributes:
-        epsilon: pure DP of the whole release, > 0; or
-        rho: its zCDP, > 0. Exactly one of the two.
+    Formal guarantee: the distribution of `PeelingTopK`, hence its price. Other kinds of noise: `LipschitzTopK`.
 
     Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
 
@@ -326,7 +153,7 @@ class SubsetPeeling:
         require(bool(fits.all()), "size", sizes[~fits][:1], "0..the number of indices that compete")
         return self.draw(rows, parts, sizes, rng).reshape(checked.shape)
 
-    def draw(self, counts: Counts, part: Bits, size: NDArray[np.int64], rng: np.random.Generator) -> Bits:
+    def draw(self, counts: Counts, part: Bits, size: Counts, rng: np.random.Generator) -> Bits:
         """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`: all picks from one Gumbel variable per index."""
         scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
         noise, most = draw_noise("gumbel", counts.shape, rng), max(1, int(size.max()))
@@ -344,13 +171,157 @@ class SubsetPeeling:
         places = np.flatnonzero(part)
         sequences = math.perm(len(places), size)
         require(sequences <= _MOST_SEQUENCES, "counts", f"{sequences} sequences", f"at most {_MOST_SEQUENCES}")
+        competing = counts[places]
+        utilities = (competing - competing.max(initial=0)) / (self.noise_scale * np.sqrt(max(size, 1)))
         distribution: Distribution = {}
-        for picks, probability in peel_distribution(self._utilities(counts[places], size), size, gumbel_argmax).items():
+        for picks, probability in peel_distribution(utilities, size, gumbel_argmax).items():
             names = tuple(sorted(places[list(picks)].tolist()))
             distribution[names] = distribution.get(names, 0.0) + probability
         return distribution
 
-    def _utilities(self, counts: Counts, size: NDArray[np.int64] | int) -> Array:
-        """Counts in units of the noise of one of that many picks, the largest at 0."""
-        scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
-        return np.asarray((counts - counts.max(axis=-1, keepdims=True, initial=0)) / scale)
+
+@dataclass(frozen=True, kw_only=True)
+class LipschitzTopK(PureTopK):
+    """Adds noise to every count once and releases the k largest, in their noisy order.
+
+    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove); its zCDP
+    price is that of epsilon-DP. Gumbel noise has a better one: `OneShotTopK`.
+
+    Attributes:
+        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic".
+
+    Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
+
+    >>> mechanism = LipschitzTopK(k=2, noise="half_logistic", epsilon=50.0)
+    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
+    array([0, 2])
+    """
+
+    noise: str = "exponential"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("noise", self.noise, tuple(UNIT_NOISES))
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise(self.noise, counts.shape, rng), self.k)
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        return ordered_distribution(utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceTopK(TopKMechanism):
+    """Adds Laplace noise to every count once and releases the k largest, in their noisy order or as a set.
+
+    Formal guarantees, with w = 2 (replace-one) or 1 (add/remove):
+        * epsilon-DP with noise of scale w min(k, max_labels) / epsilon: k moves decide an outcome, and no change moves
+          the counts by more than w max_labels in total.
+        * With `failure_prob`: epsilon-DP except with this probability, for epsilon up to 0.2 and probabilities up to
+          0.05. With L = log(d / failure_prob) for d counts, the scale is 2 w sqrt(k L) / epsilon where k > 16 L, and
+          w k / epsilon below. The indices are released as a set, in their own order: the noisy order is not covered.
+          It is never the best choice: at the same (epsilon, delta) `OneShotTopK` releases the order too, with a fifth
+          of the noise.
+
+    Attributes:
+        epsilon: pure DP, outside the failure where there is one, > 0.
+        max_labels: the most counts to which one voter adds, >= 1; None where any number may be.
+        failure_prob: None, or in (0, 0.05].
+
+    Source: Dwork & Roth 2014, chapter 3; Qiao, Su & Zhang 2021 for the second, here with a half or a quarter of their
+    noise; docs/proofs/top_k.md.
+
+    >>> mechanism = LaplaceTopK(k=5, epsilon=1.0, max_labels=2)
+    >>> mechanism.noise_scale(num_counts=100)
+    4.0
+    """
+
+    epsilon: float
+    max_labels: int | None = None
+    failure_prob: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("epsilon", self.epsilon)
+        if self.max_labels is not None:
+            require_count("max_labels", self.max_labels)
+        if self.failure_prob is not None:
+            allowed = f"at most {_LARGEST_EPSILON} with a failure_prob"
+            require(self.epsilon <= _LARGEST_EPSILON, "epsilon", self.epsilon, allowed)
+            valid = 0 < self.failure_prob <= _LARGEST_FAILURE
+            require(valid, "failure_prob", self.failure_prob, f"a number in (0, {_LARGEST_FAILURE}]")
+            require(self.max_labels is None, "max_labels", self.max_labels, "None with a failure_prob")
+
+    def noise_scale(self, *, num_counts: int) -> float:
+        """The noise's scale for d = `num_counts` counts."""
+        moves = float(self.k if self.max_labels is None else min(self.k, self.max_labels))
+        if self.failure_prob is not None:
+            log_ratio = math.log(num_counts / self.failure_prob)
+            moves = 2 * math.sqrt(self.k * log_ratio) if self.k > _MANY * log_ratio else moves
+        return self.adjacency.gap_sensitivity * moves / self.epsilon
+
+    @property
+    def event(self) -> Event:
+        pure = PureDpEvent(self.epsilon)
+        return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        values = Values.scaled(counts, self.noise_scale(num_counts=counts.shape[1]))
+        indices = largest_noisy(values, draw_noise("laplace", counts.shape, rng), self.k)
+        return indices if self.failure_prob is None else np.sort(indices, axis=1)
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`: ordered tuples, or sorted ones with a `failure_prob`."""
+        scale = self.noise_scale(num_counts=len(counts))
+        distribution = ordered_distribution(utilities_of(counts, scale), self.k, UNIT_NOISES["laplace"])
+        if self.failure_prob is None:
+            return distribution
+        sets: Distribution = dict.fromkeys(combinations(range(len(counts)), self.k), 0.0)
+        for indices, probability in distribution.items():
+            sets[tuple(sorted(indices))] += probability
+        return sets
+
+
+@dataclass(frozen=True, kw_only=True)
+class GammaTopK(PureTopK):
+    """Adds a uniform point of a cube [-R, R]^d to the d counts, R a Gamma variable; releases the k largest in order.
+
+    Formal guarantee: epsilon-DP, whatever k is. The noise has a density proportional to exp(-epsilon |x| 2 / w), with
+    |x| the largest entry and w = 2 (replace-one) or 1 (add/remove). A shift of all counts does not change the order of
+    noisy counts, and up to such a shift every count moves by at most w / 2.
+
+    Source: Steinke & Ullman 2017, Section 4.1; docs/proofs/top_k.md.
+
+    >>> mechanism = GammaTopK(k=2, epsilon=50.0)
+    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
+    array([0, 2])
+    """
+
+    @property
+    def noise_scale(self) -> float:
+        """The scale of the Gamma distribution in counts; its shape is the number of counts plus 1."""
+        return self.adjacency.gap_sensitivity / (2 * self.epsilon)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        radius = draw_noise("exponential", (len(counts), counts.shape[1] + 1), rng).summed()
+        noise = draw_noise("uniform", counts.shape, rng).times(radius)
+        return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over ordered tuples: uniform noise, integrated over R."""
+        values = (counts - counts.max()) / self.noise_scale
+        shape = len(counts) + 1.0
+        ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
+        halves = np.abs(values[:, None] - values).ravel() / 2  # where two intervals begin to overlap
+        inside = halves[(halves > ends[0]) & (halves < ends[1])]
+        corners = np.unique([*np.linspace(*ends, _PANELS + 1), *inside])
+        nodes, weights = gauss_legendre(_NODES)
+        distribution: Distribution = {}
+        for low, high in pairwise(corners.tolist()):
+            half = (high - low) / 2
+            for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
+                density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
+                for outcome, p in ordered_distribution(values / r, self.k, KINDS["uniform"]).items():
+                    distribution[outcome] = distribution.get(outcome, 0.0) + float(weight * density) * p
+        total = sum(distribution.values())
+        return {outcome: p / total for outcome, p in distribution.items()}

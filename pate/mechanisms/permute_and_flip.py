@@ -53,7 +53,7 @@ def toss(chances: Array, uniforms: LazyUniforms, exact: Callable[..., Callable[[
     return np.asarray(shown)
 
 
-def toss_exponential(numbers: NDArray[np.int64], scale: float, rng: np.random.Generator) -> Bits:
+def toss_exponential(numbers: Counts, scale: float, rng: np.random.Generator) -> Bits:
     """Coins of probability exp(-number / scale), elementwise, for whole numbers >= 0; always True for 0."""
     divisor = Fraction(scale)
 
@@ -66,7 +66,7 @@ def toss_exponential(numbers: NDArray[np.int64], scale: float, rng: np.random.Ge
 
 
 def toss_rare_exponential(
-    numbers: NDArray[np.int64], scale: float, most: float, rng: np.random.Generator, *, base: int = 0
+    numbers: Counts, scale: float, most: float, rng: np.random.Generator, *, base: int = 0
 ) -> Bits:
     """The same for rows `[Q, n]`, of numbers less `base`, of which no coin is above `most`: one uniform number a row.
 
@@ -84,7 +84,7 @@ def toss_rare_exponential(
     return shown
 
 
-def _first_weights(numbers: NDArray[np.int64], scale: float) -> Weights:
+def _first_weights(numbers: Counts, scale: float) -> Weights:
     """The probabilities that each coin is the first to show True, then that none does."""
     single = exponential_weights([Fraction(number) / Fraction(scale) for number in numbers.tolist()])
 
@@ -200,7 +200,7 @@ class PermuteAndFlipTopK(PureTopK):
     def event(self) -> Event:
         return SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws for checked counts `[Q, d]`: `[Q, k]`.
 
         An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
@@ -224,7 +224,7 @@ class PermuteAndFlipTopK(PureTopK):
             left[rows, ranks[:, place]] = False
         return np.take_along_axis(order, ranks, axis=1)
 
-    def _picked(self, deficits: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+    def _picked(self, deficits: Counts, rng: np.random.Generator) -> Counts:
         """The places `[k]` picked from one long row of rising deficits `[d]`: the same law, without a coin for each."""
         alive, picks, first = np.ones(len(deficits), dtype=np.bool_), np.empty(self.k, dtype=np.int64), 0
         for number in range(self.k):

@@ -50,19 +50,12 @@ _STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class StabilityTable:
-    """Pass probabilities by level, the level being how many sensitivities the gap lies above the first.
+    """Pass probabilities by level, the level being how many sensitivities the gap lies above the first."""
 
-    Attributes:
-        order: the Renyi order a > 1 that the table is made for.
-        rdp_budget: the largest D_a between neighboring levels, either way round, > 0.
-        failure_prob: the pass probability at level 0, in (0, 1).
-        logits: log odds of passing at level 0, 1, …; levels beyond the end pass like the last.
-    """
-
-    order: float
-    rdp_budget: float
-    failure_prob: float
-    logits: tuple[float, ...]
+    order: float  # the Renyi order a > 1 that the table is made for
+    rdp_budget: float  # the largest D_a between neighboring levels, either way round
+    failure_prob: float  # the pass probability at level 0
+    logits: tuple[float, ...]  # of passing at level 0, 1, …; levels beyond the end pass like the last
 
     def __post_init__(self) -> None:
         plain = all(isinstance(logit, (int, float)) for logit in self.logits)
@@ -183,12 +176,8 @@ class StabilityTest:
         require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
         require_rising("pass_probs", probs.tolist())
         floor = probs[: self.adjacency.gap_sensitivity + 1].max()
-        require(
-            floor <= self.failure_prob,
-            "pass_probs",
-            floor,
-            f"at most failure_prob={self.failure_prob} up to the sensitivity",
-        )
+        allowed = f"at most failure_prob={self.failure_prob} up to the sensitivity"
+        require(floor <= self.failure_prob, "pass_probs", floor, allowed)
         rounded = np.floor(np.minimum(probs, _LARGEST_PROB) * _GRID) / _GRID
         object.__setattr__(self, "pass_probs", tuple(rounded.tolist()))
 
@@ -217,13 +206,10 @@ class StabilityTest:
     def _noisy(
         probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
     ) -> StabilityTest:
-        return _noisy_test(
-            probs_of,
-            require_positive("test_std", test_std),
-            require_probability("failure_prob", failure_prob),
-            require_teachers_by_count(num_teachers),
-            Adjacency.parse(adjacency),
-        )
+        require_positive("test_std", test_std)  # before the cache, to which 800 and 800.0 are the same
+        require_probability("failure_prob", failure_prob)
+        require_teachers_by_count(num_teachers)
+        return _noisy_test(probs_of, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
 
     @property
     def num_teachers(self) -> int:
@@ -335,12 +321,8 @@ class CertifiedTable:
             require(numerator <= _LARGEST_NUMERATOR, "numerators", numerator, f"at most {_LARGEST_NUMERATOR}")
         _ = self.test  # checks floor and order
         cost = certified_rdp(self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity)
-        require(
-            cost <= self.rdp,
-            "rdp",
-            self.rdp,
-            f"at least {rounded_up(cost)}, what the table costs at order {self.order}",
-        )
+        least = f"at least {rounded_up(cost)}, what the table costs at order {self.order}"
+        require(cost <= self.rdp, "rdp", self.rdp, least)
 
     @classmethod
     def of(cls, test: StabilityTest, *, order: float) -> CertifiedTable:
@@ -348,9 +330,8 @@ class CertifiedTable:
         require(1 < order < math.inf, "order", order, "a finite number > 1")
         numerators = tuple(int(prob * _GRID) for prob in test.pass_probs)
         rdp = certified_rdp(numerators, order=order, reach=test.adjacency.gap_sensitivity)
-        return cls(
-            numerators=numerators, order=order, rdp=rdp, failure_prob=test.failure_prob, adjacency=test.adjacency
-        )
+        failure, adjacency = test.failure_prob, test.adjacency
+        return cls(numerators=numerators, order=order, rdp=rdp, failure_prob=failure, adjacency=adjacency)
 
     @property
     def num_teachers(self) -> int:
@@ -370,11 +351,10 @@ class CertifiedTable:
         return hashlib.sha256(repr(values).encode()).hexdigest()
 
     def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """The test, if the table was made for that T and that adjacency; raises otherwise."""
-        require(
-            num_teachers == self.num_teachers, "num_teachers", num_teachers, f"{self.num_teachers}, as in the table"
-        )
-        require(adjacency is self.adjacency, "adjacency", adjacency, f"{self.adjacency}, as in the table")
+        """The test; refuses another T or adjacency than the table was made for."""
+        for name, value in (("num_teachers", num_teachers), ("adjacency", adjacency)):
+            made_for = getattr(self, name)
+            require(value == made_for, name, value, f"{made_for}, as in the table")
         return self.test
 
     def __repr__(self) -> str:

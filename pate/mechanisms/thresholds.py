@@ -26,40 +26,65 @@ from pate.validation import (
     require_probability,
 )
 
+Bits = NDArray[np.bool_]
+Whole = NDArray[np.int64]
+
 _STATISTICS = ("count", "gap")
 _LARGEST_VALUE = 2**53
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdCall(ABC):
-    """Compares noisy whole numbers with public thresholds.
+class NoisyWhole(ABC):
+    """Whole numbers with discrete Laplace noise.
 
     Attributes:
-        epsilon: pure DP of one call, >= 2**-31. The noise is made for the largest rate on its grid that is no larger.
-        statistic: "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked
-            counts, which moves by at most 2 (replace-one) or 1 (add/remove).
+        epsilon: pure DP of one noisy number, >= 2**-31; the noise is made for the largest rate on its grid that is no
+            larger.
         adjacency: what one change means.
     """
 
     epsilon: float
-    statistic: str = "count"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
-        require_choice("statistic", self.statistic, _STATISTICS)
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         _ = self.noise
 
     @property
     def sensitivity(self) -> int:
-        """The most by which the number moves between neighbors."""
-        return 1 if self.statistic == "count" else self.adjacency.gap_sensitivity
+        """The most by which a number moves between neighbors."""
+        return 1
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """The noise that is added."""
+        """The noise on each number."""
         return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)
+
+    @property
+    @abstractmethod
+    def target(self) -> QTarget:
+        """What a question costs in a session of target charging."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdCall(NoisyWhole):
+    """Compares noisy whole numbers with public thresholds.
+
+    Attributes:
+        statistic: "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked
+            counts, which moves by at most 2 (replace-one) or 1 (add/remove).
+    """
+
+    statistic: str = "count"
+
+    def __post_init__(self) -> None:
+        require_choice("statistic", self.statistic, _STATISTICS)
+        super().__post_init__()
+
+    @property
+    def sensitivity(self) -> int:
+        return 1 if self.statistic == "count" else self.adjacency.gap_sensitivity
 
     @property
     def event(self) -> Event:
@@ -67,22 +92,17 @@ class ThresholdCall(ABC):
         return PureDpEvent(self.call_epsilon)
 
     @property
-    @abstractmethod
-    def target(self) -> QTarget:
-        """What a call costs in a session of target charging."""
-
-    @property
     def call_epsilon(self) -> float:
         """Pure DP of one call, of the noise as it is drawn: at most `epsilon`."""
         return min(float(self.sensitivity * self.noise.rate), float(self.epsilon))
 
-    def noisy(self, values: Any, rng: np.random.Generator) -> NDArray[np.int64]:
+    def noisy(self, values: Any, rng: np.random.Generator) -> Whole:
         """Checked values with fresh noise."""
         checked = require_values(values)
         return np.asarray(checked + self.noise.sample(checked.shape, rng))
 
 
-def require_values(values: Any) -> NDArray[np.int64]:
+def require_values(values: Any) -> Whole:
     """Returns whole numbers `[]` or `[Q]`, or raises."""
     array = np.asarray(values)
     require(array.ndim <= 1, "values.shape", array.shape, "[] or [num_queries]")
@@ -103,11 +123,11 @@ class ReleasedValues:
         answered: bool `[]` or `[Q]`: whether the number was released.
     """
 
-    values: NDArray[np.int64]
-    answered: NDArray[np.bool_]
+    values: Whole
+    answered: Bits
 
     @property
-    def in_target(self) -> NDArray[np.bool_]:
+    def in_target(self) -> Bits:
         """The hits of a session: whatever was released."""
         return self.answered
 
@@ -142,8 +162,7 @@ class AboveThreshold(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
-        """What a call costs in a session: a release is not the prior, nothing."""
-        return not_prior(self.call_epsilon)
+        return not_prior(self.call_epsilon)  # nothing is the prior
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> ReleasedValues:
         """Tests one whole number `[]`, or each of a batch `[Q]` with noise of its own."""
@@ -175,10 +194,10 @@ class Sides:
         sides: int64 `[]` or `[Q]`: -1 below, 0 between, 1 above.
     """
 
-    sides: NDArray[np.int64]
+    sides: Whole
 
     @property
-    def in_target(self) -> NDArray[np.bool_]:
+    def in_target(self) -> Bits:
         """The hits of a session: whatever fell between."""
         return np.asarray(self.sides == 0)
 
@@ -216,7 +235,6 @@ class BetweenThresholds(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
-        """What a call costs in a session."""
         return between_thresholds(self.call_epsilon, width=(self.upper - self.lower) / self.sensitivity)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> Sides:
@@ -235,38 +253,19 @@ class BetweenThresholds(ThresholdCall):
         return np.stack([below, between, above], axis=-1)
 
 
-Bits = NDArray[np.bool_]
-
-
 @dataclass(frozen=True, kw_only=True)
-class NoisyCounts(ABC):
-    """Counts that one change moves by at most 1, with discrete Laplace noise; each that comes out is a hit.
+class NoisyCounts(NoisyWhole):
+    """Noisy counts of which each that comes out is a hit; `epsilon` is that of one of them, not of the release.
 
     Attributes:
-        epsilon: pure DP of one noisy count, > 0; not of the release.
         failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
-        adjacency: what one change means.
     """
 
-    epsilon: float
     failure_prob: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        require_positive("epsilon", self.epsilon)
+        super().__post_init__()
         require_probability("failure_prob", self.failure_prob)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        _ = self.noise
-
-    @property
-    def noise(self) -> DiscreteLaplace:
-        """The noise on each count."""
-        return DiscreteLaplace.at_most(float(self.epsilon))
-
-    @property
-    @abstractmethod
-    def target(self) -> QTarget:
-        """The price of a question for the person it is about."""
 
     @property
     @abstractmethod
@@ -295,10 +294,7 @@ class SparseVector(NoisyCounts):
     Edge cases: which items dropped out is private. Queries and thresholds may depend on all earlier outcomes.
 
     Attributes:
-        epsilon: pure DP of one noisy sum, > 0; not of the release.
         item_hits: tau, >= 1.
-        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
-        adjacency: what one change means.
 
     Source: Cohen & Lyu 2023; Kaplan, Mansour & Stemmer 2021; docs/proofs/sparse_vector.md.
 
@@ -318,12 +314,10 @@ class SparseVector(NoisyCounts):
 
     @property
     def target(self) -> QTarget:
-        """What a query costs an item that has the bit."""
-        return not_prior(float(self.noise.rate))
+        return not_prior(float(self.noise.rate))  # of an item that has the bit
 
     @property
     def target_hits(self) -> int:
-        """The most hits that one change is part of."""
         return self.item_hits * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
 
     def start(self, num_items: int) -> SparseVectorSession:
@@ -331,13 +325,7 @@ class SparseVector(NoisyCounts):
         return SparseVectorSession(self, num_items)
 
     def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
-        """Answers a list of queries, in their order, in one session.
-
-        Args:
-            bits: bool `[Q, num_items]`.
-            thresholds: whole number `[]` or `[Q]`.
-            rng: for the noise.
-        """
+        """Answers queries `[Q, num_items]`, in their order, in one session; thresholds are whole, `[]` or `[Q]`."""
         checked = _require_bits(bits, rank=2)
         session = self.start(checked.shape[1])
         levels = np.broadcast_to(np.asarray(thresholds), (len(checked),))
@@ -349,14 +337,7 @@ class SparseVector(NoisyCounts):
 
 
 class SparseVectorSession(HeldBudget):
-    """A session of sparse vector: counts the hits of each item. It is private, like the items.
-
-    Threads may share a session. It refuses to be copied or pickled, and to answer in a forked process.
-
-    Args:
-        mechanism: the parameters.
-        num_items: N.
-    """
+    """A session of sparse vector: counts the hits of each item. It is private, like the items."""
 
     def __init__(self, mechanism: SparseVector, num_items: int) -> None:
         super().__init__()
@@ -366,13 +347,7 @@ class SparseVectorSession(HeldBudget):
         self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)
 
     def ask(self, bits: Any, *, threshold: int, rng: np.random.Generator) -> int | None:
-        """The noisy number of items with the bit that are still in, or None where it is below the threshold.
-
-        Args:
-            bits: bool `[num_items]`.
-            threshold: a whole number.
-            rng: for the noise.
-        """
+        """The noisy number of items with the bit, bool `[num_items]`, that are still in; None below the threshold."""
         require_generator(rng)
         level = require_threshold("threshold", threshold)
         checked = _require_bits(bits, rank=1)
@@ -397,15 +372,13 @@ def _require_bits(bits: Any, *, rank: int) -> Bits:
 
 @dataclass(frozen=True)
 class ScoredTopK(TopK):
-    """A top-k outcome with its noisy counts.
+    """A top-k outcome, in falling order of its noisy counts.
 
     Attributes:
-        indices: int64 `[k]` or `[Q, k]`, in falling order of their scores.
-        answered: bool `[]` or `[Q]`, True.
         scores: int64 `[k]` or `[Q, k]`, counts with noise.
     """
 
-    scores: NDArray[np.int64]
+    scores: Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -421,9 +394,6 @@ class SweepTopK(NoisyCounts):
 
     Attributes:
         k: how many indices, >= 1.
-        epsilon: pure DP of one noisy count, > 0; not of the release.
-        failure_prob: of more than n accesses, in (0, 1); n follows from it.
-        adjacency: what one change means.
 
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
 
@@ -441,12 +411,10 @@ class SweepTopK(NoisyCounts):
 
     @property
     def target(self) -> QTarget:
-        """What a question costs in a session: several sweeps in one session are k hits each."""
-        return revise(float(self.noise.rate))
+        return revise(float(self.noise.rate))  # several sweeps in one session are k hits each
 
     @property
     def target_hits(self) -> int:
-        """The counts that come out of one histogram: `event` is its price."""
         return self.k
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:

@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, PureDpEvent
-from pate.validation import (
-    require,
-    require_count,
-    require_generator,
-    require_histogram,
-    require_positive,
-)
+from pate.validation import require, require_count, require_generator, require_histogram, require_positive
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -27,6 +21,7 @@ Distribution = dict[tuple[int, ...], float]
 LARGEST_COUNT = 2**40
 """Above it, noise beside a count has few digits left in floating point."""
 _MOST_OUTCOMES = 100_000
+_LARGEST_KEY = 62  # bits
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class TopK:
         answered: bool `[]` or `[Q]`: whether at least one index was released.
     """
 
-    indices: NDArray[np.int64]
+    indices: Counts
     answered: NDArray[np.bool_]
 
 
@@ -67,7 +62,7 @@ class TopKMechanism(ABC):
         """The price of one histogram."""
 
     @abstractmethod
-    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
 
     @abstractmethod
@@ -99,11 +94,9 @@ class TopKMechanism(ABC):
         return self.distribution_of(checked)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
-        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank).astype(
-            np.int64, copy=False
-        )
+        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank)
         require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")
-        return checked
+        return checked.astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,24 +123,35 @@ class PureTopK(TopKMechanism):
         return PureDpEvent(self.epsilon)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BoundedRangeTopK(TopKMechanism):
+    """A top-k mechanism whose price is stated as pure DP or as zCDP.
+
+    Attributes:
+        epsilon: pure DP of the whole release, > 0; or
+        rho: its zCDP, > 0. Exactly one of the two.
+    """
+
+    epsilon: float | None = None
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.range_of()
+
+    def range_of(self, *, rounds: int = 1) -> float:
+        """The bounded range of each of so many rounds that together have the price."""
+        if self.rho is None:
+            require(self.epsilon is not None, "epsilon", self.epsilon, "epsilon or rho")
+            return require_positive("epsilon", self.epsilon or 0.0) / rounds
+        require(self.epsilon is None, "rho", self.rho, "epsilon or rho, not both")
+        # ranges of e add up to rounds * e pure DP and to rounds * e**2 / 8 zCDP
+        return math.sqrt(8 * require_positive("rho", self.rho) / rounds)
+
+
 def utilities_of(counts: Counts, noise_scale: float) -> Array:
     """Counts in units of the noise, the largest at 0: `[..., d]`."""
     return np.asarray((counts - counts.max(axis=-1, keepdims=True)) / noise_scale)
-
-
-def bounded_range_of(epsilon: float | None, rho: float | None, *, rounds: int = 1) -> float:
-    """The range of each of `rounds` bounded-range releases that are together epsilon-DP, or rho-zCDP.
-
-    Bounded ranges of e add up to `rounds * e` pure DP and to `rounds * e**2 / 8` zCDP.
-
-    Raises:
-        InvalidValue: both prices, none, or one that is not > 0.
-    """
-    if rho is None:
-        require(epsilon is not None, "epsilon", epsilon, "epsilon or rho")
-        return require_positive("epsilon", epsilon or 0.0) / rounds
-    require(epsilon is None, "rho", rho, "epsilon or rho, not both")
-    return math.sqrt(8 * require_positive("rho", rho) / rounds)
 
 
 def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]) -> Distribution:
@@ -163,10 +167,7 @@ def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[A
     return {outcome: distribution[outcome] for outcome in permutations(range(len(utilities)), k)}
 
 
-_LARGEST_KEY = 62  # bits
-
-
-def stable_sort(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def stable_sort(values: Counts) -> tuple[Counts, Counts]:
     """The stable rising order of each row, and the rows in this order: `[Q, n]` each, from numbers >= 0.
 
     Value and place share one integer where they fit: a sort is many times as fast as an argsort.
@@ -179,7 +180,7 @@ def stable_sort(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
     return order, np.take_along_axis(values, order, axis=1)
 
 
-def falling_order(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def falling_order(counts: Counts) -> tuple[Counts, Counts]:
     """The indices of each row in falling order of their counts, ties to the lowest, and the counts in this order."""
     largest = counts.max(axis=1, keepdims=True)
     order, deficits = stable_sort(largest - counts)

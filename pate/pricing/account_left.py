@@ -31,33 +31,18 @@ def charges_of(ledger: Ledger) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AccountLeft:
-    """What one data set of a ledger has spent, and what is left of its cap.
+    """What one data set of a ledger has spent, and what is left of its cap."""
 
-    Attributes:
-        data: the digest of its private records; empty for a ledger that counts for whatever it is charged for.
-        num_releases: how many were charged.
-        epsilon: what they cost, with a cap by its filter.
-        max_epsilon: the cap; None without one.
-        more_releases: how many of the planned release still fit; None without a cap, infinity where nothing stops them.
-        target_epsilon: the largest target of one such release that still fits, its noise solved for, to a hundredth;
-            None without a cap, 0 where none does.
-    """
-
-    data: str
+    data: str  # the digest of its private records; empty for a ledger that counts for whatever it is charged for
     num_releases: int
-    epsilon: float
-    max_epsilon: float | None = None
-    more_releases: float | None = None
-    target_epsilon: float | None = None
+    epsilon: float  # with a cap by its filter
+    max_epsilon: float | None = None  # None without a cap, as what follows
+    more_releases: float | None = None  # how many of the planned release still fit, maybe infinity
+    target_epsilon: float | None = None  # the largest of one such release that fits, noise solved for, to a hundredth
 
 
 def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: Budget) -> tuple[AccountLeft, ...]:
-    """All data sets of a ledger, in the order of their first charges.
-
-    Args:
-        path: the file.
-        release: what is planned.
-        budget: its delta and accountant.
+    """All data sets of a ledger, in the order of their first charges, and what the planned release leaves.
 
     Raises:
         InvalidValue: no ledger; one that counts for another adjacency or delta.

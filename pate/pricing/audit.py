@@ -27,44 +27,34 @@ from pate.aggregators import (
 )
 from pate.files.values import plain
 from pate.pricing.priced_release import Budget, ReleaseShape
-from pate.validation import InvalidValue, require_non_negative
+from pate.validation import require, require_non_negative
 from pate.votes.foreign import ImportedVotes
 
-
-@dataclass(frozen=True)
-class PublishedClaim:
-    """A figure that is not a bound.
-
-    Attributes:
-        epsilon: None where published code prints nothing of its own.
-        origin: how that figure comes about.
-    """
-
-    epsilon: float | None
-    origin: str = ""
+PublishedClaim = tuple[float | None, str]
+"""An epsilon that is no bound, None where published code prints nothing of its own; and how it comes about."""
 
 
 @singledispatch
 def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
     """What published code says of a release of these votes by this aggregator."""
     claimed = aggregator.paper_epsilon(num_queries=len(votes.counts), target_delta=target_delta)
-    return PublishedClaim(claimed, "" if claimed is None else "selection as a Gaussian")
+    return claimed, "" if claimed is None else "selection as a Gaussian"
 
 
 @published_claim.register
 def _(aggregator: GaussianVotes, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    return PublishedClaim(_gaussian(aggregator.noise_std, 2, votes, target_delta), "all labels cost like one")
+    return _gaussian(aggregator.noise_std, 2, votes, target_delta), "all labels cost like one"
 
 
 @published_claim.register
 def _(aggregator: PowersetGNMax, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    return PublishedClaim(_gaussian(aggregator.noise_std, 2, votes, target_delta), "two counts move")
+    return _gaussian(aggregator.noise_std, 2, votes, target_delta), "two counts move"
 
 
 @published_claim.register
 def _(aggregator: ClippedVotes, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
     moved = min(aggregator.vote_clip, votes.counts.shape[1])
-    return PublishedClaim(_gaussian(aggregator.noise_std, moved, votes, target_delta), "only tau counts move")
+    return _gaussian(aggregator.noise_std, moved, votes, target_delta), "only tau counts move"
 
 
 @published_claim.register
@@ -75,7 +65,7 @@ def _(aggregator: GNMax, votes: ImportedVotes, target_delta: float) -> Published
         return np.asarray(theorem_6_rdp(log_q, noise_std=aggregator.noise_std, orders=orders).sum(axis=0))
 
     epsilon = converted(curve, count=1, target_delta=target_delta, conversion="classic")
-    return PublishedClaim(epsilon, "data dependent: private, one direction")
+    return epsilon, "data dependent: private, one direction"
 
 
 @published_claim.register
@@ -102,7 +92,7 @@ def _expected_answers(
     votes: ImportedVotes,
     target_delta: float,
 ) -> PublishedClaim:
-    """Every screening, and answers as often as they are expected, which is computed from the votes."""
+    """Every screening, and answers as often as the votes let expect."""
     needed = aggregator.threshold_share * votes.num_teachers
     expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
     answer = curve_of(GaussianEvent(aggregator.noise_std / moved**0.5))
@@ -112,7 +102,7 @@ def _expected_answers(
         return np.asarray(expected * answer(orders) + len(votes.counts) * screening(orders))
 
     epsilon = converted(both, count=1, target_delta=target_delta, conversion="classic")
-    return PublishedClaim(epsilon, "expected answers only: private")
+    return epsilon, "expected answers only: private"
 
 
 @dataclass(frozen=True)
@@ -209,7 +199,9 @@ def audit_votes(
     if aggregator is not None:
         _require_layout(aggregator, votes.layout)
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
-    findings = [_finding(each, parameters, votes, shape, budget, given=aggregator) for each in usual]
+    findings = [_finding(each, parameters, votes, shape, budget) for each in usual]
+    if aggregator is not None:  # it has parameters of its own
+        findings[0] = replace(findings[0], assumed=())
     return VoteAudit(
         findings=tuple(each for each in findings if not (given_only and each.assumed) or each is findings[0]),
         parameters=parameters,
@@ -221,24 +213,18 @@ def audit_votes(
 
 
 def _finding(
-    start: Aggregator,
-    parameters: ReleaseParameters,
-    votes: ImportedVotes,
-    shape: ReleaseShape,
-    budget: Budget,
-    *,
-    given: Aggregator | None,
+    start: Aggregator, parameters: ReleaseParameters, votes: ImportedVotes, shape: ReleaseShape, budget: Budget
 ) -> AuditFinding:
     aggregator, bare = parameters.applied(start)
     bounds = {}
     for adjacency in Adjacency:
         event = NonPrivateEvent() if bare else shape.event_of(replace(aggregator, adjacency=adjacency))
         bounds[str(adjacency)] = budget.accountant().compose(event).get_epsilon(budget.target_delta)
-    free = PublishedClaim(0.0, "no noise costs nothing")
-    claim = free if bare else published_claim(aggregator, votes, budget.target_delta)
+    free = (0.0, "no noise costs nothing")
+    paper_epsilon, claim = free if bare else published_claim(aggregator, votes, budget.target_delta)
     used = parameters.used_by(aggregator)
-    assumed = () if start is given else tuple(name for name in used if name in parameters.assumed)
-    return AuditFinding(_configured_name(aggregator), bounds, claim.epsilon, claim.origin, used, assumed)
+    assumed = tuple(name for name in used if name in parameters.assumed)
+    return AuditFinding(_configured_name(aggregator), bounds, paper_epsilon, claim, used, assumed)
 
 
 def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) -> list[Aggregator]:
@@ -262,14 +248,10 @@ def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) ->
 
 def _require_layout(aggregator: Aggregator, layout: str) -> None:
     """Votes for classes are for aggregators that release one label; others may need that teachers vote for few."""
-    single, name = aggregator.single_label, _configured_name(aggregator)
-    if layout == "classes" and not single:
-        rule = "one label per query"
-    elif layout != "classes" and single and aggregator.max_votes_per_teacher is not None:
-        rule = "several labels"
-    else:
-        return
-    raise InvalidValue(f"aggregator={name}: expected one that releases {rule}, votes are of layout {layout}")
+    single, rule = aggregator.single_label, "one label per query" if layout == "classes" else "several labels"
+    fits = single if layout == "classes" else not single or aggregator.max_votes_per_teacher is None
+    rule = f"one that releases {rule}, votes are of layout {layout}"
+    require(fits, "aggregator", _configured_name(aggregator), rule)
 
 
 def _configured_name(aggregator: Aggregator) -> str:

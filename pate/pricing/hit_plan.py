@@ -22,24 +22,14 @@ _FAILURE_SHARE = 0.1  # of delta, for all failures together
 
 @dataclass(frozen=True)
 class HitPlan:
-    """What to expect of a session; a function of the votes, so no epsilon covers it if they are private.
+    """What to expect of a session; a function of the votes, so no epsilon covers it if they are private."""
 
-    Attributes:
-        hit_rate: mean probability that a query hits.
-        expected_hits: over all queries, as if nothing halted.
-        expected_asked: queries until the expected hits reach `target_hits`; all of them where they do not.
-        epsilon: of the session.
-        plain_epsilon: of plain composition of as many queries as are expected to be asked.
-        break_even_queries: the fewest queries of that hit rate for which a session that has room for the hits costs
-            less than plain composition; None where none does.
-    """
-
-    hit_rate: float
-    expected_hits: float
-    expected_asked: int
-    epsilon: float
-    plain_epsilon: float
-    break_even_queries: int | None
+    hit_rate: float  # mean probability that a query hits
+    expected_hits: float  # over all queries, as if nothing halted
+    expected_asked: int  # queries until the expected hits reach `target_hits`; all of them where they do not
+    epsilon: float  # of the session
+    plain_epsilon: float  # of plain composition of as many queries as are expected to be asked
+    break_even_queries: int | None  # the fewest of that rate for which a session with room for the hits costs less
 
 
 def plan_hits(

@@ -17,6 +17,9 @@ from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability, rounded_up
 
+_GRID = 2.0**-53
+_MOST_QUERIES = 10**9
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseShape:
@@ -93,15 +96,10 @@ class Budget:
         return self.accountant().compose(event).get_epsilon(self.target_delta)
 
 
-_GRID = 2.0**-53
-
-
 def smallest_delta(*, num_queries: int, num_labels: int) -> float:
-    """The smallest delta that draws in double precision can keep: 2**-53 for every label of every query.
-
-    Draws compare a multiple of 2**-53 with a probability, so whatever is rarer happens never or too often, by up to
-    2**-53 per draw, and no accountant sees it.
-    """
+    """The smallest delta that draws in double precision can keep: 2**-53 for every label of every query."""
+    # Draws compare a multiple of 2**-53 with a probability, so whatever is rarer happens never or too often, by up to
+    # 2**-53 per draw, and no accountant sees it.
     return require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
 
 
@@ -111,9 +109,6 @@ def require_achievable_delta(target_delta: float, *, num_queries: int, num_label
     rule = f"at least {rounded_up(lowest, 3)}, below which draws in double precision are too coarse"
     require(target_delta >= lowest, "target_delta", target_delta, rule)
     return target_delta
-
-
-_MOST_QUERIES = 10**9
 
 
 def largest_num_queries(
@@ -129,9 +124,6 @@ def largest_num_queries(
     """The most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.
 
     At most `at_most`, or 10**9, and no more than draws can keep `target_delta` for (`smallest_delta`).
-
-    More queries never cost less, so the search doubles and then halves. An accountant other than Renyi's is asked only
-    around the Renyi accountant's answer, as it may be slow.
 
     Raises:
         InvalidValue: not even one query is affordable.
@@ -153,6 +145,8 @@ def largest_num_queries(
             return False
         return budget.epsilon_of(one.with_queries(num_queries).event_of(aggregator)) <= max_epsilon
 
+    # More queries never cost less: the search doubles, then halves. An accountant other than Renyi's is asked only
+    # around the Renyi accountant's answer, as it may be slow.
     most = 1 if at_most is None else maximum
     if accountant is not RdpAccountant:
         by_renyi = replace(budget, accountant=RdpAccountant)
@@ -184,25 +178,15 @@ def _largest(affordable: Callable[[int], bool], *, guess: int, maximum: int) -> 
 
 @dataclass(frozen=True)
 class PricedRelease:
-    """A planned release and its price; a function of public numbers alone.
+    """A planned release and its price; a function of public numbers alone."""
 
-    Attributes:
-        aggregator: with the noise that will be used.
-        shape: with the number of queries that will be asked.
-        event: its price, that of all charges together.
-        epsilon: of that event, at the budget's delta.
-        solved_for: what the budget decided: fields of the aggregator, or num_queries.
-        doubts: what `require_useful` said of it, one line each.
-        won_by: the accountant whose figure the epsilon is, where the budget's asks others; else None.
-    """
-
-    aggregator: Aggregator
-    shape: ReleaseShape
-    event: Event
-    epsilon: float
-    solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
-    doubts: tuple[str, ...] = field(default=(), compare=False)
-    won_by: str | None = field(default=None, compare=False)
+    aggregator: Aggregator  # with the noise that will be used
+    shape: ReleaseShape  # with the number of queries that will be asked
+    event: Event  # the price of all charges together
+    epsilon: float  # of that event, at the budget's delta
+    solved_for: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of the aggregator, or num_queries
+    doubts: tuple[str, ...] = field(default=(), compare=False)  # what `require_useful` said of it, one line each
+    won_by: str | None = field(default=None, compare=False)  # whose figure epsilon is, if the accountant asks others
 
     @property
     def identity(self) -> str:
@@ -216,9 +200,6 @@ def plan_release(
     aggregator: Aggregator, shape: ReleaseShape, budget: Budget, *, more_queries: bool = False
 ) -> PricedRelease:
     """Solves for the noise or the number of queries that meets the budget, and prices the release.
-
-    With `target_epsilon` the noise is solved for, for all queries of the shape. With `max_epsilon` the noise stays, and
-    the number of queries is solved for. With neither the release is priced as it is.
 
     Args:
         aggregator: with noise to start from, or as it is.
@@ -240,14 +221,12 @@ def plan_release(
     """
     solved: dict[str, Any] = {}
     if budget.target_epsilon is not None:
-        start, aggregator = (
-            aggregator,
-            aggregator.calibrated(
-                target_epsilon=budget.target_epsilon,
-                target_delta=budget.target_delta,
-                accountant=budget.accountant,
-                **shape.as_arguments,
-            ),
+        start = aggregator
+        aggregator = start.calibrated(
+            target_epsilon=budget.target_epsilon,
+            target_delta=budget.target_delta,
+            accountant=budget.accountant,
+            **shape.as_arguments,
         )
         solved = changed_fields(start, aggregator)
     if budget.max_epsilon is not None:

@@ -20,84 +20,54 @@ if TYPE_CHECKING:
     from pate.pricing.remedies import Suggestion
     from pate.verification.tightness import LowerBound
 
-_BY_STEPS = ("exact", "auto")
-_BY_LOSS = ("pld",)
+_BY_STEPS, _BY_LOSS = ("exact", "auto"), ("pld",)
 _LOOSER = ("zcdp",)  # than rdp
 _FEW_STEPS = 64
 
 
 @dataclass(frozen=True)
 class AccountantPrice:
-    """The price of a release by one accountant.
-
-    Attributes:
-        accountant: its name.
-        epsilon: None where it cannot price the event.
-        num_orders: of the Renyi accountant.
-        best_order: of the Renyi accountant: where the epsilon is attained.
-        reason: why there is no epsilon.
-        won_by: of the auto accountant: whose figure it is.
-    """
+    """The price of a release by one accountant."""
 
     accountant: str
-    epsilon: float | None = None
-    num_orders: int | None = None
-    best_order: float | None = None
+    epsilon: float | None = None  # None where it cannot price the event, with the reason
+    num_orders: int | None = None  # of the Renyi accountant
+    best_order: float | None = None  # of the Renyi accountant: where the epsilon is attained
     reason: str | None = None
-    won_by: str | None = None
+    won_by: str | None = None  # of the auto accountant: whose figure it is
 
 
 @dataclass(frozen=True)
 class Quote:
-    """What a release costs and how it was computed; the JSON object that `pate-account format=json` prints.
-
-    Attributes:
-        failure_prob: over all queries, a part of delta.
-        aggregator: its class and public parameters.
-        solved_for: the parameters that were solved for, or the number of queries.
-        gap_at_50: the smallest gap that passes the stability test with probability 1/2; None where none does.
-        gap_at_95: with probability 0.95.
-        lone_gap_at_50: the smallest gap that is both chosen among gaps of 0 and passed with probability 1/2.
-        accountants: what the others say, where they were asked.
-        table: where the test's table was written, and what it costs at which order.
-        plain_epsilon: what the same queries cost without a session of charged calls; None for other aggregators.
-        hits: what to expect of such a session on votes that may be looked at.
-        expected: what it would tell of three kinds of queries; None for an aggregator that does not say.
-        doubts: what `require_useful` said of it.
-        cheapest: the accountant to take; None where nobody asked.
-        suggestion: the numbers of teachers and queries that would tell most, where that was asked.
-        accounts: what is left for each data set of a ledger, and what it buys.
-        won_by: whose figure the auto accountant's is; None for the others.
-        at_least: a lower bound on every sound epsilon, where that was asked for and found.
-    """
+    """What a release costs and how it was computed; the JSON object that `pate-account format=json` prints."""
 
     epsilon: float
     delta: float
     adjacency: str
     accountant: str
     paper_epsilon: float | None
-    failure_prob: float
+    failure_prob: float  # over all queries, a part of delta
     num_queries: int
     num_labels: int
     num_teachers: int
-    aggregator: dict[str, Any]
-    solved_for: dict[str, Any]
+    aggregator: dict[str, Any]  # its class and public parameters
+    solved_for: dict[str, Any]  # those that were solved for, or the number of queries
     num_orders: int | None = None
     best_order: float | None = None
-    gap_at_50: int | None = None
+    gap_at_50: int | None = None  # the smallest that passes the stability test with probability 1/2, if any
     gap_at_95: int | None = None
-    lone_gap_at_50: int | None = None
-    accountants: tuple[AccountantPrice, ...] = ()
-    table: dict[str, Any] | None = None
-    plain_epsilon: float | None = None
-    hits: HitPlan | None = None
-    expected: Expectation | None = None
-    doubts: tuple[str, ...] = ()
-    cheapest: AccountantPrice | None = None
-    suggestion: Suggestion | None = None
-    accounts: tuple[AccountLeft, ...] = ()
-    won_by: str | None = None
-    at_least: LowerBound | None = None
+    lone_gap_at_50: int | None = None  # the smallest that is chosen among gaps of 0 and passed with probability 1/2
+    accountants: tuple[AccountantPrice, ...] = ()  # what the others say, where they were asked
+    table: dict[str, Any] | None = None  # where the test's was written, and what it costs at which order
+    plain_epsilon: float | None = None  # of the same queries without a session of charged calls
+    hits: HitPlan | None = None  # of such a session on votes that may be looked at
+    expected: Expectation | None = None  # None for an aggregator that does not say
+    doubts: tuple[str, ...] = ()  # what `require_useful` said of it
+    cheapest: AccountantPrice | None = None  # the accountant to take, if asked
+    suggestion: Suggestion | None = None  # the teachers and queries that would tell most, if asked
+    accounts: tuple[AccountLeft, ...] = ()  # what is left for each data set of a ledger, and what it buys
+    won_by: str | None = None  # whose figure the auto accountant's is
+    at_least: LowerBound | None = None  # on every sound epsilon, if asked and found
 
     def to_json(self) -> dict[str, Any]:
         """The values as JSON has them: an infinite price is a string."""
@@ -107,24 +77,19 @@ class Quote:
 def quote_release(
     release: PricedRelease, budget: Budget, *, others: Mapping[str, Callable[[], Accountant]] | None = None
 ) -> Quote:
-    """Explains the price of a release.
-
-    Args:
-        release: from `plan_release`.
-        budget: the one that it was planned for.
-        others: accountants to ask as well, by name.
+    """Explains the price of a release from `plan_release` and its budget; `others` are accountants to ask as well.
 
     >>> from pate.accounting import RdpAccountant
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.pricing import ReleaseShape, plan_release
     >>> shape, budget = ReleaseShape(num_queries=10, num_labels=2, num_teachers=800), Budget(target_delta=1e-6)
-    >>> quote = quote_release(
-    ...     plan_release(GaussianVotes(noise_std=100.0), shape, budget), budget, others={"rdp": RdpAccountant}
-    ... )
+    >>> planned = plan_release(GaussianVotes(noise_std=100.0), shape, budget)
+    >>> quote = quote_release(planned, budget, others={"rdp": RdpAccountant})
     >>> [(price.accountant, round(price.epsilon, 3)) for price in quote.accountants]
     [('auto', 0.137), ('rdp', 0.146)]
     """
     price, shape = _chosen_price(release, budget), release.shape
+    plain_event = release.aggregator.plain_event(**shape.as_arguments)
     asked = [_price_or_reason(name, make, release.event, budget.target_delta) for name, make in (others or {}).items()]
     parameters = _public_parameters(release.aggregator)
     shown = {*parameters, "num_queries"}
@@ -143,7 +108,7 @@ def quote_release(
         num_orders=price.num_orders,
         best_order=price.best_order,
         accountants=(price, *(other for other in asked if other.accountant != price.accountant)) if asked else (),
-        plain_epsilon=_plain_epsilon(release, budget),
+        plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         expected=_expected(release),
         doubts=release.doubts,
         won_by=price.won_by,
@@ -171,9 +136,8 @@ def _price_or_reason(name: str, make: Callable[[], Accountant], event: Event, de
         return AccountantPrice(name, reason=f"needs the package {error.name}, which is not installed")
     if isinstance(spent, RdpAccountant):
         return AccountantPrice(spent.name, epsilon, len(spent.orders), spent.best_order(delta))
-    return AccountantPrice(
-        spent.name, epsilon, won_by=spent.winner(delta) if isinstance(spent, AutoAccountant) else None
-    )
+    winner = spent.winner(delta) if isinstance(spent, AutoAccountant) else None
+    return AccountantPrice(spent.name, epsilon, won_by=winner)
 
 
 def _expected(release: PricedRelease) -> Expectation | None:
@@ -187,17 +151,9 @@ def _expected(release: PricedRelease) -> Expectation | None:
 def cheapest_accountant(
     release: PricedRelease, budget: Budget, known: Mapping[str, Callable[[], Accountant]]
 ) -> AccountantPrice:
-    """The accountant with the smallest epsilon for a release, of those that are installed and quick on it.
-
-    Optimal composition step by step (`exact`) is asked only if it has few steps, not counting those of Gaussian noise.
-    Loss distributions (`pld`) are asked only if a noisy maximum has Gaussian noise. Elsewhere both take a second and
-    give no smaller figure. `zcdp` is never asked, because it is looser than `rdp`.
-
-    Args:
-        release: from `plan_release`.
-        budget: of it; its accountant is always asked.
-        known: accountants by name.
-    """
+    """The accountant with the smallest epsilon for a release, of those `known` that are installed and quick on it."""
+    # Optimal composition step by step is asked only if it has few steps, not counting those of Gaussian noise, and loss
+    # distributions only if a noisy maximum has Gaussian noise. Elsewhere both take a second and give no smaller figure.
     found = {kind: sum(times) for kind, (_, times) in count_leaves(release.event).items()}
     few = sum(times for kind, times in found.items() if kind is not GaussianEvent) <= _FEW_STEPS
     maximum = any(issubclass(kind, NoisyMaxGaussianEvent) for kind in found)
@@ -208,12 +164,6 @@ def cheapest_accountant(
     prices = [_price_or_reason(name, known[name], release.event, budget.target_delta) for name in names]
     own = AccountantPrice(budget.accountant().name, release.epsilon)
     return min([own, *(price for price in prices if price.epsilon is not None)], key=lambda price: price.epsilon or 0.0)
-
-
-def _plain_epsilon(release: PricedRelease, budget: Budget) -> float | None:
-    """What plain composition would cost in place of a session of charged calls."""
-    event = release.aggregator.plain_event(**release.shape.as_arguments)
-    return None if event is None else budget.epsilon_of(event)
 
 
 def _gaps(release: PricedRelease) -> dict[str, Any]:
@@ -230,7 +180,6 @@ def _gaps(release: PricedRelease) -> dict[str, Any]:
 
 
 def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, Any]:
-    """The aggregator's class and public parameters; with a target, the noise that was solved for is among them."""
     plain = (str, int, float, bool)
     fields = {name: value for name, value in vars(aggregator).items() if isinstance(value, plain)}
     ready = getattr(aggregator, "table", None)

@@ -24,16 +24,7 @@ from pate.validation import InvalidValue, require, require_count
 
 @dataclass(frozen=True, kw_only=True)
 class SettingNames:
-    """How a command or class spells its settings; `{}` stands for the value.
-
-    Attributes:
-        num_teachers: T.
-        target_epsilon: what the release may cost.
-        num_queries: Q.
-        noise: a field of the aggregator, `{}` its name and value.
-        target_delta: the delta.
-        allow_useless: what lets a release pass that tells nothing.
-    """
+    """How a command or class spells its settings; `{}` stands for the value, in `noise` for a field and its value."""
 
     num_teachers: str = "num_teachers={}"
     target_epsilon: str = "target_epsilon={}"
@@ -46,38 +37,40 @@ class SettingNames:
 OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")
 """As `pate-train` spells them."""
 
-
-GOAL = 0.9
-"""The success of unanimous teachers from which on a release is not doubted."""
-
-
 AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
 """The share of the teachers that name each label which a query has."""
+
+GOAL = 0.9  # the success of unanimous teachers from which on a release is not doubted
+MOST_TEACHERS = 5000  # prices and tables of more take long
+_GROUPS_EACH = 10
+_LARGEST_EPSILON = 100.0  # beyond which a bound promises nothing that is worth its noise
+_LEAST_QUERIES = 20
+_FACTORS = (2.0**-12, 2.0**-48)  # far below is looked only where nothing near by is heard
+_TRIES = 4
+_HALVINGS = 24
+_LARGEST_DELTA = 0.01
+_TYPICAL_SUCCESS = 0.6
+_NOTHING = (
+    "nothing was found that works, neither teachers of ten private groups each nor fewer queries nor an epsilon up to "
+    "100: more private records would, or another aggregator"
+)
+_HALF_AT = 60.0  # records of a teacher with which half of the teachers name a label
+_TEACHERS = (20, 30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 5000)
+_QUERIES = (50, 100, 200, 400, 600, 1000, 2000)
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expected answers to three kinds of queries; a function of public numbers alone.
+    """The expected answers to three kinds of queries; a function of public numbers alone."""
 
-    Attributes:
-        unanimous: where all teachers agree: the best that these parameters can give.
-        clear: where 90% of them name each label that is present.
-        typical: where 70% do.
-    """
-
-    unanimous: ExpectedRelease
-    clear: ExpectedRelease
-    typical: ExpectedRelease
-
-    @property
-    def too_few_answered(self) -> bool:
-        """Whether fewer than a third of the queries on which nearly all teachers agree are answered."""
-        return self.clear.answered < LEAST_ANSWERED
+    unanimous: ExpectedRelease  # where all teachers agree: the best that these parameters can give
+    clear: ExpectedRelease  # where 90% of them name each label that is present
+    typical: ExpectedRelease  # where 70% do
 
     @property
     def is_useless(self) -> bool:
         """Whether hardly a query is worth its price: unanimity is hidden, or only unanimity is answered."""
-        return self.unanimous.is_useless or self.too_few_answered
+        return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
 
     @property
     def is_heard(self) -> bool:
@@ -107,32 +100,15 @@ def expectation(aggregator: Aggregator, shape: ReleaseShape) -> Expectation:
     return Expectation(*(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values()))
 
 
-MOST_TEACHERS = 5000  # prices and tables of more take long
-_GROUPS_EACH = 10
-_LARGEST_EPSILON = 100.0  # beyond which a bound promises nothing that is worth its noise
-_LEAST_QUERIES = 20
-_FACTORS = (2.0**-12, 2.0**-48)  # far below is looked only where nothing near by is heard
-_TRIES = 4
-_HALVINGS = 24
-
-
 @dataclass(frozen=True)
 class Remedies:
-    """Changes that would work, each by itself, if all teachers agree; None where the search found none.
+    """Changes that would work, each by itself, if all teachers agree; None where the search found none."""
 
-    Attributes:
-        num_teachers: at the same budget or noise.
-        target_epsilon: with the same teachers and queries; at most 100.
-        num_queries: at the same budget, with the same teachers; or with `num_teachers`, where `together`.
-        together: whether neither teachers nor queries alone were found, but both.
-        noise: fields of the aggregator, where the noise was given.
-    """
-
-    num_teachers: int | None = None
-    target_epsilon: float | None = None
-    num_queries: int | None = None
-    noise: Mapping[str, float] = field(default_factory=dict)
-    together: bool = False
+    num_teachers: int | None = None  # at the same budget or noise
+    target_epsilon: float | None = None  # with the same teachers and queries; at most 100
+    num_queries: int | None = None  # at the same budget, with the same teachers, or with those above if `together`
+    noise: Mapping[str, float] = field(default_factory=dict)  # fields of the aggregator, where the noise was given
+    together: bool = False  # whether neither teachers nor queries alone were found, but both
 
     def text(self, names: SettingNames) -> str:
         """As settings; empty where there is none."""
@@ -150,13 +126,8 @@ class Remedies:
 def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_groups: int | None = None) -> Remedies:
     """Settings that work in place of a release that tells nothing; each was planned and tried.
 
-    Prices are Renyi's whatever the accountant, which is quick; a tighter one has less noise at the same epsilon.
-
-    Args:
-        start: what the release was planned from.
-        priced: the release.
-        budget: of it.
-        num_groups: private groups, if known: every teacher is left ten of them.
+    Prices are Renyi's whatever the accountant, which is quick; a tighter one has less noise at the same epsilon. Where
+    private groups are counted, every teacher is left ten of them.
     """
     search = _Search(start, priced, replace(budget, accountant=RdpAccountant))
     most = MOST_TEACHERS if num_groups is None else min(num_groups // _GROUPS_EACH, MOST_TEACHERS)
@@ -168,7 +139,7 @@ def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_gr
         return Remedies(teachers, noise=search.noise(factor))
     epsilon, queries = search.target_epsilon(factor), search.num_queries(factor)
     if teachers is None and queries is None and most > priced.shape.num_teachers:
-        queries = search.with_teachers(most).fewer_queries()
+        queries = search.queries_with(most)
         return Remedies(most if queries else None, epsilon, queries, together=queries is not None)
     return Remedies(teachers, epsilon, queries)
 
@@ -179,11 +150,6 @@ def group_votes_tell_more(priced: PricedRelease, budget: Budget, *, num_groups: 
     A student of answers learns from no more samples than are answered rightly. One of centered votes learns from all
     private groups, one teacher each, as far as their noise lets it. Far more is ten times as many, through noise that
     leaves nothing in doubt if 70% of the teachers agree.
-
-    Args:
-        priced: the release.
-        budget: its delta and accountant.
-        num_groups: private groups, public.
     """
     from pate.aggregators import CenteredVotes  # which a price of another aggregator does not load
 
@@ -216,7 +182,7 @@ class _Search:
             if found is None or found <= shape.num_teachers:
                 return None
             rounded = min(_round_up(found), most)
-            planned = self._planned(replace(shape, num_teachers=rounded), self.budget)
+            planned = _planned(self.start, replace(shape, num_teachers=rounded), self.budget)
             if planned is None:
                 return None
             if _is_heard(planned.aggregator, planned.shape):
@@ -224,14 +190,12 @@ class _Search:
             aggregator = planned.aggregator
         return None
 
-    def with_teachers(self, count: int) -> _Search:
-        """The same release of so many teachers."""
-        return replace(self, priced=replace(self.priced, shape=replace(self.priced.shape, num_teachers=count)))
-
-    def fewer_queries(self) -> int | None:
-        """As `num_queries`, with the noise that these teachers need."""
-        factor = self.factor()
-        return None if factor is None else self.num_queries(factor)
+    def queries_with(self, teachers: int) -> int | None:
+        """As `num_queries`, of so many teachers with the noise that they need."""
+        shape = replace(self.priced.shape, num_teachers=teachers)
+        search = replace(self, priced=replace(self.priced, shape=shape))
+        factor = search.factor()
+        return None if factor is None else search.num_queries(factor)
 
     def factor(self) -> float | None:
         """The largest by which the noise may be multiplied."""
@@ -260,8 +224,7 @@ class _Search:
             rounded = float(f"{math.ceil(epsilon / step) * step:.3g}")
             if rounded > _LARGEST_EPSILON:
                 return None
-            planned = self._planned(self.priced.shape, replace(self.budget, target_epsilon=rounded))
-            if planned is not None and _is_heard(planned.aggregator, planned.shape):
+            if self._works(self.priced.shape, replace(self.budget, target_epsilon=rounded)):
                 return rounded
             epsilon = rounded * 1.1
         return None
@@ -284,8 +247,7 @@ class _Search:
         for _ in range(_TRIES):
             if count < _LEAST_QUERIES:
                 return None
-            planned = self._planned(shape.with_queries(count), self.budget)
-            if planned is not None and _is_heard(planned.aggregator, planned.shape):
+            if self._works(shape.with_queries(count), self.budget):
                 return count
             count = int(count * 0.9)
         return None
@@ -295,8 +257,8 @@ class _Search:
         aggregator = self.priced.aggregator.scaled(factor * 0.995)
         changes = changed_fields(self.priced.aggregator, aggregator)
         rounded: dict[str, Any] = {name: float(f"{value:.4g}") for name, value in changes.items()}
-        followed = replace(self, start=replace(aggregator, **rounded))
-        planned = followed._planned(self.priced.shape, self.budget)  # of the queries that a max_epsilon still pays for
+        # of the queries that a max_epsilon still pays for
+        planned = _planned(replace(aggregator, **rounded), self.priced.shape, self.budget)
         if planned is None or planned.shape.num_queries < min(_LEAST_QUERIES, self.priced.shape.num_queries):
             return {}
         return rounded if _is_heard(planned.aggregator, planned.shape) else {}
@@ -304,11 +266,16 @@ class _Search:
     def _heard_at(self, log_factor: float) -> bool:
         return _is_heard(self.priced.aggregator.scaled(math.exp(log_factor)), self.priced.shape)
 
-    def _planned(self, shape: ReleaseShape, budget: Budget) -> PricedRelease | None:
-        try:
-            return plan_release(self.start, shape, budget)
-        except InvalidValue:
-            return None
+    def _works(self, shape: ReleaseShape, budget: Budget) -> bool:
+        planned = _planned(self.start, shape, budget)
+        return planned is not None and _is_heard(planned.aggregator, planned.shape)
+
+
+def _planned(start: Aggregator, shape: ReleaseShape, budget: Budget) -> PricedRelease | None:
+    try:
+        return plan_release(start, shape, budget)
+    except InvalidValue:
+        return None
 
 
 def _is_heard(aggregator: Aggregator, shape: ReleaseShape) -> bool:
@@ -332,14 +299,6 @@ def _round_up(count: int) -> int:
     """To two digits."""
     step: int = 10 ** max(len(str(count)) - 2, 0)
     return -(-count // step) * step
-
-
-_LARGEST_DELTA = 0.01
-_TYPICAL = 0.6
-_NOTHING = (
-    "nothing was found that works, neither teachers of ten private groups each nor fewer queries nor an epsilon up to "
-    "100: more private records would, or another aggregator"
-)
 
 
 def require_useful(
@@ -369,7 +328,9 @@ def require_useful(
             90% of them agree, fewer than a third are answered; a delta of 0.01 or more.
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
-    if _draws_nothing(priced):
+    # No queries, or answers that no vote changes. Not by its epsilon: noise that hides everything costs 0 at a delta
+    # that allows it.
+    if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
         return tuple(lines)
     try:
         expected = expectation(priced.aggregator, priced.shape)
@@ -400,14 +361,6 @@ def _of_delta(delta: float, names: SettingNames, num_groups: int | None, allow_u
     return ()
 
 
-def _draws_nothing(priced: PricedRelease) -> bool:
-    """Whether the release has nothing to hide: no queries, or answers that no vote changes.
-
-    Not by its epsilon: noise that hides everything costs 0 at a delta that allows it.
-    """
-    return all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event))
-
-
 def _reason(expectation: Expectation, priced: PricedRelease) -> str:
     """What comes out where teachers agree."""
     shape, expected = priced.shape, expectation.unanimous
@@ -416,9 +369,8 @@ def _reason(expectation: Expectation, priced: PricedRelease) -> str:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
     said = f"{max(expected.right, 0.5):.0%} of the answered bits would be right, where chance has 50%"
     if expected.answered < 1:
-        said = f"{expected.answered:.0%} of the queries would be answered" + (
-            f", and {said}" if expected.right < GOAL else ""
-        )
+        beside = f", and {said}" if expected.right < GOAL else ""
+        said = f"{expected.answered:.0%} of the queries would be answered{beside}"
     if not expected.is_useless:
         share = expectation.clear.answered
         return f"where 90% of {shape.num_teachers} teachers agree, {share:.0%} of the queries would be answered"
@@ -428,7 +380,7 @@ def _reason(expectation: Expectation, priced: PricedRelease) -> str:
 
 def _of_noise(expected: Expectation, priced: PricedRelease, names: SettingNames) -> tuple[str, ...]:
     """What is worth its price in part."""
-    if expected.unanimous.success >= GOAL and expected.typical.success >= _TYPICAL:
+    if expected.unanimous.success >= GOAL and expected.typical.success >= _TYPICAL_SUCCESS:
         return ()
     kinds = (expected.unanimous, expected.clear, expected.typical)
     shares = ", ".join(f"{each.success:.0%}" for each in kinds)
@@ -437,32 +389,16 @@ def _of_noise(expected: Expectation, priced: PricedRelease, names: SettingNames)
     return (f"{teachers}: {heard}; what helps: {helps}",)
 
 
-_HALF_AT = 60.0  # records of a teacher with which half of the teachers name a label
-_TEACHERS = (20, 30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 5000)
-_QUERIES = (50, 100, 200, 400, 600, 1000, 2000)
-_RECORDS_EACH = 10
-
-
 @dataclass(frozen=True)
 class Suggestion:
-    """The numbers of teachers and queries that tell most at a budget; from public numbers alone.
-
-    Attributes:
-        num_teachers: T.
-        num_queries: Q.
-        records_per_teacher: None where the private groups were not counted.
-        agreement: the share of the teachers taken to name each label that a query has.
-        expected: of such queries.
-        clear_queries: what is told, as so many queries without noise: Q times the share answered times the squared
-            distance of right bits from chance, times the squared agreement: what few know is often wrong.
-    """
+    """The numbers of teachers and queries that tell most at a budget; from public numbers alone."""
 
     num_teachers: int
     num_queries: int
-    records_per_teacher: float | None
-    agreement: float
-    expected: ExpectedRelease
-    clear_queries: float
+    records_per_teacher: float | None  # None where the private groups were not counted
+    agreement: float  # the share of the teachers taken to name each label that a query has
+    expected: ExpectedRelease  # of such queries
+    clear_queries: float  # what is told, as so many queries without noise
 
 
 def suggest(
@@ -491,19 +427,21 @@ def suggest(
     """
     require(budget.target_epsilon is not None, "suggest", "true", "a target_epsilon to plan for")
     if num_private is not None:
-        lowest = _TEACHERS[0] * _RECORDS_EACH
+        lowest = _TEACHERS[0] * _GROUPS_EACH
         require(require_count("num_private", num_private) >= lowest, "num_private", num_private, f"at least {lowest}")
     quick = replace(budget, accountant=RdpAccountant)
-    most = MOST_TEACHERS if num_private is None else num_private // _RECORDS_EACH
+    most = MOST_TEACHERS if num_private is None else num_private // _GROUPS_EACH
     teachers = [count for count in _TEACHERS if count <= most]
     found: list[Suggestion] = []
     for queries in (count for count in _QUERIES if max_queries is None or count <= max_queries):
-        if (planned := _planned(aggregator, shape, quick, teachers[len(teachers) // 2], queries)) is None:
+        middle = replace(shape, num_teachers=teachers[len(teachers) // 2], num_queries=queries)
+        if (planned := _planned(aggregator, middle, quick)) is None:
             continue
         noisy, size = planned.aggregator, planned.shape  # the noise hardly depends on the teachers
         found += [_judged(noisy, replace(size, num_teachers=count), num_private) for count in teachers]
     for best in sorted(found, key=lambda each: -each.clear_queries):
-        planned = _planned(aggregator, shape, quick, best.num_teachers, best.num_queries)
+        chosen = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
+        planned = _planned(aggregator, chosen, quick)
         if planned is not None and expectation(planned.aggregator, planned.shape).is_heard:
             return _judged(planned.aggregator, planned.shape, num_private)
         if best.clear_queries < 1:
@@ -514,20 +452,13 @@ def suggest(
     )
 
 
-def _planned(
-    aggregator: Aggregator, shape: ReleaseShape, budget: Budget, teachers: int, queries: int
-) -> PricedRelease | None:
-    try:
-        return plan_release(aggregator, replace(shape, num_teachers=teachers, num_queries=queries), budget)
-    except InvalidValue:
-        return None
-
-
 def _judged(aggregator: Aggregator, shape: ReleaseShape, num_private: int | None) -> Suggestion:
     """What a release tells of queries on which as many teachers agree as their records allow."""
     records = None if num_private is None else num_private / shape.num_teachers
     agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)
     expected = expected_release(aggregator, shape, agreement=agreement)
+    # the share answered times the squared distance of right bits from chance, times the squared agreement: what few
+    # know is often wrong
     beyond_chance = max(expected.present + expected.absent - 1, 0.0)
     told = shape.num_queries * expected.answered * (beyond_chance * agreement) ** 2
     return Suggestion(shape.num_teachers, shape.num_queries, records, agreement, expected, told)

@@ -68,13 +68,8 @@ class Claim:
     ) -> Claim:
         """What an event costs `count` times; a claim is taken as it stands.
 
-        Args:
-            event: the price of one release, or a claim.
-            accountant: makes the accountant that prints deltas at `epsilons` and epsilons at `deltas`.
-            orders: where the event's Renyi curve is read; none for events without one.
-            epsilons: where a delta is asked for.
-            deltas: where an epsilon is asked for, beyond what failure probabilities take.
-            count: how often the release is made.
+        The event's Renyi curve is read at `orders`, none for events without one. The accountant prints deltas at
+        `epsilons`, and epsilons at `deltas` beyond what failure probabilities take.
 
         Raises:
             InvalidValue: neither an event nor a claim, or an event that cannot be priced.
@@ -98,11 +93,8 @@ class Claim:
 
     def scaled(self, factor: float) -> Claim:
         """The same with every divergence and delta multiplied by `factor`: a control that should be refuted below 1."""
-        return Claim(
-            renyi=tuple((order, factor * divergence) for order, divergence in self.renyi),
-            deltas=tuple((epsilon, factor * delta) for epsilon, delta in self.deltas),
-            failure_prob=self.failure_prob,
-        )
+        renyi, deltas = (tuple((at, factor * bound) for at, bound in points) for points in (self.renyi, self.deltas))
+        return Claim(renyi, deltas, self.failure_prob)
 
 
 RENYI = "Renyi divergence"
@@ -115,22 +107,13 @@ class PriceRefuted(ValueError):
 
 @dataclass(frozen=True)
 class WorstPair:
-    """The worst pair at one point of a claim.
+    """The worst pair at one point of a claim."""
 
-    Attributes:
-        measure: "Renyi divergence" or "delta".
-        at: the order, or the epsilon.
-        exact: the largest divergence of first from second; for several releases, a lower bound on it.
-        claimed: what it was said to be at most.
-        first: the pair's first histogram (or the name of a distribution).
-        second: its neighbor.
-    """
-
-    measure: str
-    at: float
-    exact: float
+    measure: str  # "Renyi divergence" or "delta"
+    at: float  # the order, or the epsilon
+    exact: float  # the largest divergence of first from second; for several releases, a lower bound on it
     claimed: float
-    first: Any
+    first: Any  # a histogram, or the name of a distribution
     second: Any
 
     @property
@@ -147,10 +130,8 @@ class WorstPair:
 
     def __str__(self) -> str:
         point = "order" if self.measure == RENYI else "epsilon"
-        figures = f"exact {self.exact:.4g}, claimed {self.claimed:.4g}"
-        return (
-            f"{self.measure} at {point} {self.at:.4g}: {figures}, {self.ratio:.4g} of it; {self.first} -> {self.second}"
-        )
+        figures = f"exact {self.exact:.4g}, claimed {self.claimed:.4g}, {self.ratio:.4g} of it"
+        return f"{self.measure} at {point} {self.at:.4g}: {figures}; {self.first} -> {self.second}"
 
 
 @dataclass(frozen=True)
@@ -185,15 +166,12 @@ class Verdict:
     @property
     def renyi(self) -> WorstPair | None:
         """The worst Renyi divergence; None where the claim has none."""
-        return self._worst_of(RENYI)
+        return max((pair for pair in self.worst_pairs if pair.measure == RENYI), key=_badness, default=None)
 
     @property
     def delta(self) -> WorstPair | None:
         """The worst hockey-stick divergence; None where the claim has none."""
-        return self._worst_of(DELTA)
-
-    def _worst_of(self, measure: str) -> WorstPair | None:
-        return max((pair for pair in self.worst_pairs if pair.measure == measure), key=_badness, default=None)
+        return max((pair for pair in self.worst_pairs if pair.measure == DELTA), key=_badness, default=None)
 
     @property
     def ratio(self) -> float:
@@ -229,7 +207,7 @@ class Comparison:
         self._orders = [order for order, _ in claim.renyi]
         self._epsilons = [epsilon for epsilon, _ in claim.deltas]
         self._largest = np.full(len(self._orders) + len(self._epsilons), -np.inf)
-        self._pairs = np.full(len(self._largest), -1)
+        self.pairs = np.full(len(self._largest), -1)  # the worst at each point
         self._num_pairs = 0
 
     def add(
@@ -244,20 +222,15 @@ class Comparison:
         places = values.argmax(axis=0)
         tops = values.max(axis=0)
         higher = tops > self._largest
-        self._largest[higher], self._pairs[higher] = tops[higher], pairs[places[higher]]
+        self._largest[higher], self.pairs[higher] = tops[higher], pairs[places[higher]]
         self._num_pairs += len(pairs)
-
-    @property
-    def worst_pairs(self) -> list[int]:
-        """The pairs that are the worst at some point."""
-        return sorted(set(self._pairs.tolist()) - {-1})
 
     def verdict(self, names: Names, *, num_pairs: int | None = None) -> Verdict:
         """The worst pairs, called by their names."""
         points = [(RENYI, *point) for point in self.claim.renyi] + [(DELTA, *point) for point in self.claim.deltas]
         worst_pairs = [
             WorstPair(measure, at, max(float(exact), 0.0), claimed, *(names(int(pair)) if pair >= 0 else (None, None)))
-            for (measure, at, claimed), exact, pair in zip(points, self._largest, self._pairs, strict=True)
+            for (measure, at, claimed), exact, pair in zip(points, self._largest, self.pairs, strict=True)
         ]
         return Verdict(tuple(worst_pairs), self._num_pairs if num_pairs is None else num_pairs, self._exhaustive)
 
@@ -275,7 +248,7 @@ def compare(table: Array, first: Indices, second: Indices, claim: Claim, *, coun
     if count == 1:
         return comparison
     composed = Comparison(claim, exhaustive=False)
-    for pair in comparison.worst_pairs:
+    for pair in sorted(set(comparison.pairs.tolist()) - {-1}):
         one, other = compose(table[first[pair]], table[second[pair]], count)
         composed.add(one[None], other[None], np.array([pair]))
     return composed

@@ -26,11 +26,11 @@ def logs(distributions: ArrayLike) -> Array:
 
 
 def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
-    """D_a(first || second) of each pair, from logarithms, at every order > 1: `[N, len(orders)]`.
+    """D_a(first || second) of each pair at every order > 1: `[N, len(orders)]`.
 
     Args:
         log_first: logarithms of distributions, one per row: `[N, n]`.
-        log_second: the same of the neighbors, `[N, n]`.
+        log_second: the same of the neighbors.
         orders: `[m]`, each > 1.
     """
     with np.errstate(invalid="ignore"):
@@ -51,7 +51,7 @@ def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
 
     Args:
         first: distributions P, one per row: `[N, n]`.
-        second: distributions Q of the neighbors, `[N, n]`.
+        second: those of the neighbors, Q.
         epsilons: `[m]`.
     """
     factors = [math.exp(min(epsilon, _LARGEST_EXPONENT)) for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()]
@@ -64,12 +64,7 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
 
     Of all A <= first / (1 - failure_prob) and A' <= second / (1 - failure_prob), the pair returned is the closest in
     every hockey-stick and Renyi divergence at once, both ways round (docs/proofs/verification.md). So a price outside
-    of a failure holds for a pair of distributions exactly if it holds for their trimmed pair.
-
-    Args:
-        first: distributions, one per row: `[N, n]`.
-        second: distributions of the neighbors, `[N, n]`.
-        failure_prob: what each side may give up, in [0, 1).
+    of a failure holds for a pair of distributions exactly if it holds for their trimmed pair. One per row, `[N, n]`.
     """
     if failure_prob == 0:
         return first, second
@@ -88,11 +83,9 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
 
 
 def _cap(falling: Array, other: Array, given_up: float) -> Array:
-    """The ratio c at which the hockey stick of c is `given_up`, `[N, 1]`: sum of min(falling, c other) = 1 - given_up.
-
-    The columns stand in falling order of the ratio, so the hockey stick is the largest over prefixes of
-    P(prefix) - c Q(prefix), and c is the largest of their roots.
-    """
+    """The ratio c at which the sum of min(falling, c other) is 1 - given_up, the hockey stick given_up: `[N, 1]`."""
+    # The columns stand in falling order of the ratio, so the hockey stick is the largest over prefixes of
+    # P(prefix) - c Q(prefix), and c is the largest of their roots.
     excess = np.cumsum(falling, axis=1) - given_up
     below = np.cumsum(other, axis=1)
     roots = np.where(excess > 0, np.where(below > 0, excess / below, np.inf), 0.0)
@@ -106,8 +99,8 @@ def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS)
     what they refute is refuted. Nothing is lost while at most `num_cells` different ratios occur.
 
     Args:
-        first: probabilities `[n]` of one release.
-        second: the same for the neighbor, `[n]`.
+        first: probabilities of one release.
+        second: the same for the neighbor.
         count: how many independent releases, >= 1.
         num_cells: the most outcomes that are kept.
     """

@@ -18,17 +18,11 @@ _MOST_PAIRS = 5_000_000
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """Ordered pairs of different neighboring histograms; where (h, h') is one, so is (h', h).
+    """Ordered pairs of different neighboring histograms; where (h, h') is one, so is (h', h)."""
 
-    Attributes:
-        histograms: `[H, L]` all histograms of the instance, one each.
-        first: `[P]` rows of `histograms`.
-        second: `[P]` rows of the neighbors.
-    """
-
-    histograms: Counts
-    first: Indices
-    second: Indices
+    histograms: Counts  # [H, L] all of the instance, one each
+    first: Indices  # [P] rows of `histograms`
+    second: Indices  # [P] rows of the neighbors
 
     def __len__(self) -> int:
         return len(self.first)
@@ -94,17 +88,13 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_v
     require(pairs <= _MOST_PAIRS, "num_labels, num_teachers", f"{num_labels}, {num_teachers}", "a smaller instance")
     if one_vote:
         return _single_votes(num_labels, num_teachers, adjacency)
-    histograms = all_histograms(num_labels, num_teachers)
-    first, second = _codes(num_labels, num_teachers, adjacency)
-    return _both_ways(histograms, first, second)
+    return _both_ways(all_histograms(num_labels, num_teachers), *_codes(num_labels, num_teachers, adjacency))
 
 
 def _codes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Indices, Indices]:
-    """Both histograms of each pair as numbers in base T + 1.
-
-    Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one both
-    bits are free; with add/remove the new bit is 0.
-    """
+    """Both histograms of each pair as numbers in base T + 1."""
+    # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
+    # both bits are free; with add/remove the new bit is 0.
     bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if adjacency == Adjacency.REPLACE_ONE else [(0, 0), (1, 0)]
     one_label = np.array(sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in bits}))
     first = second = np.zeros(1, dtype=np.int64)

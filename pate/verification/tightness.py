@@ -28,19 +28,12 @@ _WIDTH, _BEYOND = 9.0, 40  # standard deviations of a count that are looked at, 
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A lower bound on every sound epsilon, from one pair of neighbors.
+    """A lower bound on every sound epsilon, from one pair of neighbors."""
 
-    Attributes:
-        epsilon: of all releases at the delta that was asked for, rounded down.
-        first: the counts of the pair whose law is the more likely one.
-        second: the counts of its neighbor.
-        num_releases: how many independent releases of this pair were composed.
-    """
-
-    epsilon: float
-    first: tuple[int, ...]
+    epsilon: float  # of all releases at the delta that was asked for, rounded down
+    first: tuple[int, ...]  # the counts whose law is the more likely one
     second: tuple[int, ...]
-    num_releases: int
+    num_releases: int  # how many independent releases of this pair were composed
 
 
 def lower_bound(
@@ -84,27 +77,18 @@ def lower_bound(
     if not candidates:
         raise ValueError("pairs: expected at least one")
     places = np.unique(np.argsort(-np.array(costs), axis=0)[:_FINALISTS])
-    bounds = [
-        LowerBound(
-            _epsilon(*compose(x, y, num_releases, num_cells=num_cells), target_delta), first, second, num_releases
-        )
-        for first, second, x, y in (candidates[place] for place in places.tolist())
-    ]
+    bounds = []
+    for first, second, x, y in (candidates[place] for place in places.tolist()):
+        composed = compose(x, y, num_releases, num_cells=num_cells)
+        bounds.append(LowerBound(_epsilon(*composed, target_delta), first, second, num_releases))
     return max(bounds, key=lambda bound: bound.epsilon)
 
 
 def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, steps: int, order: float = 3.0) -> Pair:
-    """A pair of neighbors that gives away more than this one, or the same: by small random changes, always the same.
+    """A pair of neighbors that gives away at least as much as this one at that order, by small changes.
 
-    A change moves one count, or all from one upwards, by a few votes, makes two labels alike, or turns a label's move.
-
-    Args:
-        law: takes counts `[L]` and returns the probability of each outcome.
-        pair: the counts, and those of the neighbor.
-        moves: the two ways in which a count may move.
-        num_teachers: the largest count.
-        steps: how many changes are tried, each at the cost of two laws.
-        order: of the Renyi divergence that is to grow.
+    `moves` are the two ways in which a count may move; `steps` changes are tried, always the same, each at the cost of
+    two laws.
 
     >>> def winner(counts):
     ...     weights = np.exp(counts / 5)
@@ -130,7 +114,7 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
 def _changed(
     counts: NDArray[np.int64], moved: NDArray[np.int64], moves: tuple[int, int], rng: np.random.Generator
 ) -> Pair:
-    """Counts and their moves, one of them changed."""
+    """One count, or all from one upwards, moved by a few votes; or two labels made alike, or a label's move turned."""
     counts, moved, label = counts.copy(), moved.copy(), int(rng.integers(len(counts)))
     way, step = rng.random(), int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
     if way < 0.25:
@@ -176,20 +160,15 @@ def session_epsilon(
 ) -> float:
     """An epsilon that the session needs, from below, where every call has these distributions on two neighbors.
 
-    Calls are exchangeable up to the last one: the law of a session is that of how often each outcome occurred. Rare
-    counts are left out, which only lowers what is found.
-
-    Args:
-        first: `[3]` positive probabilities of two outcomes that cost nothing, and of a hit.
-        second: `[3]` the same on the neighbor.
-        num_calls: at most so many, >= 1.
-        target_hits: the hit of that number ends the session, >= 1.
-        target_delta: in (0, 1).
+    Both are `[3]` positive probabilities: of two outcomes that cost nothing, and of a hit. The session ends with the
+    hit of number `target_hits`, or after `num_calls`.
 
     >>> first, second = [0.5, 0.3, 0.2], [0.6, 0.24, 0.16]
     >>> [round(session_epsilon(first, second, num_calls=n, target_hits=3, target_delta=1e-3), 2) for n in (1, 9, 99)]
     [0.22, 1.51, 2.15]
     """
+    # Calls are exchangeable up to the last one: the law of a session is that of how often each outcome occurred. Rare
+    # counts are left out, which only lowers what is found.
     calls, hits = require_count("num_calls", num_calls), require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)
     logs = np.log(np.array([first, second], dtype=np.float64))

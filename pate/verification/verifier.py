@@ -98,15 +98,12 @@ def verify(
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     first, second = np.split(rows.reshape(-1), 2)
     histograms = pairs.histograms[used]
-    table = distribution_table(
-        [distribution(histogram) for histogram in histograms], [_tuple(histogram) for histogram in histograms]
-    )
+    names = [tuple(histogram.tolist()) for histogram in histograms]
+    table = distribution_table([distribution(histogram) for histogram in histograms], names)
     kept = _different(table, first, second)
     first, second = first[kept], second[kept]
     comparison = compare(table, first, second, claim, count=count)
-    return comparison.verdict(
-        lambda pair: (_tuple(histograms[first[pair]]), _tuple(histograms[second[pair]])), num_pairs=num_pairs
-    )
+    return comparison.verdict(lambda pair: (names[first[pair]], names[second[pair]]), num_pairs=num_pairs)
 
 
 def verify_distributions(
@@ -137,11 +134,7 @@ def verify_distributions(
 
 
 def distribution_table(distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) -> Array:
-    """Distributions as rows over all their outcomes: `[H, n]`.
-
-    Raises:
-        InvalidValue: probabilities that are negative or not numbers, or do not sum to 1 within 1e-9.
-    """
+    """Distributions as rows over all their outcomes, `[H, n]`, or a refusal of what are none."""
     columns: dict[Hashable, int] = {}
     for distribution, name in zip(distributions, names, strict=True):
         if not isinstance(distribution, Mapping):
@@ -175,10 +168,6 @@ def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
         raise InvalidValue(f"{name(row)}={found}: expected probabilities >= 0 that sum to 1 within {_SUM_TOLERANCE}")
 
 
-def _tuple(histogram: Counts) -> tuple[int, ...]:
-    return tuple(histogram.tolist())
-
-
 def verify_densities(
     first: LogDensity,
     second: LogDensity,
@@ -191,9 +180,9 @@ def verify_densities(
 ) -> Verdict:
     """Compares two densities with a price by quadrature, in both directions.
 
-    For mechanisms that publish a number, one pair of neighbors at a time. Sixteen nodes a panel: densities should be
-    smooth but at the ends of panels. What lies outside of [low, high] is left out, so divergences can be too small, and
-    by rounding and quadrature too large by about 1e-9.
+    For mechanisms that publish a number, one pair of neighbors at a time. Densities should be smooth but at the ends of
+    panels. What lies outside of [low, high] is left out, so divergences can be too small, and by rounding and
+    quadrature too large by about 1e-9.
 
     Args:
         first: logarithm of the density, elementwise.
@@ -224,19 +213,12 @@ def verify_densities(
 
 @dataclass(frozen=True)
 class SampleVerdict:
-    """What samples say about a price. They can refute one; they never confirm one.
+    """What samples say about a price. They can refute one; they never confirm one."""
 
-    Attributes:
-        refuted: whether a pair costs more than claimed; wrong with probability at most 1 - confidence.
-        confidence: of a refutation.
-        worst: the pair, with a lower confidence bound in place of the exact delta.
-        num_tests: how many candidates shared the error probability.
-    """
-
-    refuted: bool
+    refuted: bool  # whether a pair costs more than claimed; wrong with probability at most 1 - confidence
     confidence: float
-    worst: WorstPair
-    num_tests: int
+    worst: WorstPair  # with a lower confidence bound in place of the exact delta
+    num_tests: int  # how many candidates shared the error probability
 
     def require(self) -> Self:
         """Returns itself unless refuted.

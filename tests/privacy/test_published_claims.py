@@ -1,4 +1,4 @@
-"""False claims of the literature, each refuted by pointing the verifier at it, with the offending pair."""
+"""False claims of the literature and prices easy to get wrong, each refuted with the offending pair."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ from pate.accounting import (
     Adjacency,
     ApproximateEvent,
     BoundedRangeEvent,
+    ComposedEvent,
     Event,
     GaussianEvent,
     PureDpEvent,
     zcdp_to_epsilon,
 )
+from pate.accounting.events import leaves
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection, LimitedDomainTopK, PermuteAndFlipTopK, StabilityTest
 from pate.mechanisms.gap_selection import Ranking
+from pate.validation import InvalidValue
 from pate.verification import Claim, PriceRefuted, Verdict, verify, verify_densities, verify_distributions
+from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_renyi, price_curve
+from tests.privacy.histograms import gap_pairs
+from tests.privacy.top_k_distributions import distributions_end_to_end, distributions_outside_failure
 
 RECORD, PAPERS = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 Counts = NDArray[np.int64]
@@ -219,3 +225,52 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
     assert verdict_at(6.33).refuted
     assert not verdict_at(6.36).refuted
     assert not verdict_at(6.36).sound  # a lower bound proves nothing
+
+
+def test_floor_1_under_replace_one_cannot_be_built() -> None:
+    paper = StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
+    with pytest.raises(InvalidValue, match=r"pass_probs=0\.25\d*: expected at most failure_prob=0\.05 up to the sens"):
+        StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=Adjacency.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("test", ["gaussian", "laplace"])
+@pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
+def test_add_remove_parameters_do_not_protect_one_record(noise: str, test: str) -> None:
+    """An aggregator made and priced for add/remove, run where one record is replaced."""
+    aggregator = StableTopK(
+        selection_noise=noise,
+        selection_scale=2.0,
+        test=test,
+        test_std=2.0,
+        failure_prob=0.01,
+        adjacency=Adjacency.ADD_REMOVE,
+    )
+    event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=6)
+    own = gap_pairs(3, 6, Adjacency.ADD_REMOVE, padded=False)
+    assert_covered(largest_renyi(*distributions_outside_failure(aggregator, own)), price_curve(event))
+    assert_delta_covered(*distributions_end_to_end(aggregator, own), event)
+    record = gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(largest_renyi(*distributions_outside_failure(aggregator, record)), price_curve(event))
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_delta_covered(*distributions_end_to_end(aggregator, record), event)
+
+
+def test_dropping_the_price_of_the_test_is_refuted() -> None:
+    """The selection's price alone, as in code that drops the confidence check's cost."""
+    aggregator = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
+    pairs = gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False)
+    exact = largest_renyi(*distributions_outside_failure(aggregator, pairs))
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(exact, price_curve(aggregator.gap_selection(num_labels=3, num_teachers=6).event))
+
+
+def test_dropping_the_failure_probability_is_refuted() -> None:
+    """At a large epsilon the failure is all that is left of delta, and the Renyi price alone promises less."""
+    aggregator = StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05)
+    distributions = distributions_end_to_end(aggregator, gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False))
+    event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=6)
+    assert_delta_covered(*distributions, event)
+    without_failure = ComposedEvent(tuple(leaf for leaf, _ in leaves(event)))
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_delta_covered(*distributions, without_failure)

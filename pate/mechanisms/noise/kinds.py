@@ -29,28 +29,17 @@ class NoiseKind:
 
     Where m is the smaller of u and 1 - u, the derivative of the quantile function is at most 2 / m. So an error of u
     matters only far out in the tails.
-
-    Attributes:
-        density: elementwise.
-        cdf: elementwise.
-        quantile: of floats u in (0, 1); off by at most 2**-46 (1 + |value|) and what the error of u makes.
-        quantile_of_log: from log q, where exp(-q) is the probability below the value.
-        within: the quantile of one fraction in (0, 1), between fractions at most 3 * 10**-digits apart.
-        low: the probability below it is lost in double precision.
-        high: the probability above it is lost in double precision.
-        kinks: where the density is not smooth.
-        panel: width of the intervals on which quadrature takes the density as a polynomial; infinity where it is one.
     """
 
     density: Curve
     cdf: Curve
-    quantile: Curve
-    quantile_of_log: Curve
-    within: Callable[[Fraction, int], Bounds]
-    low: float
+    quantile: Curve  # of floats u in (0, 1); off by at most 2**-46 (1 + |value|) and what the error of u makes
+    quantile_of_log: Curve  # from log q, where exp(-q) is the probability below the value
+    within: Callable[[Fraction, int], Bounds]  # of one fraction, between fractions at most 3 * 10**-digits apart
+    low: float  # the probability below it is lost in double precision, and above `high`
     high: float = 42.0
-    kinks: tuple[float, ...] = (0.0,)
-    panel: float = 0.5
+    kinks: tuple[float, ...] = (0.0,)  # where the density is not smooth
+    panel: float = 0.5  # on which quadrature takes the density as a polynomial; infinity where it is one
 
 
 def _log_above(log_q: Array) -> Array:
@@ -66,10 +55,6 @@ def _positive(curve: Curve) -> Curve:
 
 def _negative(bounds: Bounds) -> Bounds:
     return -bounds[1], -bounds[0]
-
-
-def _gumbel_cdf(x: Array) -> Array:
-    return np.exp(-np.exp(np.minimum(-x, 600.0)))
 
 
 def _gumbel_density(x: Array) -> Array:
@@ -88,20 +73,13 @@ def _laplace_cdf(x: Array) -> Array:
     return np.where(x < 0, tail, 1 - tail)
 
 
-def _laplace_quantile(u: Array) -> Array:
-    size = -np.log(2 * np.minimum(u, 1 - u))
-    return np.asarray(np.where(u < 0.5, -size, size))
-
-
 def _laplace_of_log(log_q: Array) -> Array:
     q = np.exp(log_q)
     return np.where(q > math.log(2), math.log(2) - q, -math.log(2) - _log_above(log_q))
 
 
 def _laplace_within(u: Fraction, digits: int) -> Bounds:
-    if u <= _HALF:
-        return log_bounds(2 * u, digits)
-    return _negative(log_bounds(2 * (1 - u), digits))
+    return log_bounds(2 * u, digits) if u <= _HALF else _negative(log_bounds(2 * (1 - u), digits))
 
 
 def _normal_of_log(log_q: Array) -> Array:
@@ -148,7 +126,7 @@ UNIT_NOISES = {
     ),
     "gumbel": NoiseKind(
         density=_gumbel_density,
-        cdf=_gumbel_cdf,
+        cdf=lambda x: np.exp(-np.exp(np.minimum(-x, 600.0))),
         quantile=lambda u: -np.log(-np.log(u)),
         quantile_of_log=np.negative,
         within=_gumbel_within,
@@ -165,7 +143,7 @@ UNIT_NOISES = {
     "laplace": NoiseKind(
         density=lambda x: 0.5 * np.exp(-np.abs(x)),
         cdf=_laplace_cdf,
-        quantile=_laplace_quantile,
+        quantile=lambda u: np.where(u < 0.5, 1, -1) * np.log(2 * np.minimum(u, 1 - u)),
         quantile_of_log=_laplace_of_log,
         within=_laplace_within,
         low=-42.0,
@@ -229,22 +207,16 @@ def exponential_argmax(values: Array) -> Array:
 
 def gaussian_argmax(values: Array) -> Array:
     """Standard normal noise, by quadrature over the winning value."""
-    return _argmax_by_quadrature(values, KINDS["gaussian"].density, log_ndtr, 9.5)
+    return np.apply_along_axis(_argmax_by_quadrature, -1, values, KINDS["gaussian"].density, log_ndtr, 9.5)
 
 
 def laplace_argmax(values: Array) -> Array:
     """Laplace noise of scale 1, by quadrature over the winning value, with panels that end at the kinks."""
-    return _argmax_by_quadrature(values, KINDS["laplace"].density, _log_laplace_cdf, _TAIL)
+    return np.apply_along_axis(_argmax_by_quadrature, -1, values, KINDS["laplace"].density, _log_laplace_cdf, _TAIL)
 
 
-def _argmax_by_quadrature(values: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
-    """p_i is the integral of density(x - v_i) prod_{j != i} cdf(x - v_j) dx."""
-    flat = values.reshape(-1, values.shape[-1])
-    distributions = np.stack([_one_distribution(row, density, log_cdf, tail) for row in flat])
-    return np.asarray(distributions.reshape(values.shape))
-
-
-def _one_distribution(row: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
+def _argmax_by_quadrature(row: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
+    """p_i is the integral of density(x - v_i) prod_{j != i} cdf(x - v_j) dx, for values `[n]`."""
     edges = np.unique(np.concatenate([row, [row.max() - tail, row.max() + tail]]))
     edges = edges[edges >= row.max() - tail]  # a winner below that has no probability worth a digit
     pieces = [_equal_panels(a, b, max(1, int(np.ceil((b - a) * _PANELS_PER_SCALE)))) for a, b in pairwise(edges)]

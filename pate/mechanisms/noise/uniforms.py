@@ -38,10 +38,8 @@ def log_bounds(number: Fraction, digits: int) -> Bounds:
 
 
 def normal_bounds(x: Fraction, digits: int) -> Bounds:
-    """P[N(0, 1) <= x], within 10**-digits.
-
-    P = 1/2 + phi(x) times the sum of x**(2 n + 1) / (1 3 5 … (2 n + 1)), whose terms have one sign.
-    """
+    """P[N(0, 1) <= x], within 10**-digits."""
+    # P = 1/2 + phi(x) times the sum of x**(2 n + 1) / (1 3 5 … (2 n + 1)), whose terms have one sign
     if x > 0:
         low, high = normal_bounds(-x, digits)
         return 1 - high, 1 - low
@@ -93,16 +91,13 @@ def _arctan_of_inverse(x: int, unit: int) -> int:
 
 
 class LazyBitsUniform:
-    """A uniform number known to lie between two neighboring multiples of 2**-bits.
+    """A uniform number of which the first 64 bits are known, between `numerator` and the next multiple of 2**-bits.
 
-    Args:
-        word: its first 64 bits.
-        rng: where further bits come from.
-        ready: words that come before those of the generator.
+    Further bits are the words that are `ready`, and then those of the generator.
     """
 
     def __init__(self, word: int, rng: np.random.Generator, ready: Sequence[int] = ()) -> None:
-        self._numerator, self.bits, self._rng = word, _WORD, rng
+        self.numerator, self.bits, self._rng = word, _WORD, rng
         self._ready = list(ready)[::-1]
 
     @property
@@ -110,20 +105,15 @@ class LazyBitsUniform:
         """Decimal digits at which the other side of a comparison is worth computing."""
         return int(self.bits * _DIGITS_PER_BIT) + 4
 
-    @property
-    def numerator(self) -> int:
-        """Of the multiple of 2**-bits below it."""
-        return self._numerator
-
     def bounds(self) -> Bounds:
         """The interval that the bits so far leave open."""
         unit = 1 << self.bits
-        return Fraction(self._numerator, unit), Fraction(self._numerator + 1, unit)
+        return Fraction(self.numerator, unit), Fraction(self.numerator + 1, unit)
 
     def extend(self) -> None:
         """Draws 64 more bits."""
         word = self._ready.pop() if self._ready else int(words(self._rng, (1,))[0])
-        self._numerator = (self._numerator << _WORD) | word
+        self.numerator = (self.numerator << _WORD) | word
         self.bits += _WORD
 
     def below(self, enclosure: Callable[[int], Bounds]) -> bool:
@@ -138,13 +128,7 @@ class LazyBitsUniform:
 
 
 class LazyUniforms:
-    """Many of them: 64 bits of each at once, and the rest of those that are asked for.
-
-    Args:
-        first: uint64 of any shape, the first word of each.
-        rng: where further bits come from.
-        ready: uint64 `[*shape, w]`: the next words of each, where a draw has to be repeatable from here on.
-    """
+    """Many of them: the first word of each, the next ones that are `ready`, `[*shape, w]`, and more from `rng`."""
 
     def __init__(self, first: Words, rng: np.random.Generator, ready: Words | None = None) -> None:
         self.first, self._rng, self._ready = first, rng, ready
@@ -250,7 +234,8 @@ def exponential_weights(exponents: Sequence[Fraction], sizes: Sequence[int] | No
     def weights(digits: int) -> list[Interval]:
         length = digits if sizes is None else digits + len(str(max(sizes)))
         unit = 10**length
-        known = {exponent: _whole(exponent, length, unit) for exponent in set(exponents)}
+        bounds = {exponent: exp_bounds(-exponent, length) for exponent in set(exponents)}
+        known = {exponent: (math.floor(low * unit), math.ceil(high * unit)) for exponent, (low, high) in bounds.items()}
         ones = [known[exponent] for exponent in exponents]
         if sizes is None:
             return ones
@@ -260,13 +245,7 @@ def exponential_weights(exponents: Sequence[Fraction], sizes: Sequence[int] | No
 
 
 def with_rest(window: Weights, share: Fraction, everything: Callable[[], Weights]) -> Weights:
-    """Weights of which those after the first few are looked at only where it takes them.
-
-    Args:
-        window: the first ones.
-        share: of the total, at least that of the others together.
-        everything: gives all of them, the first ones first.
-    """
+    """The weights in `window`, and where it takes those `everything` else, whose share of the total is at most that."""
 
     def weights(digits: int) -> Sequence[Interval]:
         if share * 10**digits > 1:
@@ -278,11 +257,9 @@ def with_rest(window: Weights, share: Fraction, everything: Callable[[], Weights
 
 
 def boundary_weights(weights: Weights) -> Weights:
-    """The weights of a call in the boundary wrapper: those given, and last all but the largest, or half where less.
+    """The weights of a call in the boundary wrapper: those given, and last all but the largest, or half where less."""
 
-    All but the largest is the least of the sums of all but one, so it rises with every weight, like half of all.
-    """
-
+    # all but the largest is the least of the sums of all but one, so it rises with every weight, like half of all
     def wrapped(digits: int) -> list[Interval]:
         intervals = [(2 * low, 2 * high) for low, high in weights(digits)]
         least, most = (min(sum(side) - max(side), sum(side) // 2) for side in zip(*intervals, strict=True))
@@ -306,12 +283,10 @@ def softmax_weights(deficits: Array, scale: float) -> Weights:
 
 
 def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
-    """The probabilities of the largest with exponential noise: w_i times the integral of prod_{j != i} (1 - w_j z) dz.
+    """The chances of the largest with exponential noise: w_i times the integral of prod_{j != i} (1 - w_j z) dz."""
 
-    Each w = exp(-deficit / scale) is taken as a fraction within 10**-digits, which moves the integral by at most 1 +
-    n / 2 times as much; the integral of the fractions is exact.
-    """
-
+    # each w = exp(-deficit / scale) is taken as a fraction within 10**-digits, which moves the integral by at most
+    # 1 + n / 2 times as much; the integral of the fractions is exact
     def weights(digits: int) -> list[Interval]:
         unit, slack = 10**digits, len(deficits) + 2
         w = [low for low, _ in softmax_weights(deficits, scale)(digits)]
@@ -331,19 +306,8 @@ def _integral(w: list[int], unit: int) -> Fraction:
 
 
 def draw_softmax(sums: Array, scale: float, uniforms: LazyUniforms) -> Integers:
-    """An index of each row with probability proportional to exp(sum / scale), exactly: `[Q]` from `[Q, n]`.
-
-    Args:
-        sums: floats whose differences are exact.
-        scale: > 0.
-        uniforms: `[Q]`.
-    """
+    """An index of each row by weights exp(sum / scale): `[Q]` from sums `[Q, n]` whose differences are exact."""
     deficits = sums.max(axis=1, keepdims=True) - sums
     with np.errstate(over="ignore"):
         weights = np.exp(deficits / -scale)
     return draw_index(weights, uniforms, lambda row: softmax_weights(deficits[row], scale))
-
-
-def _whole(exponent: Fraction, digits: int, unit: int) -> Interval:
-    low, high = exp_bounds(-exponent, digits)
-    return math.floor(low * unit), math.ceil(high * unit)

@@ -26,7 +26,7 @@ from pate.mechanisms import (
     TopStableTopK,
 )
 from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.top_k import TopKMechanism, bounded_range_of
+from pate.mechanisms.top_k import TopKMechanism
 from pate.validation import InvalidValue
 
 PURE: list[tuple[type[Any], dict[str, Any]]] = [
@@ -182,12 +182,12 @@ def test_the_accountant_never_charges_more_than_epsilon(kind: type[Any], options
 
 
 def test_a_price_is_either_epsilon_or_rho() -> None:
-    assert bounded_range_of(6.0, None, rounds=3) == 2.0
-    assert bounded_range_of(None, 4.0, rounds=2) == 4.0
+    assert PeelingTopK(k=3, epsilon=6.0).range_of(rounds=3) == 2.0
+    assert PeelingTopK(k=2, rho=4.0).range_of(rounds=2) == 4.0
     with pytest.raises(InvalidValue, match="epsilon=None: expected epsilon or rho"):
-        bounded_range_of(None, None)
+        PeelingTopK(k=1)
     with pytest.raises(InvalidValue, match=r"rho=1\.0: expected epsilon or rho, not both"):
-        bounded_range_of(1.0, 1.0)
+        PeelingTopK(k=1, epsilon=1.0, rho=1.0)
     with pytest.raises(InvalidValue, match=r"rho=0\.0: expected a number > 0"):
         PeelingTopK(k=1, rho=0.0)
 

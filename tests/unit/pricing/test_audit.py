@@ -137,7 +137,7 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
     assert published_claim(Mine(noise_std=40.0), VOTES, 1e-6) == published_claim(
         GaussianVotes(noise_std=40.0), VOTES, 1e-6
     )
-    assert published_claim(Other(selection_scale=1.0, test_std=1.0), VOTES, 1e-6).epsilon == 600 * 1e-6
+    assert published_claim(Other(selection_scale=1.0, test_std=1.0), VOTES, 1e-6)[0] == 600 * 1e-6
 
 
 def test_a_release_whose_parameters_nobody_gave_is_left_out() -> None:

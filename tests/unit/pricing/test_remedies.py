@@ -18,13 +18,7 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.pricing import (
-    Budget,
-    ReleaseShape,
-    SettingNames,
-    plan_release,
-    require_useful,
-)
+from pate.pricing import Budget, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.pricing.remedies import group_votes_tell_more, remedies
 from pate.validation import InvalidValue
 

@@ -6,12 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pate.mechanisms.noise.kinds import (
-    exponential_argmax,
-    gaussian_argmax,
-    gumbel_argmax,
-    laplace_argmax,
-)
+from pate.mechanisms.noise.kinds import exponential_argmax, gaussian_argmax, gumbel_argmax, laplace_argmax
 
 DISTRIBUTIONS = {
     "gumbel": gumbel_argmax,
