@@ -13,8 +13,8 @@ import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from pate.cli.console import ConsoleMonitor
 from pate.cli.process import Stopped, end_descendants, ended_by_signals, leave
+from pate.cli.run import ConsoleMonitor
 from pate.validation import InvalidValue, require_count
 from scripts.icons40.build import Recipe
 from scripts.icons40.package import IconPackage

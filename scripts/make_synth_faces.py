@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pate.cli.console import ConsoleMonitor
+from pate.cli.run import ConsoleMonitor
 from pate.data import FaceCopy
 from pate.validation import InvalidValue
 

@@ -11,8 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.cli.app import run_app
-from pate.cli.console import ConsoleMonitor, watched_load
-from pate.cli.run import default_folder, featured, maker, plain_settings
+from pate.cli.run import ConsoleMonitor, default_folder, featured, maker, plain_settings, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.console import print_frontier
 from pate.config import build

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.text import Text
 
 from pate.cli.app import run_app
+from pate.cli.run import require_named
 from pate.data import ImageForm, TableSchema
 from pate.data.table.cells import as_texts, require_columns
 from pate.data.table.files import TableFile
@@ -33,8 +34,7 @@ _RULES = {
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _AT_ONCE = 256
 
-Block = tuple[list[str], NDArray[np.float32]]
-"""The names of some records, and the inputs of a model for them."""
+Block = tuple[list[str], NDArray[np.float32]]  # the names of some records, and the inputs of a model for them
 
 
 def main() -> None:
@@ -44,9 +44,7 @@ def main() -> None:
 
 def predict(config: DictConfig) -> None:
     """Reads the bundle and the records, a block at a time, and writes a row for each record."""
-    for name, rule in _RULES.items():
-        if OmegaConf.is_missing(config, name) or config[name] is None:
-            raise InvalidValue(f"{name}=???: expected {rule}")
+    require_named(config, _RULES)
     bundle, output = Bundle.load(str(config.release)), Path(str(config.output))
     require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
@@ -66,8 +64,7 @@ def predict(config: DictConfig) -> None:
             count += len(names)
         text.flush()
         text.detach()
-    said = f"{output}: {count} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability"
-    _say(said)
+    _say(f"{output}: {count} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability")
 
 
 def _say(line: str) -> None:

@@ -13,8 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.aggregators import Aggregator
 from pate.cli.app import run_app
-from pate.cli.console import PRIVATE, ConsoleMonitor, print_lines
-from pate.cli.run import BESIDE, default_folder, maker, plain_settings
+from pate.cli.run import BESIDE, PRIVATE, ConsoleMonitor, default_folder, maker, plain_settings, print_lines
 from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
 from pate.config.published import release_settings, told_settings

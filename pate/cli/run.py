@@ -1,24 +1,34 @@
-"""A run as its command knows it: the parts that its configuration makes, its settings, its name and its folder."""
+"""What the commands share that run something: its parts, settings, name and folder, and what they say meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from pate.accounting import Adjacency
 from pate.config import CONFIG_FOLDER, build
 from pate.config.command_line import given_settings
 from pate.data import Dataset
+from pate.data.dataset import read
 from pate.features import Features, NoFeatures
 from pate.features.featured_data import FeaturedData
 from pate.files.values import digest
+from pate.report.console import PlainConsole
 from pate.report.report import Heading
+from pate.run.progress import Advance, Monitor, NullMonitor
+from pate.validation import InvalidValue, require
 
-CACHE = "pate_cache"
-"""The folder beside those of runs, which share it."""
+_CACHE = "pate_cache"  # the folder beside those of runs, which share it
 BESIDE = (
     *("output_dir", "ledger", "max_total_epsilon", "new_account", "redraw", "all_records", "allow_useless", "logger"),
     *("noise", "fewer_queries"),  # of which target_epsilon and num_queries say what they come to
@@ -27,6 +37,9 @@ BESIDE = (
 
 _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")
 _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjacency", "seed")
+
+PRIVATE = "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel"
+"""Of a file that a holder sends."""
 
 
 def maker(config: DictConfig) -> Callable[[str], Any]:
@@ -62,28 +75,15 @@ def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, An
 def featured(
     data: Any, features: Features, output_dir: Path, *, check: Callable[[Dataset], object] | None = None
 ) -> Any:
-    """A reader of data: the one that is given, or that of its features, kept beside the run's folder.
-
-    Args:
-        data: the reader of a data set.
-        features: none, or those that stand in place of pictures.
-        output_dir: the run's folder.
-        check: see `FeaturedData`.
-    """
+    """A reader of data: the one that is given, or that of its features, kept beside the run's folder."""
     if isinstance(features, NoFeatures):
         return data
-    cache = output_dir.parent / CACHE if features.cache is None else Path(features.cache)
+    cache = output_dir.parent / _CACHE if features.cache is None else Path(features.cache)
     return FeaturedData(data, features, cache, check)
 
 
 def run_heading(settings: Mapping[str, Any], said: Iterable[str], choices: Mapping[str, Any]) -> Heading:
-    """The heading of a run.
-
-    Args:
-        settings: the composed configuration, plain values.
-        said: overrides of the command line.
-        choices: the YAML file of each group.
-    """
+    """The heading of a run by its settings, the overrides of its command line, and the YAML file of each group."""
     given = given_settings(said)
     names = {group: _name(group, settings, given, choices) for group in _GROUPS if group in settings}
     terms: dict[str, Any] = {name: settings[name] for name in _TERMS if name in settings}
@@ -110,3 +110,88 @@ def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
     """outputs/NAME-NAME-HASH: the same command finds the same folder, so it continues."""
     safe = ["".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name) for name in names]
     return "outputs/" + "-".join([*safe, digest(settings)[:8]])
+
+
+def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
+    """Raises unless settings without a default are given."""
+    for name, rule in rules.items():
+        if OmegaConf.is_missing(config, name) or config[name] is None:
+            raise InvalidValue(f"{name}=???: expected {rule}")
+
+
+def print_lines(*lines: str) -> None:
+    """Prints lines as they are: nothing in them is markup, and none is cut at the terminal's width."""
+    console = PlainConsole(highlight=False)
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+class ConsoleMonitor:
+    """Shows stages on standard error; a bar on a terminal, a line at the end of each stage anywhere.
+
+    Sent to another process, as with the data that a comparison's workers read for themselves, it shows nothing there.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move
+        self._console = console or PlainConsole(stderr=True, highlight=False, force_terminal=real)
+        self._bar: Progress | None = None  # of the outer stage, where one is inside another
+
+    def __reduce__(self) -> tuple[type[NullMonitor], tuple[()]]:
+        return NullMonitor, ()
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
+        """A stage of `total` steps, or of unknown length."""
+        started = time.monotonic()
+        last = ""
+        with self._bars() as bar:
+            task = bar.add_task(name, total=total, note="")
+
+            def advance(done: int, note: str = "") -> None:
+                nonlocal last
+                last = note
+                bar.update(task, completed=done, note=note)
+
+            yield advance
+            bar.remove_task(task)
+        end = f" ({last})" if last else ""
+        self._console.print(f"{name}: {time.monotonic() - started:.1f} s{end}", style="dim")
+
+    def say(self, line: str) -> None:
+        """A line of its own."""
+        self._console.print(line, style="yellow", markup=False, soft_wrap=True)
+
+    @contextmanager
+    def _bars(self) -> Iterator[Progress]:
+        """The bars on the console, of which there can be one set at a time."""
+        if self._bar is not None:
+            yield self._bar
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal) as bar:
+            self._bar = bar
+            try:
+                yield bar
+            finally:
+                self._bar = None
+
+
+def watched_load(data: Any, monitor: Monitor) -> Callable[[], Dataset]:
+    """How a data set is read, with its stages shown where it has some.
+
+    Raises:
+        InvalidValue: no data set, or one of which a setting is missing. It is said here, before anything else is made,
+            because a teacher loads torch.
+    """
+    rule = "a class whose load() gives a pate.data.Dataset"
+    require(callable(getattr(data, "load", None)), "data", type(data).__name__, rule)
+    if (require_settings := getattr(data, "require_settings", None)) is not None:
+        require_settings()
+    return partial(read, data, monitor.stage)

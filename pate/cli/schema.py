@@ -13,11 +13,13 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 from pate.cli.app import run_app
+from pate.cli.run import require_named
 from pate.data import Table, TableSchema
 from pate.data.table.files import Dealing, TableFile
 from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require
 
+_RULES = {"data": "the file of the public records", "output": "the file to write, such as schema.yaml"}
 _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
@@ -28,12 +30,7 @@ def main() -> None:
 
 def write_schema(config: DictConfig) -> None:
     """Reads the public table, writes its schema and shows it."""
-    for name, rule in (
-        ("data", "the file of the public records"),
-        ("output", "the file to write, such as schema.yaml"),
-    ):
-        if OmegaConf.is_missing(config, name) or config[name] is None:
-            raise InvalidValue(f"{name}=???: expected {rule}")
+    require_named(config, _RULES)
     output = Path(str(config.output))
     require(not os.path.lexists(output), "output", output, "the name of a new file: somebody may have changed this one")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")

@@ -9,8 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
-from pate.cli.console import ConsoleMonitor, print_lines, watched_load
-from pate.cli.run import featured, maker
+from pate.cli.run import ConsoleMonitor, featured, maker, print_lines, require_named, watched_load
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.run.stages.queries import Queries
@@ -25,8 +24,7 @@ def main() -> None:
 
 def train_student(config: DictConfig) -> None:
     """Trains the configured student, or finds it trained, and says where it is."""
-    if OmegaConf.is_missing(config, "release") or config.release is None:
-        raise InvalidValue("release=???: expected the folder that pate-release wrote, or its release/")
+    require_named(config, {"release": "the folder that pate-release wrote, or its release/"})
     monitor = ConsoleMonitor()
     release, output = Path(config.release), None if config.output is None else Path(config.output)
     node = OmegaConf.to_container(config.student, resolve=True)

@@ -1,26 +1,57 @@
-"""pate-train: from private records to a private student, or onwards from where a run stopped."""
+"""pate-train: from private records to a private student, or onwards from where a run stopped, and sweeps of runs.
+
+Of a sweep each run has a heading, and at the end there is one table of all, also as sweep.csv.
+"""
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
 from omegaconf import DictConfig
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
+from pate.cli import run
 from pate.cli.app import run_app
-from pate.cli.console import ConsoleMonitor, watched_load
-from pate.cli.run import BESIDE, default_folder, featured, maker, plain_settings, run_heading
-from pate.cli.sweep import sweep_row
+from pate.config.command_line import given_settings
 from pate.config.published import public_settings, told_settings
+from pate.files.disk import make_folder, read_json, write_text
+from pate.files.spreadsheet import SpreadsheetRows
+from pate.files.values import number, to_json_line
 from pate.pipeline import train
-from pate.report.console import print_report
+from pate.report import Report, format_epsilon
+from pate.report.console import PlainConsole, print_report
 from pate.report.mlflow import log_release, require_mlflow
+from pate.report.tables import percent
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
 from pate.validation import require_choice
+
+_SCORES = {
+    "mean_average_precision": "mean\nAP",
+    "micro_f1": "micro-\nF1",
+    "macro_f1": "macro-\nF1",
+    "accuracy": "accuracy",
+}
+_COLUMNS = {
+    "epsilon": "epsilon",
+    "answered": "answered",
+    **_SCORES,
+    "share_of_reachable": "reached",
+    "beats_constant": "beats a\nconstant",
+}
+_ANY_WIDTH = 10_000
+_JOB = "a job of this sweep"
+_REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
 def main() -> None:
@@ -30,11 +61,11 @@ def main() -> None:
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
-    settings, hydra = plain_settings(config, BESIDE), HydraConfig.get()
-    heading = run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
+    settings, hydra = run.plain_settings(config, run.BESIDE), HydraConfig.get()
+    heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
     names = str(heading.compared["data"]), heading.aggregator
-    output_dir = Path(config.output_dir or default_folder(*names, settings=settings))
-    monitor = ConsoleMonitor()
+    output_dir = Path(config.output_dir or run.default_folder(*names, settings=settings))
+    monitor = run.ConsoleMonitor()
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_mlflow()
@@ -47,10 +78,10 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
 
 
 def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output_dir: Path) -> Plan:
-    make = maker(config)
+    make = run.maker(config)
     data = make("data")
     plan = Plan(
-        load_dataset=watched_load(data, monitor),
+        load_dataset=run.watched_load(data, monitor),
         teacher=make("teacher"),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),
@@ -73,8 +104,118 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         public_settings=partial(public_settings, told_settings(config, settings)),
         fewer_queries=config.fewer_queries,
     )
-    reader = featured(data, make("features"), output_dir, check=partial(price, plan))
-    return replace(plan, load_dataset=watched_load(reader, monitor))
+    reader = run.featured(data, make("features"), output_dir, check=partial(price, plan))
+    return replace(plan, load_dataset=run.watched_load(reader, monitor))
+
+
+def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
+    """What a sweep says of a run."""
+    release, verdict = report.release, report.verdict
+    return {name: getattr(report.student, name, None) for name in _SCORES} | {
+        "run": report.name,
+        "epsilon": report.privacy.epsilon,
+        "answered": f"{release.num_answered}/{release.num_queries}",
+        "share_of_reachable": verdict.share_of_reachable,
+        "beats_constant": verdict.beats_constant,
+        "folder": str(folder),
+    }
+
+
+class SweepTable(Callback):
+    """Hydra calls it: before and after each job, in the job's process, and before and after all of them."""
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Forgets the jobs of an earlier sweep into the same folder."""
+        for path in _kept(Path(config.hydra.sweep.dir)):
+            path.unlink()
+
+    def on_job_start(self, config: DictConfig, **_: Any) -> None:
+        """Heads the run with its overrides."""
+        if config.hydra.mode == RunMode.MULTIRUN:
+            said = " ".join(config.hydra.overrides.task)
+            PlainConsole().print(Text(f"\n[{config.hydra.job.num + 1}] {said}", style="bold"), soft_wrap=True)
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+        """Keeps what the run gave, and the table so far: a sweep that is stopped has one too. Says why a run failed."""
+        if config.hydra.mode != RunMode.MULTIRUN:
+            return
+        if job_return.status == JobStatus.COMPLETED:
+            result = job_return.return_value if isinstance(job_return.return_value, dict) else {}
+        else:
+            result = {"note": "failed"}
+        if note := result.get("note"):
+            PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)
+        folder = Path(config.hydra.sweep.dir)
+        job = {"given": given_settings(config.hydra.overrides.task), "result": result}
+        write_text(make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json", to_json_line(job) + "\n")
+        _write(folder)
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        folder = Path(config.hydra.sweep.dir)
+        if not (jobs := _write(folder)):
+            return
+        console, table = PlainConsole(), _table(jobs)
+        wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
+        console.print()
+        PlainConsole(width=max(console.width, wanted)).print(table)  # wrapped by the terminal rather than cut
+        for job in jobs:
+            if note := job["result"].get("note"):
+                line = f"{' '.join(f'{name}={value}' for name, value in job['given'].items())}: {note}"
+                console.print(Text(line, style="yellow"), soft_wrap=True)
+        console.print(Text.assemble("written: ", (str(folder / "sweep.csv"), "bold")), soft_wrap=True)
+
+
+def _kept(folder: Path) -> list[Path]:
+    return sorted((folder / "jobs").glob("[0-9]*.json"))
+
+
+def _write(folder: Path) -> list[dict[str, Any]]:
+    """Writes sweep.csv, and returns what it was written from."""
+    jobs = [read_json(path, rule=_JOB, remedy=_REMEDY) for path in _kept(folder)]
+    if jobs:
+        text = io.StringIO()
+        names = ["run", *_given(jobs), *_COLUMNS, "note", "folder"]
+        rows = SpreadsheetRows(text, "\n")
+        rows.write(names)
+        for job in jobs:
+            row = job["given"] | job["result"]
+            rows.write(row.get(name, "") for name in names)
+        write_text(folder / "sweep.csv", text.getvalue())
+    return jobs
+
+
+def _given(jobs: list[dict[str, Any]]) -> list[str]:
+    """The settings that jobs were given, in the order of the command line."""
+    return list(dict.fromkeys(name for job in jobs for name in job["given"]))
+
+
+def _table(jobs: list[dict[str, Any]]) -> Table:
+    """One row per run: its name, the settings that differ, and its results; the best mean average precision first."""
+    varied = [name for name in _given(jobs) if len({job["given"].get(name) for job in jobs}) > 1]
+    shown = varied if "aggregator" in varied or "experiment" in varied else ["run", *varied]
+    title = Text(f"{len(jobs)} run{'s' * (len(jobs) != 1)}", style="bold")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    for name in shown:
+        table.add_column(name, vertical="bottom")
+    for heading in _COLUMNS.values():
+        table.add_column(heading, justify="right", vertical="bottom")
+    for job in sorted(jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)):
+        cells = job["result"] | job["given"]
+        names = [Text(str(cells.get(name, ""))) for name in shown]
+        table.add_row(*names, *(_cell(name, job["result"].get(name)) for name in _COLUMNS))
+    return table
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "epsilon":
+        return format_epsilon(number(value))
+    if name == "share_of_reachable":
+        return percent(value)
+    return value if isinstance(value, str) else f"{value:.3f}"
 
 
 if __name__ == "__main__":

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
+from pate.cli import run
 from pate.cli.app import run_app
-from pate.cli.console import PRIVATE, ConsoleMonitor, print_lines, watched_load
-from pate.cli.run import featured, maker, plain_settings
+from pate.cli.run import ConsoleMonitor, print_lines, require_named
 from pate.config.published import holder_settings, told_settings
 from pate.federated import Question, answer_question
 from pate.federated.holder import opening_of, queries_file
 from pate.files.disk import make_folder, replacing, require_no_links
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
-from pate.validation import InvalidValue, require
+from pate.validation import require
 from pate.votes.vote_file import VoteFile
 
 _RULES = {
@@ -32,9 +32,7 @@ def main() -> None:
 
 def vote(config: DictConfig) -> None:
     """Casts the configured votes, or continues, and says what the file is and who may have it."""
-    for name, rule in _RULES.items():
-        if OmegaConf.is_missing(config, name) or config[name] is None:
-            raise InvalidValue(f"{name}=???: expected {rule}")
+    require_named(config, _RULES)
     output = Path(str(config.output))
     monitor = ConsoleMonitor()
     if config.question is not None:
@@ -56,16 +54,16 @@ def vote(config: DictConfig) -> None:
 
 
 def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None) -> HolderPlan:
-    make = maker(config)
+    make = run.maker(config)
     data = make("data")
     if queries is None and config.queries is not None:
         queries = Path(config.queries)
     if queries is not None:
         data = AskedData(data, queries)
-    reader = featured(data, make("features"), output_dir)
-    settings = plain_settings(config, _BESIDE)
+    reader = run.featured(data, make("features"), output_dir)
+    settings = run.plain_settings(config, _BESIDE)
     return HolderPlan(
-        load_dataset=watched_load(reader, monitor),
+        load_dataset=run.watched_load(reader, monitor),
         teacher=make("teacher"),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),
@@ -89,7 +87,7 @@ def _answer(plan: HolderPlan, question: Question, output: Path, output_dir: Path
         file.write(answer)
     print_lines(
         f"{output}: the sum over the teachers of holder {plan.holder} ({len(answer):,} bytes)",
-        PRIVATE,
+        run.PRIVATE,
         f"{output_dir}: teachers and partition, which stay here, for the next question",
     )
 
@@ -101,7 +99,7 @@ def _print(file: VoteFile, num_records: int, output_dir: Path) -> None:
     print_lines(
         f"{file.path}: votes of holder {head.holder}, {teachers} of {num_records} records, on {head.num_queries} "
         f"queries and {head.num_labels} labels ({size:,} bytes)",
-        PRIVATE,
+        run.PRIVATE,
         f"{output_dir}: teachers and partition, which stay here",
     )
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from rich.console import Console
 
-from pate.cli.console import ConsoleMonitor, watched_load
+from pate.cli.run import ConsoleMonitor, watched_load
 from pate.data import SynthFaces, Yeast
 from pate.validation import InvalidValue
 

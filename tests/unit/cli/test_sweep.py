@@ -11,7 +11,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from pate.cli.sweep import SweepTable
+from pate.cli.train import SweepTable
 
 
 def config(folder: Path, num: int = 0, *words: str) -> Any:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from pate.accounting import Accountant, RdpAccountant, ZCdpAccountant
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from pate.cli.quote_page import print_quote
+from pate.cli.account import print_quote
 from pate.pricing import Budget, PricedRelease, Quote, ReleaseShape, certify_stability_test, plan_release, quote_release
 from pate.pricing.quote import AccountantPrice
 from pate.validation import InvalidValue

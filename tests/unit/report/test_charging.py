@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from pate.cli.console import ConsoleMonitor
+from pate.cli.run import ConsoleMonitor
 from pate.report import Report, privacy_card
 from pate.report.console import print_report
 from pate.report.page import render_html

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.cli.console import ConsoleMonitor, print_lines
+from pate.cli.run import ConsoleMonitor, print_lines
 from pate.report import Report
 from pate.report.console import PlainConsole, print_report
 
