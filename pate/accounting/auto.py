@@ -38,16 +38,15 @@ Kind = TypeVar("Kind", bound=Accountant)
 class AutoAccountant(AccountantBesideRenyi):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds.
 
-    The default accountant. It always asks the Renyi accountant. It asks optimal composition if that knows every event
-    and takes a few seconds at most. It asks loss distributions if a noisy maximum with Gaussian noise is among the
-    events and dp-accounting is installed. It asks the joint law of selection and test if a stable top-k is among them,
-    and its votes are at most 60 times the scale of its selection's noise. Each bound holds for what was composed, so
-    the least does. None of them bounds a price that was chosen by looking at outputs: a ledger's cap goes by its
-    filter.
+    The default accountant. It always asks the Renyi accountant; optimal composition if that knows every event and takes
+    a few seconds at most; loss distributions if a noisy maximum with Gaussian noise is among the events and
+    dp-accounting is installed; the joint law of selection and test if a stable top-k is among them, and its votes are
+    at most 60 times the scale of its selection's noise. Each bound holds for what was composed, so the least does; none
+    holds for prices that were chosen by looking at outputs.
 
-    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
-    than 180 queries with an optimal table of the stability test are not composed optimally, because `accountant=exact`
-    takes seconds for them. `winner` says which accountant a figure is from.
+    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take: more
+    than 180 queries with an optimal table of the stability test are not composed optimally. `winner` says which
+    accountant a figure is from.
 
     Attributes:
         failure_prob: what approximate events have taken from delta.

@@ -19,6 +19,7 @@ have taken away.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -259,6 +260,9 @@ _LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be 
 
 def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
     """The masses of a pair's loss at consecutive multiples of the spacing."""
+    # A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the point x on where
+    # P(M + shift > x) = P(M <= x), together with its mirror image, the same losses with their signs and the two
+    # distributions exchanged (docs/proofs/exact_composition.md).
     x, multiples = _edges(pair, grid, missing)
     location = _LOCATION + pair.loss_rounding(x) / grid.spacing  # [C + 1]
     blur = np.maximum(location[:-1], location[1:])
@@ -288,6 +292,8 @@ def _split_masses(
     low: Array, masses: tuple[Array, Array], roundings: tuple[Array, Array], blur: Array, scale: float
 ) -> tuple[Array, Array, Array]:
     """The mass of each interval, `[C]`, that goes to its lower end, to its upper end and one point farther."""
+    # The first two are such that both distributions keep their masses: no smaller for whatever is convex in exp(-loss).
+    # What rounding and the search for the ends may have moved goes one point farther, where V is larger.
     ratio = np.exp(low)
     upper = np.clip((masses[0] - ratio * masses[1]) / scale, 0.0, masses[0])
     moved = (roundings[0] + ratio * roundings[1]) / scale + (masses[0] + roundings[0]) * blur
@@ -398,33 +404,55 @@ def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: floa
     raise TypeError(type(pairs).__name__)
 
 
-class _PairsStep:
-    """The largest over all pairs below a box, or little more."""
+class _CoveredStep(ABC):
+    """The largest over a tree of pairs, or little more.
 
-    def __init__(self, grid: LossGrid, root: Box, slack: float) -> None:
-        self._grid, self._root, self._slack = grid, root, slack
-        self._pad = grid.padding(max(root.up, -root.down))
-        self._shifts: dict[Box, tuple[Shift, Shift]] = {}
-        self._cover: list[Box] = []
-        self._together: list[WeightedSums] = []
+    A pair above others is replaced by them only where its value exceeds what single pairs attain. Those that were not
+    replaced cover all. The values of the next steps hardly differ, so those steps take the maximum over the same cover.
+    At first the values differ most from one step to the next, so few steps share a cover.
+    """
+
+    def __init__(self, grid: LossGrid, pad: int, slack: float, rounding: float) -> None:
+        self._grid, self._pad, self._slack, self._factor = grid, pad, slack, 1 + rounding
         self._splits = self._uses_left = 0
 
     def __call__(self, values: Array) -> Array:
         padded = self._grid.padded(values, self._pad)
-        best = np.zeros_like(values)
         if self._uses_left > 0:
-            moved = sliding_window_view(padded, self._grid.size)
-            for some in self._together:
-                np.maximum(best, some.largest(moved), out=best)
             self._uses_left -= 1
+            best = self._over_cover(padded)
         else:
             best = self._split(padded)
             self._splits += 1
             self._uses_left = min(2 ** (self._splits // 2), _USES_OF_A_COVER)
-        return np.minimum(best * (1 + _ROUNDING), 1.0)
+        return np.minimum(best * self._factor, 1.0)
+
+    @abstractmethod
+    def _split(self, padded: Array) -> Array:
+        """The maximum from the root of the tree down; renews the cover."""
+
+    @abstractmethod
+    def _over_cover(self, padded: Array) -> Array:
+        """The maximum over the cover."""
+
+
+class _PairsStep(_CoveredStep):
+    """The largest over all pairs below a box."""
+
+    def __init__(self, grid: LossGrid, root: Box, slack: float) -> None:
+        super().__init__(grid, grid.padding(max(root.up, -root.down)), slack, _ROUNDING)
+        self._root = root
+        self._shifts: dict[Box, tuple[Shift, Shift]] = {}
+        self._cover: list[Box] = []
+        self._together: list[WeightedSums] = []
+
+    def _over_cover(self, padded: Array) -> Array:
+        moved = sliding_window_view(padded, self._grid.size)
+        return np.asarray(
+            np.max([np.zeros(self._grid.size), *(some.largest(moved) for some in self._together)], axis=0)
+        )
 
     def _split(self, padded: Array) -> Array:
-        """The maximum by splitting boxes from the root; renews the cover."""
         known = {box: self._expect(padded, box) for box in self._cover if not box.halves}
         attained: Array = np.max([np.zeros(self._grid.size), *known.values()], axis=0)
         best, cover, pending = attained.copy(), [], [self._root]
@@ -454,6 +482,10 @@ class _PairsStep:
 
 class _SpanStep:
     """The largest over all pairs (t, t - length), piece by piece."""
+
+    # On a piece of t let V(x - t) and V(x - t + length) lie below their chords in exp(-t). Then the expectation is
+    # A + B s - C / s in s = exp(t), which is at most its chord plus D * share * (1 - share), where `share` runs from 0
+    # to 1 along the piece.
 
     def __init__(self, grid: LossGrid, length: float) -> None:
         self._grid = grid
@@ -521,55 +553,40 @@ def _shifts(grid: LossGrid, up: float, down: float) -> tuple[Shift, Shift]:
     return grid.shift(up, weight=first), grid.shift(down, weight=second)
 
 
-Places = list[int]
-
 _SLACK_OF_A_WINNER = 1e-4  # relative, per step: a pair above many is accepted whose value is this little above a law's
 _NARROW = 1.5  # a bank's kernels are at most this much longer than its shortest
 
 
-class _WinnerStep:
-    """The largest over all laws of a winner, or little more."""
+class _WinnerStep(_CoveredStep):
+    """The largest over all laws of a winner."""
 
     def __init__(self, grid: LossGrid, tree: Winner, negligible: float) -> None:
-        self._grid, self._tree, self._slack = grid, tree, negligible
+        self._tree = tree
         self._kernels = [[_Kernel(grid, pair) for pair in level] for level in tree.levels]
-        self._pad = 1 + max(max(-kernel.first, kernel.last) for level in self._kernels for kernel in level)
+        pad = 1 + max(max(-kernel.first, kernel.last) for level in self._kernels for kernel in level)
+        super().__init__(grid, pad, negligible, _ROUNDING + 2 * pad * 2.0**-52)
         self._cover: list[_Bank] = []
         self._laws: list[_Bank] = []
-        self._splits = self._uses_left = 0
 
-    def __call__(self, values: Array) -> Array:
-        padded = self._grid.padded(values, self._pad)
-        if self._uses_left > 0:
-            self._uses_left -= 1
-            best = self._largest(self._cover, padded)
-        else:
-            best = self._split(padded)
-            self._splits += 1
-            self._uses_left = min(2 ** (self._splits // 2), _USES_OF_A_COVER)
-        return np.minimum(best * (1 + _ROUNDING + 2 * self._pad * 2.0**-52), 1.0)
+    def _over_cover(self, padded: Array) -> Array:
+        return self._largest(self._cover, padded)
 
     def _split(self, padded: Array) -> Array:
-        """The largest from the root of the tree down; renews the cover."""
         attained = self._largest(self._laws, padded)
-        best, kept, places = attained, list[_Kernel](), list(range(len(self._kernels[0])))
-        for level, kernels in enumerate(self._kernels):
-            some = [kernels[place] for place in places]
-            if level == len(self._kernels) - 1:
-                self._laws = _banks(some)
-                best = np.maximum(best, self._largest(self._laws, padded))
-                break
-            opened: Places = []
-            for kernel, place in zip(some, places, strict=True):
-                bound = kernel.expectation(padded, self._pad, self._grid.size)
+        best, kept, places = attained, list[_Kernel](), range(len(self._kernels[0]))
+        for kernels, children in zip(self._kernels, self._tree.children, strict=False):
+            opened: list[int] = []
+            for place in places:
+                bound = kernels[place].expectation(padded, self._pad, self._grid.size)
                 if (bound > attained * (1 + _SLACK_OF_A_WINNER) + self._slack).any():
-                    opened += self._tree.children[level][place]
+                    opened += children[place]
                 else:
                     best = np.maximum(best, bound)
-                    kept.append(kernel)
+                    kept.append(kernels[place])
             places = opened
+        self._laws = _banks([self._kernels[-1][place] for place in places])
         self._cover = [*_banks(kept), *self._laws]
-        return best
+        return np.maximum(best, self._largest(self._laws, padded))
 
     def _largest(self, banks: list[_Bank], padded: Array) -> Array:
         best = np.zeros(self._grid.size)

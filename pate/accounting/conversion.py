@@ -3,14 +3,12 @@
 Every function returns an upper bound on what it names. The formula `rho + sqrt(2 rho log(1/delta))` printed as
 Theorem 11 of Zhu & Wang (2022) is false and deliberately absent (docs/proofs/conversion.md).
 
-The trade of a Gaussian is exact, for any noise. The usual difference of two normal probabilities loses all its digits
-where the noise is enormous. Here it is a density times a difference of Mills ratios, which for small mu is an integral
-of positive terms.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +30,7 @@ def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
 
 def conversion_penalty(orders: Array, *, target_delta: float) -> Array:
     """What each order adds to its Renyi divergence to make an epsilon: `[len(orders)]`, falling in the order."""
+    # Canonne, Kamath & Steinke 2020, Proposition 12; Balle et al. 2020. Never above the classic log(1/delta) / (a - 1).
     require_probability("target_delta", target_delta)
     return np.log1p(-1 / orders) - (math.log(target_delta) + np.log(orders)) / (orders - 1)
 
@@ -69,17 +68,14 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
         return 0.0
     if rho > _LARGEST_RHO:
         return zcdp_to_epsilon_classic(rho, target_delta=target_delta)
-    from scipy.optimize import minimize_scalar  # loads slowly
-
     rho = max(rho, _SMALLEST_RHO)
-    log_excess = math.log(math.sqrt(math.log(1 / target_delta) / rho))
 
     def epsilon(log_order_less_one: float) -> float:
         order = np.array([1 + math.exp(log_order_less_one)])
         return float(rdp_to_epsilons(order, rho * order, target_delta=target_delta)[0])
 
-    best = minimize_scalar(epsilon, bounds=(log_excess - 8, log_excess + 3), method="bounded", options={"xatol": 1e-10})
-    return float(best.fun)
+    log_excess = math.log(math.sqrt(math.log(1 / target_delta) / rho))
+    return _least(epsilon, log_excess - 8, log_excess + 3)
 
 
 def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
@@ -88,8 +84,6 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
     require_non_negative("target_epsilon", target_epsilon)
     if rho == 0 or rho > _LARGEST_RHO:
         return float(rho > 0)
-    from scipy.optimize import minimize_scalar  # loads slowly
-
     rho = max(rho, _SMALLEST_RHO)
 
     def log_delta(log_order_less_one: float) -> float:  # convex in the order, so it has one minimum
@@ -99,10 +93,13 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
         return less_one * (rho * order - target_epsilon + share) - math.log(order)
 
     highest = math.log(target_epsilon + rho + 1) - math.log(2 * rho) + 1
-    best = minimize_scalar(
-        log_delta, bounds=(-40.0, min(max(highest, 1.0), _LARGEST_EXPONENT)), method="bounded", options={"xatol": 1e-10}
-    )
-    return math.exp(min(float(best.fun), 0.0))
+    return math.exp(min(_least(log_delta, -40.0, min(max(highest, 1.0), _LARGEST_EXPONENT)), 0.0))
+
+
+def _least(function: Callable[[float], float], low: float, high: float) -> float:
+    from scipy.optimize import minimize_scalar  # loads slowly
+
+    return float(minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).fun)
 
 
 def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:
@@ -162,6 +159,10 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
 
 def _log_delta(mu: float, place: float) -> float:
     """An upper bound for log delta at epsilon = mu (place + mu / 2), above it by rounding errors alone; mu > 0."""
+    # delta = Φ(-a) - e^epsilon Φ(-a - mu) = φ(a) (R(a) - R(a + mu)) at a = place, with R(x) = Φ(-x) / φ(x) and
+    # R' = x R - 1.
+    # The usual difference of two normal probabilities loses all its digits where the noise is enormous; that of Mills
+    # ratios is for small mu an integral of positive terms.
     log_density = -place * place / 2 - math.log(2 * math.pi) / 2
     if place < _LEFT:
         second = math.exp(log_density) * _mills(place + mu) * (1 - 16 * _ULP)

@@ -53,10 +53,9 @@ _CELLS_AT_ONCE = 16384
 class DataDependentCost:
     """The Renyi curve of releases that were made, computed from the votes they were made on.
 
-    It bounds D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for the D at hand and all of its neighbors D'. It is not a
-    guarantee: another D has another curve. And it is private: it tells about the votes, so it may leave the machine
-    only through a sanitizer. That is why it is no `Event`: accountants, ledgers and files refuse it, and its repr shows
-    no number.
+    It bounds D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for the D at hand and all of its neighbors D'. It is no
+    guarantee, as another D has another curve, and it tells about the votes. That is why it is no `Event`: accountants,
+    ledgers and files refuse it, and its repr shows no number.
 
     Costs of releases on the same data add: `cost + cost`. A query that was refused costs what its refusal cost.
 
@@ -81,7 +80,6 @@ class DataDependentCost:
             object.__setattr__(self, name, array)
 
     def __add__(self, other: DataDependentCost) -> DataDependentCost:
-        """The cost of both, at the same orders."""
         if not isinstance(other, DataDependentCost):
             return NotImplemented
         same = np.array_equal(self.orders, other.orders)
@@ -89,7 +87,6 @@ class DataDependentCost:
         return DataDependentCost(self.orders, self.rdp + other.rdp, self.failure_prob + other.failure_prob)
 
     def __repr__(self) -> str:
-        """Says that it is private, and nothing else."""
         return "DataDependentCost(private: computed from votes; release it through a sanitizer)"
 
 
@@ -99,9 +96,7 @@ def one_bit_cost(
     """The realized cost of one bit for each query asked, or for each label of each query, whatever came out.
 
     The bits have independent noise, and one change may move all their statistics at once, each by the event's reach in
-    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit. Exact where
-    the statistics move independently: the counts of a query under replace-one, where a teacher may change any of its
-    votes.
+    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit.
 
     Args:
         statistics: `[Q]` the integer each bit depended on (for a stability test the gap), or `[Q, L]` with a bit for
@@ -406,8 +401,8 @@ class GapCostSanitizer:
 
     Formal guarantees:
         * The likeliest candidate's log odds move by at most `query.epsilon` between neighbors, on every query at
-          once, and the cost is a function of them that never rises: its sensitivity is bounded over all votes.
-        * So the release costs a `GaussianEvent`, whatever the votes.
+          once, and the cost is a function of them that never rises. So the release costs a `GaussianEvent`, whatever
+          the votes.
         * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
 
     Attributes:
@@ -484,7 +479,7 @@ class GnmaxCostSanitizer:
     Formal guarantees:
         * The release costs a `SmoothSensitivityEvent`, whatever the votes: its Renyi curve is infinite at high orders.
         * Neighbors are those of replace-one: every query has one vote of each teacher, and T is public.
-        * The noise's standard deviation depends on the votes. It is as private as they are and is not returned.
+        * The noise's standard deviation is as private as the votes and is not returned.
         * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
 
     Attributes:

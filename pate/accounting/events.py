@@ -72,12 +72,7 @@ class Event:
     __slots__ = ()
 
     def to_dp_event(self) -> Any:
-        """The matching event of Google's dp-accounting.
-
-        Raises:
-            InvalidValue: dp-accounting has no such event.
-            ModuleNotFoundError: dp-accounting is not installed (`pip install 'pate-multilabel[pld]'`).
-        """
+        """The matching event of Google's dp-accounting, which must be installed; raises if it has no such event."""
         import dp_accounting as dp  # loads slowly, and is optional
 
         match self:
@@ -187,8 +182,8 @@ class PureDpEvent(LeafEvent):
 class BoundedRangeEvent(LeafEvent):
     """A release whose log-likelihood ratios between neighbors span at most `epsilon`.
 
-    The exponential mechanism (Gumbel noise, argmax) with utility range w and scale beta has epsilon = w / beta.
-    Implies epsilon-DP and epsilon**2 / 8 zCDP (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
+    The exponential mechanism (Gumbel noise, argmax) with utility range w and scale beta has epsilon = w / beta. Implies
+    epsilon-DP and epsilon**2 / 8 zCDP (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
 
     Attributes:
         epsilon: the range, >= 0; infinity is allowed.
@@ -361,8 +356,7 @@ class SelfComposedEvent(Event):
 class SelectThenTestEvent(ComposedEvent):
     """A gap that was chosen with Gumbel noise, released where the test of that very gap passes.
 
-    Costs at most what its parts do. An accountant that knows the joint law of both finds less where there are few
-    votes: their gaps cannot all be large.
+    Costs at most what its parts do; less by the joint law of both where there are few votes.
 
     Attributes:
         events: the selection, a `BoundedRangeEvent`, and its test, an `ApproximateEvent` of a `OneBitEvent` whose

@@ -22,6 +22,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import events
 from pate.accounting.composition_step import (
     Box,
     CompositionStep,
@@ -37,24 +38,7 @@ from pate.accounting.composition_step import (
     rounded_spacing,
 )
 from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
-from pate.accounting.events import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    LeafEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    PureDpEvent,
-    SampledGaussianEvent,
-    SelfComposedEvent,
-    WinnerEvent,
-    by_accesses,
-    leaves,
-)
+from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.rdp import LossAccountant
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.special import log_expit, lower_hull
@@ -72,28 +56,28 @@ _ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
 def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
     """All pairs that an event can produce between neighbors; None where nothing can happen."""
     match event:
-        case NoOpEvent():
+        case events.NoOpEvent():
             return None
-        case GaussianEvent():
+        case events.GaussianEvent():
             return ShiftedMaximum(1, 1 / event.noise_multiplier)
-        case NoisyMaxGaussianEvent():
+        case events.NoisyMaxGaussianEvent():
             # The pair of which every hockey stick is above the release's (docs/proofs/gap_selection.md, step 5).
             count = event.num_candidates - 1
             return ShiftedMaximum(count, 2 / event.noise_multiplier) if count > 0 else None
-        case WinnerEvent():
+        case events.WinnerEvent():
             if SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
                 return winner_pairs(event.noise_multiplier, event.num_moving)
             return ShiftedMaximum(1, event.num_moving**0.5 / event.noise_multiplier)
-        case SampledGaussianEvent():
+        case events.SampledGaussianEvent():
             if event.sampling_prob == 1:
                 return ShiftedMaximum(1, 1 / event.noise_multiplier)
             # Its own pair, a removed unit's where it may come or go (docs/proofs/alternatives.md).
             return SampledPair(event.sampling_prob, event.shift, -event.shift if event.is_replaced else 0.0)
-        case PureDpEvent():
+        case events.PureDpEvent():
             return Box.pair(event.epsilon, -event.epsilon) if event.epsilon > 0 else None
-        case BoundedRangeEvent():
+        case events.BoundedRangeEvent():
             return Span(event.epsilon) if event.epsilon > 0 else None
-        case OneBitEvent():
+        case events.OneBitEvent():
             return _pairs_of_bit(event)
     raise InvalidValue(
         f"event={type(event).__name__}: expected an event that the exact accountant can compose "
@@ -101,7 +85,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
     )
 
 
-def _pairs_of_bit(event: OneBitEvent) -> Box | None:
+def _pairs_of_bit(event: events.OneBitEvent) -> Box | None:
     """The bit at two statistics that differ by the reach, either way round, less the pairs that others dominate."""
     near, far = pairs_apart(np.array(event.logits), event.reach)
     if near.size == 0:
@@ -494,9 +478,9 @@ class ExactAccountant(LossAccountant):
         for leaf, times in _in_order(by_accesses(event), count):
             if times == 0:
                 continue
-            if isinstance(leaf, WinnerEvent) and leaf.noise_multiplier > 0:
+            if isinstance(leaf, events.WinnerEvent) and leaf.noise_multiplier > 0:
                 winners = _up(winners + _mu_squared(leaf.noise_multiplier, leaf.num_moving * times))
-            if isinstance(leaf, GaussianEvent) and leaf.noise_multiplier > 0:
+            if isinstance(leaf, events.GaussianEvent) and leaf.noise_multiplier > 0:
                 mu_squared = _up(mu_squared + _mu_squared(leaf.noise_multiplier, times))
             elif not _is_unbounded(leaf) and (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
@@ -543,16 +527,16 @@ class ExactAccountant(LossAccountant):
             found.append(max(each) if steps else alone(mu))
         return min(found)
 
-    def _profile(self, events: list[tuple[DominatingPairs, int]], mu: float, smallest_delta: float) -> Profile | None:
+    def _profile(self, parts: list[tuple[DominatingPairs, int]], mu: float, smallest_delta: float) -> Profile | None:
         """The profile down to a delta, one for many questions; None where no grid can hold it."""
         level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
         if level is None:
             return None
         fixed = Counter[DominatingPairs]()
-        for pairs, times in events:
+        for pairs, times in parts:
             if isinstance(pairs, SampledPair):
                 fixed[pairs] += times
-        steps = (*fixed.items(), *(step for step in events if step[0] not in fixed))
+        steps = (*fixed.items(), *(step for step in parts if step[0] not in fixed))
         if mu > 0:
             steps = ((ShiftedMaximum(1, mu), 1), *steps)
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
@@ -581,22 +565,22 @@ def _up(number: float) -> float:
 def _is_unbounded(leaf: LeafEvent) -> bool:
     """Events without protection have no dominating pair; the Renyi accountant prices them, at infinity."""
     price = getattr(leaf, "epsilon", 0.0)
-    return isinstance(leaf, NonPrivateEvent) or price == math.inf or getattr(leaf, "noise_multiplier", 1.0) == 0
+    return isinstance(leaf, events.NonPrivateEvent) or price == math.inf or getattr(leaf, "noise_multiplier", 1.0) == 0
 
 
 def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
     """The leaves of an event in the order in which they happen."""
     if isinstance(event, LeafEvent):
         yield event, count
-    elif isinstance(event, SelfComposedEvent):
+    elif isinstance(event, events.SelfComposedEvent):
         if isinstance(event.event, LeafEvent):
             yield event.event, count * event.count
         else:
             for _ in range(count * event.count):
                 yield from _in_order(event.event, 1)
-    elif isinstance(event, ApproximateEvent):
+    elif isinstance(event, events.ApproximateEvent):
         yield from _in_order(event.event, count)
-    elif isinstance(event, ComposedEvent):
+    elif isinstance(event, events.ComposedEvent):
         for _ in range(count):
             for part in event.events:
                 if isinstance(part, LeafEvent):

@@ -12,23 +12,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from pate.accounting import events
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons, zcdp_to_epsilon
-from pate.accounting.events import (
-    Event,
-    GaussianEvent,
-    LeafEvent,
-    NoOpEvent,
-    WinnerEvent,
-    by_accesses,
-    count_leaves,
-    failure_probability,
-    leaves,
-)
+from pate.accounting.events import Event, LeafEvent, by_accesses, count_leaves, failure_probability, leaves
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_expit
-from pate.accounting.zcdp import zcdp_rho
+from pate.accounting.zcdp import total_rho
 from pate.validation import (
     InvalidValue,
     require,
@@ -53,9 +44,9 @@ __all__ = [
 _FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
 _MOST_TIMES = 2**60
 _STEPS = 200
+# Ten times the float .1 are more than 1.0 by 2^-54, though the numbers that were meant are equal. A cap, and a share of
+# failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md).
 _DECIMAL = 2.0**-51
-"""Ten times the float .1 are more than 1.0 by 2^-54, though the numbers that were meant are equal. A cap, and a share
-of failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md)."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +141,7 @@ class PrivacyFilter(FilterRule):
 
     @abstractmethod
     def amount(self, event: Event) -> float:
-        """The price of an event in the filter's unit; failure probabilities apart.
-
-        Raises:
-            InvalidValue: an event that has no such price.
-        """
+        """The price of an event in the filter's unit, failure probabilities apart; raises if it has none."""
 
     @abstractmethod
     def epsilon(self, amount: float) -> float:
@@ -194,11 +181,7 @@ class PrivacyFilter(FilterRule):
         return replace(self, max_failure_prob=self._failures_allowed(first))
 
     def price(self, event: Event) -> Spent:
-        """What an event adds.
-
-        Raises:
-            InvalidValue: an event that has no price in the filter's unit.
-        """
+        """What an event adds; raises if it has no price in the filter's unit."""
         return Spent(self.amount(event), Fraction(failure_probability(event)), _pure(event))
 
     def epsilon_of(self, spent: Spent) -> float:
@@ -265,13 +248,7 @@ _REFINED = 2001
 class RenyiFilter(PrivacyFilter):
     """Adds Renyi divergences at one order; the default filter.
 
-    Formal guarantees, for the adjacency that the events were made for:
-        * Everything admitted is (max_epsilon, target_delta)-DP together, whatever was chosen on the way.
-
     Args:
-        max_epsilon: the cap, > 0.
-        target_delta: in (0, 1).
-        max_failure_prob: see `FilterRule`.
         order: > 1; None for the order at which the most Gaussian releases fit.
 
     Source: Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021; docs/proofs/filters.md.
@@ -298,20 +275,18 @@ class RenyiFilter(PrivacyFilter):
         )
 
     def for_cap(self, max_epsilon: float) -> Self:
-        """See `FilterRule.for_cap`; an order that is not the default for this cap is kept."""
-        return replace(self, max_epsilon=max_epsilon, order=order_kept(self.order, self.max_epsilon, self.target_delta))
+        """The same rule for another cap; an order that is not the default for this cap is kept."""
+        default = best_order(self.max_epsilon, self.target_delta)
+        return replace(self, max_epsilon=max_epsilon, order=None if self.order == default else self.order)
 
     @property
     def unit(self) -> str:
-        """Renyi divergence at the filter's order."""
         return f"Renyi divergence at order {self._order:g}"
 
     def amount(self, event: Event) -> float:
-        """The event's divergence at the order."""
         return float(rdp_curve(count_leaves(event), self._orders)[0])
 
     def epsilon(self, amount: float) -> float:
-        """The conversion of Canonne, Kamath & Steinke (2020) at the order."""
         if amount == 0:
             return 0.0
         return float(rdp_to_epsilons(self._orders, np.array([amount]), target_delta=self.conversion_delta)[0])
@@ -338,22 +313,9 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
     return 1 + float(f"{near[best(near)] - 1:.4g}")
 
 
-def order_kept(order: float | None, max_epsilon: float, target_delta: float) -> float | None:
-    """None for the order that a cap has by default, so that another cap has its own."""
-    return None if order == best_order(max_epsilon, target_delta) else order
-
-
 @dataclass(frozen=True)
 class ZCdpFilter(PrivacyFilter):
     """Adds the rho of every event. It needs no order, because a bound on rho holds at all orders.
-
-    Formal guarantees, for the adjacency that the events were made for:
-        * Everything admitted is (max_epsilon, target_delta)-DP together, whatever was chosen on the way.
-
-    Args:
-        max_epsilon: the cap, > 0.
-        target_delta: in (0, 1).
-        max_failure_prob: see `FilterRule`.
 
     Source: Rogers et al. 2016; Whitehouse et al. 2023; docs/proofs/filters.md.
     """
@@ -362,11 +324,9 @@ class ZCdpFilter(PrivacyFilter):
 
     @property
     def unit(self) -> str:
-        """Rho."""
         return "rho of zCDP"
 
     def fixed_by(self, first: Event) -> Self:
-        """See `PrivacyFilter.fixed_by`."""
         return super().fixed_by(by_accesses(first))
 
     def price(self, event: Event) -> Spent:
@@ -374,14 +334,9 @@ class ZCdpFilter(PrivacyFilter):
         return super().price(by_accesses(event))
 
     def amount(self, event: Event) -> float:
-        """The event's rho."""
-        spent = count_leaves(event).values()
-        return math.fsum(
-            times * zcdp_rho(leaf) for leaves, counts in spent for leaf, times in zip(leaves, counts, strict=True)
-        )
+        return total_rho(event)
 
     def epsilon(self, amount: float) -> float:
-        """The best conversion over all real orders."""
         return math.inf if math.isinf(amount) else zcdp_to_epsilon(amount, target_delta=self.conversion_delta)
 
 
@@ -392,13 +347,9 @@ _ROUNDING = 1e-9
 class GaussianFilter(PrivacyFilter):
     """Adds 1 / noise_multiplier**2 of Gaussian events, and of pure ones what their epsilon is worth; refuses others.
 
-    Formal guarantees, for the adjacency that the events were made for:
-        * Everything admitted is (max_epsilon, target_delta)-DP together, whatever was chosen on the way.
-        * Without failures it admits whatever one Gaussian release under the cap could pay: nothing is lost.
+    Without failures it admits whatever one Gaussian release under the cap could pay: nothing is lost.
 
     Args:
-        max_epsilon: the cap, > 0.
-        target_delta: in (0, 1).
         max_failure_prob: see `FilterRule`; None for none at all, as a Gaussian cannot fail.
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
@@ -414,34 +365,24 @@ class GaussianFilter(PrivacyFilter):
 
     @property
     def unit(self) -> str:
-        """Mu squared."""
         return "mu squared of Gaussian DP"
 
     def amount(self, event: Event) -> float:
-        """The sum of mu squared over an event's parts.
-
-        Raises:
-            InvalidValue: a part that is neither Gaussian nor pure DP.
-        """
-        spent = count_leaves(by_accesses(event))
+        parts = leaves(by_accesses(event))
         return math.fsum(
-            times * _mu_squared(leaf)
-            for kind, (found, counts) in spent.items()
-            for leaf, times in zip(found, counts, strict=True)
-            if times and kind is not NoOpEvent
+            times * _mu_squared(leaf) for leaf, times in parts if times and not isinstance(leaf, events.NoOpEvent)
         )
 
     def epsilon(self, amount: float) -> float:
-        """The exact epsilon of one Gaussian release of that mu, rounded up."""
         if math.isinf(amount):
             return math.inf
         return gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta) * (1 + _ROUNDING)
 
 
 def _mu_squared(leaf: LeafEvent) -> float:
-    """1 / noise_multiplier**2 of a Gaussian."""
-    if isinstance(leaf, (GaussianEvent, WinnerEvent)):
-        moved = leaf.num_moving if isinstance(leaf, WinnerEvent) else 1
+    """1 / noise_multiplier**2 of a Gaussian; raises for a part that is neither that nor pure DP."""
+    if isinstance(leaf, (events.GaussianEvent, events.WinnerEvent)):
+        moved = leaf.num_moving if isinstance(leaf, events.WinnerEvent) else 1
         return math.inf if leaf.noise_multiplier == 0 else moved / leaf.noise_multiplier / leaf.noise_multiplier
     try:
         epsilon = pure_epsilon(leaf)
@@ -452,6 +393,9 @@ def _mu_squared(leaf: LeafEvent) -> float:
         return math.inf
     from scipy.special import erfinv, ndtri_exp  # loads slowly, and few filters count pure releases
 
+    # A release of pure epsilon is mu-Gaussian DP with Phi(mu / 2) = e^epsilon / (1 + e^epsilon): its trade-off is at
+    # least randomized response's, two straight lines that meet where both errors are 1 / (1 + e^epsilon). The curve of
+    # that Gaussian goes through the same three points and is convex, so it lies below (Dong, Roth & Su 2022).
     small = epsilon < 1  # where a probability near 1/2 has lost its digits
     mu = 2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 2)) if small else -2 * ndtri_exp(log_expit(-epsilon))
     return float(mu * mu * (1 + _ROUNDING))
@@ -462,9 +406,6 @@ class GaussianOrRenyi(FilterRule):
     """The Gaussian filter if a data set's first event has Gaussian parts only, and otherwise the Renyi filter.
 
     Args:
-        max_epsilon: the cap, > 0.
-        target_delta: in (0, 1).
-        max_failure_prob: of the Renyi filter; see `FilterRule`.
         order: of the Renyi filter; None for its default.
     """
 
@@ -478,12 +419,12 @@ class GaussianOrRenyi(FilterRule):
         object.__setattr__(self, "order", made.order)
 
     def for_cap(self, max_epsilon: float) -> Self:
-        """See `RenyiFilter.for_cap`."""
-        return replace(self, max_epsilon=max_epsilon, order=order_kept(self.order, self.max_epsilon, self.target_delta))
+        default = best_order(self.max_epsilon, self.target_delta)
+        return replace(self, max_epsilon=max_epsilon, order=None if self.order == default else self.order)
 
     def fixed_by(self, first: Event) -> PrivacyFilter:
         """The filter that the kinds of the first event decide for."""
-        if count_leaves(first).keys() <= {GaussianEvent, NoOpEvent}:
+        if count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}:
             allowed = 0.0 if failure_probability(first) == 0 else None
             allowed = allowed if self.max_failure_prob is None else self.max_failure_prob
             return GaussianFilter(self.max_epsilon, self.target_delta, allowed).fixed_by(first)
@@ -508,8 +449,8 @@ def default_filter(accountant: Accountant) -> FilterMaker:
     """The filter whose cap costs the least compared with an accountant's totals.
 
     Args:
-        accountant: zCDP has its own filter; exact, PLD and auto have the Gaussian filter where the first
-            event of a data set is Gaussian; whatever else counts by Renyi's.
+        accountant: zCDP has its own filter; exact, PLD and auto have the Gaussian filter where the first event of a
+            data set is Gaussian; whatever else counts by Renyi's.
     """
     return _OF_ACCOUNTANT.get(accountant.name, RenyiFilter)
 

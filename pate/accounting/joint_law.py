@@ -41,7 +41,11 @@ _OF_RATIOS = 2.0**-50  # of a log, and of each of about eight steps to a ratio
 
 @dataclass(frozen=True, eq=False)
 class CandidateTypes:
-    """The types of candidates, `[K]`: a gap in 0..T, and by how many votes it moves between neighbors."""
+    """The types of candidates, `[K]`: a gap in 0..T, and by how many votes it moves between neighbors.
+
+    A query's law is a distribution over types, and whether the test of the chosen one passes. The distribution is
+    limited by what n gaps share: they sum up to at most T, and their moves to at most what one gap moves.
+    """
 
     largest: float  # log of the most by which a move changes a candidate's weight
     rounding: float  # at most this is the log of a ratio, of masses before and after a move, off

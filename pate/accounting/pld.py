@@ -19,23 +19,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pate.accounting import events
 from pate.accounting.conversion import rdp_to_hockey_sticks
-from pate.accounting.events import (
-    BoundedRangeEvent,
-    Event,
-    GaussianEvent,
-    LeafEvent,
-    NoisyMaxGaussianEvent,
-    NoOpEvent,
-    OneBitEvent,
-    OpposedMaximaEvent,
-    PureDpEvent,
-    SampledGaussianEvent,
-    WinnerEvent,
-    ZCdpEvent,
-    by_accesses,
-    leaves,
-)
+from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
@@ -132,7 +118,7 @@ def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
 
 
 @privacy_profile.register
-def _(event: GaussianEvent, epsilons: Array) -> Array:
+def _(event: events.GaussianEvent, epsilons: Array) -> Array:
     """Its own pair (Balle & Wang 2018)."""
     mu = 1 / event.noise_multiplier
     near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
@@ -140,13 +126,13 @@ def _(event: GaussianEvent, epsilons: Array) -> Array:
 
 
 @privacy_profile.register
-def _(event: WinnerEvent, epsilons: Array) -> Array:
+def _(event: events.WinnerEvent, epsilons: Array) -> Array:
     # The pair of its counts: at every epsilon there is a threshold on two of them that attains it.
-    return privacy_profile(GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
+    return privacy_profile(events.GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
 
 
 @privacy_profile.register
-def _(event: SampledGaussianEvent, epsilons: Array) -> Array:
+def _(event: events.SampledGaussianEvent, epsilons: Array) -> Array:
     """Its own pair; the larger of both ways round where the unit may come or go."""
     return np.asarray(np.max(both_ways(event, epsilons), axis=0))
 
@@ -155,7 +141,7 @@ def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
     """The profile of an ordered pair of neighbors and of the same two exchanged, `[E]`; one where they are equal."""
     # A unit that may come or go is in the same one of the two data sets at every step. So each way is composed for
     # itself and the larger result is the price: less than the larger profile, composed, would cost.
-    if not isinstance(event, SampledGaussianEvent):
+    if not isinstance(event, events.SampledGaussianEvent):
         return [privacy_profile(event, epsilons)]
     profiles = sampled_gaussian_profiles(event, epsilons)  # which rounding may let rise by its last digit
     return [np.minimum.accumulate(_at_least_trivial(profile, epsilons)) for profile in profiles]
@@ -169,14 +155,14 @@ def _expit(logits: ArrayLike) -> Array:
 
 
 @privacy_profile.register
-def _(event: PureDpEvent, epsilons: Array) -> Array:
+def _(event: events.PureDpEvent, epsilons: Array) -> Array:
     """Randomized response."""
     yes, no = _expit([event.epsilon, -event.epsilon])
     return _at_least_trivial(yes - np.exp(epsilons) * no, epsilons)
 
 
 @privacy_profile.register
-def _(event: BoundedRangeEvent, epsilons: Array) -> Array:
+def _(event: events.BoundedRangeEvent, epsilons: Array) -> Array:
     """The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2."""
     inside = np.abs(epsilons) <= event.epsilon
     gap = -np.expm1((np.where(inside, epsilons, 0.0) - event.epsilon) / 2)
@@ -184,7 +170,7 @@ def _(event: BoundedRangeEvent, epsilons: Array) -> Array:
 
 
 @privacy_profile.register
-def _(event: OneBitEvent, epsilons: Array) -> Array:
+def _(event: events.OneBitEvent, epsilons: Array) -> Array:
     """The largest over pairs of statistics `reach` apart, both outcomes, both ways round."""
     near, far = pairs_apart(np.array(event.logits), event.reach)
     profile, factor = np.zeros_like(epsilons), np.exp(epsilons)
@@ -195,18 +181,18 @@ def _(event: OneBitEvent, epsilons: Array) -> Array:
 
 
 @privacy_profile.register
-def _(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
+def _(event: events.NoisyMaxGaussianEvent, epsilons: Array) -> Array:
     """The largest over sets of a outcomes of n of the smaller of two pairs of maxima, of a and of n - a normals."""
     return _maximum_profile(event, epsilons, most_blocks=64, opposed=False)
 
 
 @privacy_profile.register
-def _(event: OpposedMaximaEvent, epsilons: Array) -> Array:
+def _(event: events.OpposedMaximaEvent, epsilons: Array) -> Array:
     """The smallest of three: both maxima may also move by half as much each, in opposite ways."""
     return _maximum_profile(event, epsilons, most_blocks=20, opposed=True)
 
 
-def _maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array, *, most_blocks: int, opposed: bool) -> Array:
+def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array, *, most_blocks: int, opposed: bool) -> Array:
     n = event.num_candidates
     if n == 1:
         return _at_least_trivial(np.zeros_like(epsilons), epsilons)
@@ -284,18 +270,18 @@ class LossDistribution:
 
 def merged(spent: Counter[LeafEvent]) -> list[tuple[LeafEvent, int]]:
     """Counted events, all Gaussians as one and all zCDP releases as one of the summed rho; without free ones."""
-    gaussians = [(event, count) for event, count in spent.items() if isinstance(event, GaussianEvent)]
-    rho = math.fsum(count * event.rho for event, count in spent.items() if isinstance(event, ZCdpEvent))
+    gaussians = [(event, count) for event, count in spent.items() if isinstance(event, events.GaussianEvent)]
+    rho = math.fsum(count * event.rho for event, count in spent.items() if isinstance(event, events.ZCdpEvent))
     parts: list[tuple[LeafEvent, int]] = [
         (leaf, count)
         for leaf, count in spent.items()
-        if not isinstance(leaf, NoOpEvent | GaussianEvent | ZCdpEvent) and not _is_free(leaf)
+        if not isinstance(leaf, events.NoOpEvent | events.GaussianEvent | events.ZCdpEvent) and not _is_free(leaf)
     ]
     if gaussians:
         multipliers = [event.noise_multiplier / math.sqrt(count) for event, count in gaussians]
-        parts.append((GaussianEvent.composed(multipliers), 1))
+        parts.append((events.GaussianEvent.composed(multipliers), 1))
     if rho > 0:
-        parts.append((ZCdpEvent(rho), 1))
+        parts.append((events.ZCdpEvent(rho), 1))
     return parts
 
 

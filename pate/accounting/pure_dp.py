@@ -11,7 +11,6 @@ grid by splitting every value between its two neighbors, which can only make the
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import Self
@@ -19,15 +18,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.accountant import Accountant
-from pate.accounting.events import (
-    Event,
-    PureDpEvent,
-    by_accesses,
-    count_leaves,
-    failure_probability,
-)
-from pate.accounting.rdp import RdpAccountant
+from pate.accounting.events import Event, PureDpEvent, by_accesses, failure_probability, leaves
+from pate.accounting.rdp import AccountantBesideRenyi
 from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_choices, log_expit
 from pate.validation import require_count, require_non_negative, require_probability
@@ -38,7 +30,7 @@ _MOST_RELEASES = 1_000_000
 _MOST_KINDS = 64
 
 
-class PureDpAccountant(Accountant):
+class PureDpAccountant(AccountantBesideRenyi):
     """Composes epsilon-DP releases as randomized response; refuses noise that is not pure DP, such as a Gaussian.
 
     Formal guarantees, for the adjacency that the events were made for:
@@ -62,45 +54,29 @@ class PureDpAccountant(Accountant):
     name = "pure_dp"
 
     def __init__(self) -> None:
+        super().__init__()
         self._counts: dict[float, int] = {}
-        self._rdp = RdpAccountant()
-        self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds the event `count` times; nothing is added if any part of it is not pure DP."""
         event = by_accesses(event)
-        spent = count_leaves(event, count=require_count("count", count, minimum=0))
-        epsilons = [
-            (pure_epsilon(leaf), times)
-            for events, all_times in spent.values()
-            for leaf, times in zip(events, all_times, strict=True)
-        ]
-        for epsilon, times in epsilons:
+        spent = leaves(event, count=require_count("count", count, minimum=0))
+        for epsilon, times in [(pure_epsilon(leaf), times) for leaf, times in spent if times]:
             if epsilon > 0:
                 self._counts[epsilon] = self._counts.get(epsilon, 0) + times
                 self._rdp.compose(PureDpEvent(epsilon), times)
         self.failure_prob += count * failure_probability(event)
         return self
 
-    def copy(self) -> Self:
-        """An accountant of its own to which the same events were added."""
-        made = copy.copy(self)
-        made._counts, made._rdp = self._counts.copy(), self._rdp.copy()
-        return made
-
     def get_epsilon(self, target_delta: float) -> float:
-        """The smallest epsilon; infinity where something was released without protection."""
         left = self.remaining_delta(target_delta)
         bound = min(self._rdp.get_epsilon(left), self._sum())
-        if not self._counts or math.isinf(bound) or not self._can_be_searched():
-            return bound
-        return min(bound, mixed_pure_dp_epsilon(self._counts, target_delta=left))
+        return min(bound, _epsilon(_mixed_log_tails(self._counts), left)) if self._can_be_searched() else bound
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The smallest delta, failure probabilities included, at most 1."""
+        require_non_negative("target_epsilon", target_epsilon)
         bound = 0.0 if self._sum() <= target_epsilon else self._rdp.get_delta(target_epsilon)
-        if self._counts and bound > 0 and math.isfinite(self._sum()) and self._can_be_searched():
-            bound = min(bound, mixed_pure_dp_delta(self._counts, target_epsilon=target_epsilon))
+        if bound > 0 and self._can_be_searched():
+            bound = min(bound, _delta(_mixed_log_tails(self._counts), target_epsilon))
         return min(1.0, bound + self.failure_prob)
 
     def _sum(self) -> float:
@@ -110,7 +86,8 @@ class PureDpAccountant(Accountant):
         return float(total * (1 + 1e-12))
 
     def _can_be_searched(self) -> bool:
-        return sum(self._counts.values()) <= _MOST_RELEASES and len(self._counts) <= _MOST_KINDS
+        few = 0 < sum(self._counts.values()) <= _MOST_RELEASES and len(self._counts) <= _MOST_KINDS
+        return few and math.isfinite(self._sum())
 
 
 _GRID_POINTS = 4096
@@ -131,18 +108,6 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
     """The smallest epsilon at which `count` adaptive epsilon-DP releases are (epsilon, target_delta)-DP."""
     require_probability("target_delta", target_delta)
     return min(count * epsilon, _epsilon(_log_tails(epsilon, count), target_delta))
-
-
-def mixed_pure_dp_delta(counts: Mapping[float, int], *, target_epsilon: float) -> float:
-    """A delta at which adaptive releases, `counts[epsilon]` of each epsilon > 0, are (target_epsilon, delta)-DP."""
-    require_non_negative("target_epsilon", target_epsilon)
-    return _delta(_mixed_log_tails(counts), target_epsilon)
-
-
-def mixed_pure_dp_epsilon(counts: Mapping[float, int], *, target_delta: float) -> float:
-    """The epsilon at which adaptive releases, `counts[epsilon]` of each epsilon > 0, are (epsilon, target_delta)-DP."""
-    require_probability("target_delta", target_delta)
-    return _epsilon(_mixed_log_tails(counts), target_delta)
 
 
 def _delta(log_tails: tuple[Array, Array], target_epsilon: float) -> float:
@@ -200,6 +165,7 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
 
 def _gridded(epsilon: float, count: int, spacing: float) -> tuple[int, Array, float]:
     """One group on the grid: the index of its first loss, the masses, and the mass of an infinite loss."""
+    # A loss between two points is split so that both distributions keep their mass; those below the range move up.
     k = np.arange(count + 1, dtype=np.float64)
     mass = np.exp(log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
     losses = (2 * k - count) * epsilon

@@ -7,16 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.events import (
-    BoundarySessionEvent,
-    BoundedRangeEvent,
-    LeafEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    PureDpEvent,
-    SessionEvent,
-)
+from pate.accounting import events
+from pate.accounting.events import LeafEvent, SessionEvent
 from pate.accounting.special import log_expit, log_ndtr
 from pate.validation import InvalidValue
 
@@ -87,6 +79,8 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
         return np.full_like(orders, np.inf)
     if epsilon == 0:
         return np.zeros_like(orders)
+    # The supremum over where the span lies is attained at exp(t) = (a-1)(1 - exp(-a e)) / (a (exp(-e) - exp(-a e))).
+    # Where a * e is so small that the closed form would cancel, a e**2 / 8 is returned, which is above it by O(e**4).
     bound = orders * (epsilon * epsilon / 8)
     more, less = -np.expm1(-orders * epsilon), -np.expm1(-(orders - 1) * epsilon)
     with np.errstate(divide="ignore"):  # of a product that vanishes
@@ -114,6 +108,9 @@ def _maximum_rdp(noise_multiplier: float, num_candidates: int, orders: Array, *,
         return np.zeros_like(orders)
     if noise_multiplier == 0:
         return np.full_like(orders, np.inf)
+    # With M the maximum of the other normals and D = 2 / noise_multiplier, the release is dominated by the pair (M + D,
+    # M) and, the other way, by (M, M + D); either divergence bounds both directions (docs/proofs/gap_selection.md). The
+    # bound of Corollary 9 of Zhu & Wang (2022) serves alone where a * D is too large to integrate.
     shift = 2 / noise_multiplier
     bound = orders * (shift * shift / 2) + math.log(num_candidates) / (orders - 1)
     near = orders * shift <= _MAX_SHIFT
@@ -150,6 +147,9 @@ def _log_integral(log_values: Array, steps: Array) -> Array:
 
 def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) -> Array:
     """The largest D_a between N(v, s**2) and N(v', s'**2) over what a smooth sensitivity allows, b = beta."""
+    # s / s' is within exp(-b)..exp(b), and v - v' within s / z and s' / z, z = noise_multiplier. Theorem 23 of Papernot
+    # et al. 2018, a exp(2 b) / z**2 + (a b - log(1 - 2 a b) / 2) / (a - 1), is below this for some a b > 1/4 and false
+    # there.
     price = np.full_like(orders, np.inf)
     lost = -orders * math.expm1(-2 * beta)
     left = 1 - lost - _ROUNDING * (1 + lost)
@@ -169,15 +169,15 @@ def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) 
 def pure_epsilon(event: LeafEvent) -> float:
     """The largest loss: the smallest epsilon for which the event is known to be epsilon-DP; it may be infinite."""
     match event:
-        case NoOpEvent():
+        case events.NoOpEvent():
             return 0.0
-        case NonPrivateEvent():
+        case events.NonPrivateEvent():
             return math.inf
-        case PureDpEvent() | BoundedRangeEvent():
+        case events.PureDpEvent() | events.BoundedRangeEvent():
             return event.epsilon
         case SessionEvent():  # all its calls, rounded up
             return event.num_calls * event.epsilon * (1 + 2.0**-50) if event.num_calls else 0.0
-        case OneBitEvent():  # between statistics within reach, either outcome, either way round; rounded up
+        case events.OneBitEvent():  # between statistics within reach, either outcome, either way round; rounded up
             near, far = pairs_apart(np.array(event.logits), event.reach)
             logs = [(log_expit(far), log_expit(near)), (log_expit(-near), log_expit(-far))]
             return max(float(np.max(more - less - _ROUNDING * less, initial=0.0)) for more, less in logs)
@@ -192,6 +192,9 @@ _OF_POWERS = 2.0**-44
 
 def session_rdp(event: SessionEvent, orders: Array) -> Array:
     """An upper bound on every divergence between neighbors of a whole session, `[len(orders)]`."""
+    # With `hit_cost` u and any u' from 0 to u, a call's moment is at most 1 + (u - u') call / u where its hits weigh 1
+    # - u'. A session of n calls and tau hits then has a moment of at most (1 + (u - u') call / u)**n (1 - u')**-tau.
+    # The best u' is a quotient; 0 is plain composition, and u the price by hits alone (docs/proofs/hits.md).
     with np.errstate(divide="ignore", invalid="ignore"):
         whole, call = hit_cost(event, orders), call_cost(event, orders)
         limited = whole < 1
@@ -213,7 +216,7 @@ def hit_cost(event: SessionEvent, orders: Array) -> Array:
     """The largest u for which some call has a moment above 1 although its hits weigh 1 - u, from above."""
     with np.errstate(over="ignore", invalid="ignore"):  # of orders at which hits limit nothing
         cost = _target_cost(event.epsilon, event.hit_prob, orders)
-        if isinstance(event, BoundarySessionEvent):
+        if isinstance(event, events.BoundarySessionEvent):
             of_call = _range_cost if event.bounded_range else _pure_cost
             cost = np.fmin(cost, of_call(event.call_epsilon, orders))
     return np.asarray(np.where(np.isnan(cost), np.inf, cost))
@@ -223,9 +226,9 @@ def call_cost(event: SessionEvent, orders: Array) -> Array:
     """The largest moment of one call less 1, from above: `[len(orders)]`."""
     with np.errstate(over="ignore", invalid="ignore"):
         cost = _excess(pure_dp_rdp(event.epsilon, orders), orders)
-        if isinstance(event, BoundarySessionEvent) and event.bounded_range:
+        if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
             cost = np.fmin(cost, _range_call_cost(event.call_epsilon, orders))
-        elif isinstance(event, BoundarySessionEvent):
+        elif isinstance(event, events.BoundarySessionEvent):
             cost = np.fmin(cost, _excess(bounded_range_rdp(2 * event.call_epsilon, orders), orders))
     return np.asarray(cost)
 

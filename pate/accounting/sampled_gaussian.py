@@ -31,6 +31,8 @@ _FAR = 25.0  # of (order - 1) C^2 / 2 above the sample's log odds: there the clo
 
 def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> list[Array]:
     """The hockey stick of the pair at epsilons of either sign, `[E]`, and of the same two distributions exchanged."""
+    # The first distribution is above γ times the second on one side of a place x. Any other x gives less, and an error
+    # in x counts by its square.
     q, shift = event.sampling_prob, event.shift
     if event.is_replaced:
         return [_replaced(q, shift, epsilons)]
@@ -50,6 +52,8 @@ def _place(q: float, shift: float, excess: Array) -> Array:
 
 def _replaced(q: float, shift: float, epsilons: Array) -> Array:
     """Both mixtures. At γ < 1 the two neighbors are exchanged, H_γ(P || Q) = 1 - γ + γ H_(1/γ)(Q || P)."""
+    # With y = e^(C x) the place is where y - γ / y = (γ - 1) e^(C^2 / 2) (1 - q) / q, so that
+    # y = √γ e^(asinh(right side / (2 √γ))).
     size = np.abs(epsilons)
     with np.errstate(divide="ignore"):
         right = np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
@@ -67,6 +71,8 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
     """The Renyi curve `[A]` of the pair from above, by a relative 1e-5 or less where a price is read off."""
     if event.noise_multiplier == 0:
         return np.full_like(orders, np.inf)
+    # The least of three bounds: the release without sampling; Minkowski's, for large orders; and a sum over points of a
+    # line. If a unit comes or goes, its removal costs the most (Mironov, Talwar & Zhang 2019, Theorem 5).
     q, shift = event.sampling_prob, event.shift
     with np.errstate(over="ignore"):
         whole = orders * (np.square(1 / np.float64(event.noise_multiplier)) / 2)
@@ -111,6 +117,10 @@ class _Steps:
     @classmethod
     def of(cls, event: SampledGaussianEvent, orders: Array) -> _Steps:
         """Steps so small that the error is `_ERROR` of the smallest divergence that there may be."""
+        # E is analytic. In a strip |Im| <= y, |φ(x + iy)| = e^(y^2 / 2) φ(x), |w(x + iy)| <= w(x), and |v(x + iy)| >=
+        # cos(C y / 2) v(x), because |A + B e^(it)|^2 = (A + B)^2 - 2 A B (1 - cos t) and 4 A B <= (A + B)^2. So the
+        # integral of |E| along the strip's border is at most e^growth times that of E, and the sum's error at most 2
+        # e^growth / (e^(2 pi y / h) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
         q, shift = event.sampling_prob, event.shift
         small = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)  # about the log of the moment - 1
         digits = np.log(4 * (1 + orders) / _ERROR) - np.clip(small, -_MOST_DIGITS, 0.0)
@@ -132,6 +142,8 @@ class _Steps:
 
 def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     """The Renyi divergences `[A]` from the sum of E - φ (a w - (a - 1) v), whose integral is the moment - 1."""
+    # Its terms are >= 0, so nothing cancels where the moment is nearly 1. What is left out beyond the ends is at most
+    # the last terms over the slope there; of E, and of (a - 1) φ v. Large moments are scaled down.
     steps, q, shift = _Steps.of(event, orders), event.sampling_prob, event.shift
     number = int(steps.number.max())
     width = (steps.last - steps.first) / number  # [A]

@@ -1,10 +1,10 @@
 """Target charging: pay for the outcomes that matter, not for every call.
 
-A target is a set of outcomes that has at least probability q whenever the data is accessed. A set is a q-target of an
-epsilon-DP call if, for every pair of neighbors, the call's two distributions are p C + (1 - p) B_b with B_0 and B_1
-within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023). A payment per hit covers 1 / q accesses on
-average. Calls are free until they hit their target, and a session ends after a number of hits. Its price is known
-before its first call (docs/proofs/target_charging.md).
+A set of outcomes is a q-target of an epsilon-DP call if, for every pair of neighbors, the call's two distributions are
+p C + (1 - p) B_b with B_0 and B_1 within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023): an access to
+the data hits it with probability q at least. A payment per hit covers 1 / q accesses on average, so calls are free
+until they hit, and a session ends after a number of hits. Its price is known before its first call
+(docs/proofs/target_charging.md).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, Self, SupportsIndex
 
@@ -82,8 +83,8 @@ class QTarget:
 def not_prior(epsilon: float) -> QTarget:
     """Every outcome but one chosen in advance, of an epsilon-DP call: q = 1 / (e^epsilon + 1), tight.
 
-    The prior may be anything that is known before the call: a constant, the last release, a student's prediction. Also
-    the target of a conditional release (publish the outcome if it is in a set, else a refusal).
+    The prior may be anything that is known before the call. Also the target of a conditional release: the outcome is
+    published if it is in a set, else a refusal.
 
     Args:
         epsilon: of the call, > 0.
@@ -150,7 +151,7 @@ def run_twice(epsilon: float) -> QTarget:
     """Two runs of the same epsilon-DP call, both released, differ; an access is 2 epsilon DP.
 
     q is the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2, which
-    rises to 1/2 as epsilon falls; proved, and both are attained.
+    rises to 1/2 as epsilon falls; both are attained.
 
     Args:
         epsilon: of one of the two runs, > 0.
@@ -190,9 +191,6 @@ _SUM_TOLERANCE = 1e-9
 def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike, epsilon: float) -> float:
     """The largest q for which a set is a q-target of one pair of neighboring distributions; 1 where they are equal.
 
-    The common part C may take c(y) = (e^epsilon min - max) / (e^epsilon - 1) off the target and nothing on it: more
-    would break the epsilon of the rest, less would make the target rarer in it.
-
     Args:
         first: `[Y]` the distribution on one data set.
         second: `[Y]` the distribution on a neighbor, within e^epsilon of the first.
@@ -200,8 +198,7 @@ def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike,
         epsilon: > 0.
 
     Raises:
-        InvalidValue: distributions that do not sum to 1, shapes that differ, or distributions farther apart than
-            epsilon.
+        InvalidValue: no distributions, shapes that differ, or distributions farther apart than epsilon.
     """
     distributions = np.stack([_require_distribution("first", first), _require_distribution("second", second)])
     target = np.asarray(in_target, dtype=bool)
@@ -210,6 +207,8 @@ def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike,
     growth = np.exp(require_positive("epsilon", epsilon))
     near = bool(np.all(high <= growth * low * (1 + _SUM_TOLERANCE)))
     require(near, "epsilon", epsilon, "at least the largest log-ratio of the two distributions")
+    # The common part may take this off the target and nothing on it: more would break the epsilon of the rest, less
+    # would make the target rarer in it.
     common = np.maximum(growth * low - high, 0) / (growth - 1)
     accessed = 1 - common[~target].sum()
     if accessed <= 0:
@@ -220,19 +219,15 @@ def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike,
 def boundary_distribution(probabilities: ArrayLike) -> Array:
     """The distribution of a call in the boundary wrapper: `[..., Y + 1]`, the boundary outcome last, at most 1/3.
 
-    The wrapper knows the distribution of the call. With pi = min(1 - largest probability, 1/2) it answers "boundary"
-    with probability pi / (1 + pi) and otherwise runs the call. Pi is the sum of the other probabilities: no digits
-    cancel.
+    With pi = min(1 - largest probability, 1/2) the wrapper answers "boundary" with probability pi / (1 + pi) and
+    otherwise runs the call.
 
     Args:
-        probabilities: `[..., Y]` the distribution of the call on the data.
-
-    Raises:
-        InvalidValue: probabilities that are negative or do not sum to 1.
+        probabilities: `[..., Y]` the distribution of the call on the data, which the wrapper knows.
     """
     distribution = require_array("probabilities", probabilities).astype(np.float64)
     _require_sums("probabilities", distribution)
-    others = distribution.copy()
+    others = distribution.copy()  # pi is the sum of the other probabilities, so no digits cancel
     np.put_along_axis(others, distribution.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
     rest = np.minimum(others.sum(axis=-1, keepdims=True), 0.5)
     return np.asarray(np.concatenate([distribution, rest], axis=-1) / (1 + rest))
@@ -263,15 +258,12 @@ _MOST_ACCESSES = 2**53
 def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float) -> float:
     """The largest probability that a session of `target_hits` hits accesses the data more than `num_accesses` times.
 
-    P[Bin(num_accesses, hit_prob) < target_hits], exact, in place of a Chernoff bound.
+    P[Bin(num_accesses, hit_prob) < target_hits], exact (Cohen & Lyu 2023, Theorem B.4).
 
     Args:
         num_accesses: n, >= 0.
         target_hits: tau, >= 1.
         hit_prob: q, in (0, 1).
-
-    Source:
-        Cohen & Lyu (2023), Theorem B.4.
     """
     n = require_count("num_accesses", num_accesses, minimum=0)
     hits = require_count("target_hits", target_hits)
@@ -289,7 +281,7 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
         overrun_prob: the delta that this takes, in (0, 1).
 
     Raises:
-        InvalidValue: a `hit_prob` so small that more than 2**53 accesses would have to be paid.
+        InvalidValue: more than 2**53 accesses would have to be paid.
     """
     require_probability("overrun_prob", overrun_prob)
 
@@ -313,6 +305,7 @@ _CLOSE = 1e-4  # of the epsilon that is known to suffice
 _ROUNDING = 2.0**-44  # relative: of a loss, and per access of products and sums of numbers >= 0
 
 
+@lru_cache(maxsize=256)  # the same session is priced again and again
 def best_play_epsilon(target: QTarget, *, target_hits: int, target_delta: float, at_most: float) -> float:
     """The epsilon of a session, from the play that gives away the most of all; infinity where that takes too long."""
     overrun = _OVERRUN_SHARE * target_delta
@@ -332,6 +325,8 @@ def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, tar
     """The largest hockey stick of any play of so many accesses at most, rounded up."""
     rule = f"at most {_LARGEST_EPSILON:g}: a larger one is composed as its accesses"
     require(target.epsilon <= _LARGEST_EPSILON, "target.epsilon", target.epsilon, rule)
+    # Losses are multiples of the target's epsilon: every call is a mixture of outcomes with ratios e^epsilon and
+    # e^-epsilon, and the probabilities of a hit on both neighbors lie in a polygon whose corners are tried.
     losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
     beyond = losses - target_epsilon + _ROUNDING * (np.abs(losses) + target_epsilon)  # rounded up
     stick = -np.expm1(-np.maximum(beyond, 0.0))  # [2 n + 3]
@@ -393,10 +388,9 @@ class SessionPrice:
 
     @property
     def event(self) -> Event:
-        """The price as an event: epsilon-DP, except with probability delta.
+        """The price as an event: epsilon-DP, except with probability delta (Kairouz, Oh & Viswanath 2015, Theorem 3.1).
 
-        Every (epsilon, delta)-DP release is of this kind (Kairouz, Oh & Viswanath 2015, Theorem 3.1). Composed with
-        other events, `TargetCharging.event` is mostly cheaper, as it lists the accesses one by one.
+        Composed with other events, `TargetCharging.event` is mostly cheaper, as it lists the accesses one by one.
         """
         return ApproximateEvent(PureDpEvent(self.epsilon), self.delta)
 
@@ -412,10 +406,8 @@ def best_session_price(
 ) -> SessionPrice:
     """The smallest epsilon over up to 64 splits of delta, by optimal composition of pure DP; or that of the best play.
 
-    Every split gives a valid bound; an overrun takes between a thousandth of delta and nearly all of it.
-    Optimal composition is never above the Renyi bound, which is used for more than 50,000 accesses only.
-    The best play is within a relative 1e-3 of the truth for q-target calls (docs/proofs/target_charging.md). It is
-    found where hits are few, below some dozens.
+    Every split gives a valid bound. The best play is within a relative 1e-3 of the truth for q-target calls
+    (docs/proofs/target_charging.md); it is found where hits are few, below some dozens.
 
     Args:
         target: of every call, or one that covers all of them.
@@ -441,6 +433,7 @@ def best_session_price(
     return SessionPrice(epsilon, target_delta, num_accesses, overrun)
 
 
+@lru_cache(maxsize=256)
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple[float, int, float]:
     """The least epsilon over splits of delta, with how many accesses it composes and the probability of more."""
     few, many = (
@@ -494,13 +487,14 @@ _BITS = frozenset((bool, np.bool_))
 class TargetCharging(HeldBudget):
     """Counts hits, refuses calls after the last hit, and states its price before the first call.
 
-    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP. That
-    holds whatever calls are chosen on the way, and however early the session ends. It needs two things: every call is a
-    q-target call with an epsilon and a q no worse than the session's, and its caller obeys `require_open`.
+    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP,
+    whatever calls are chosen on the way, and however early it ends (Cohen & Lyu 2023, Theorem B.4 and its version for
+    several targets). That needs two things: every call is a q-target call with an epsilon and a q no worse than the
+    session's, and its caller obeys `require_open`.
 
-    Edge cases: threads may share a session; what is charged after its last hit raises, and an outcome whose charge
-    raised must not be released. It refuses to be copied or pickled, and to be charged in a forked process. A `state`
-    is a copy too: of the sessions that resume from one, only one may go on.
+    Edge cases: threads may share a session; an outcome whose charge raised must not be released. It refuses to be
+    copied or pickled, and to be charged in a forked process. A `state` is a copy too: of the sessions that resume from
+    one, only one may go on.
 
     Args:
         epsilon: pure DP of one access, > 0; the largest of all calls.
@@ -522,9 +516,6 @@ class TargetCharging(HeldBudget):
     [False, False, False, True]
     >>> round(session.price.epsilon, 2), session.hits, session.num_calls
     (2.03, [2], 4)
-
-    Source:
-        Cohen & Lyu (2023), Theorem B.4 and its version for several targets.
     """
 
     def __init__(
@@ -573,9 +564,8 @@ class TargetCharging(HeldBudget):
     def event(self) -> Event:
         """The whole session for an accountant: the composed accesses, failing where they overrun.
 
-        It uses the split of delta that is best for `price`. Under another accountant, or composed with other events,
-        its epsilon is valid, though not always the smallest. With k counters it is the cheaper, in zCDP, of two events:
-        the accesses up to k times `target_hits` hits, and `price.event`; `price` itself is mostly below both.
+        With k counters it is the cheaper, in zCDP, of two events: the accesses up to k times `target_hits` hits, and
+        `price.event`; `price` itself is mostly below both.
         """
         count, overrun = self.price.num_accesses, self.price.overrun_prob
         if len(self.hits) > 1:
@@ -590,9 +580,8 @@ class TargetCharging(HeldBudget):
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
         """Raises unless a call with this target and delta may be made now; call it before the call is made.
 
-        Raises:
-            InvalidValue: the session has halted, the target is worse than the session's, the deltas are used up, or
-                this is another process than the session's.
+        The session may have halted, the target be worse than the session's, the deltas be used up, or this be another
+        process than the session's.
         """
         self._require_own_process()
         if self.halted:
@@ -641,9 +630,6 @@ class TargetCharging(HeldBudget):
         Args:
             outcomes_in_target: bool `[Q]`, or `[Q, num_counters]` with several counters.
             target: of each call; None for the session's.
-
-        Raises:
-            InvalidValue: as `require_open`, or an array of another kind or shape; then nothing was counted.
         """
         outcomes = np.asarray(outcomes_in_target)
         with self._turn():
@@ -675,12 +661,7 @@ class TargetCharging(HeldBudget):
             }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Continues from the state of a session with equal parameters.
-
-        Raises:
-            InvalidValue: this session has been charged, the state is of a session with other parameters, or its
-                counts are impossible; the session is then unchanged.
-        """
+        """Continues from the state of a session with equal parameters; raises if this one has been charged."""
         parameters = state.get("parameters")
         require(parameters == self._parameters, "parameters", parameters, f"{self._parameters}, as of this session")
         hits, calls = state.get("hits"), require_count("num_calls", state.get("num_calls", -1), minimum=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from functools import lru_cache
 from typing import Self
@@ -10,25 +9,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import events
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import zcdp_to_delta, zcdp_to_epsilon
-from pate.accounting.events import (
-    BoundedRangeEvent,
-    Event,
-    GaussianEvent,
-    LeafEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    PureDpEvent,
-    SessionEvent,
-    WinnerEvent,
-    ZCdpEvent,
-    by_accesses,
-    count_leaves,
-    failure_probability,
-)
+from pate.accounting.events import Event, LeafEvent, by_accesses, failure_probability, leaves
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pure_epsilon
 from pate.validation import InvalidValue, require_count
@@ -61,56 +45,49 @@ class ZCdpAccountant(Accountant):
         self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds the event `count` times; nothing is added if any part of it is unknown."""
         event = by_accesses(event)
-        spent = count_leaves(event, count=require_count("count", count, minimum=0))
-        rhos = [
-            times * zcdp_rho(leaf)
-            for events, all_times in spent.values()
-            for leaf, times in zip(events, all_times, strict=True)
-        ]
+        rho = total_rho(event, count=require_count("count", count, minimum=0))
         self.failure_prob += count * failure_probability(event)
-        self.rho = math.fsum([self.rho, *rhos])
+        self.rho = math.fsum([self.rho, rho])
         return self
 
-    def copy(self) -> Self:
-        """An accountant of its own to which the same events were added."""
-        return copy.copy(self)
-
     def get_epsilon(self, target_delta: float) -> float:
-        """The best epsilon over all real orders; infinity where rho is."""
         left = self.remaining_delta(target_delta)
         return math.inf if math.isinf(self.rho) else zcdp_to_epsilon(self.rho, target_delta=left)
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The best delta over all real orders, failure probabilities included, at most 1."""
         delta = zcdp_to_delta(min(self.rho, float(np.finfo(float).max)), target_epsilon=target_epsilon)
         return 1.0 if math.isinf(self.rho) else min(1.0, delta + self.failure_prob)
+
+
+def total_rho(event: Event, *, count: int = 1) -> float:
+    """The sum of the rhos of an event's parts."""
+    return math.fsum(times * zcdp_rho(leaf) for leaf, times in leaves(event, count=count) if times)
 
 
 def zcdp_rho(event: LeafEvent) -> float:
     """A rho for which the event is rho-zCDP."""
     match event:
-        case NoOpEvent():
+        case events.NoOpEvent():
             return 0.0
-        case NonPrivateEvent():
+        case events.NonPrivateEvent():
             return math.inf
-        case ZCdpEvent():
+        case events.ZCdpEvent():
             return event.rho
-        case GaussianEvent():
+        case events.GaussianEvent():
             inverse = math.inf if event.noise_multiplier == 0 else 1 / event.noise_multiplier
             return inverse * inverse / 2
-        case WinnerEvent():  # that of the counts: at high orders the winner costs no less
-            return event.num_moving * zcdp_rho(GaussianEvent(event.noise_multiplier))
-        case PureDpEvent():
+        case events.WinnerEvent():  # that of the counts: at high orders the winner costs no less
+            return event.num_moving * zcdp_rho(events.GaussianEvent(event.noise_multiplier))
+        case events.PureDpEvent():
             return min(event.epsilon * event.epsilon / 2, _searched_rho(event))
-        case SessionEvent():  # that of all its calls; the price by hits is no multiple of the order
-            return event.num_calls * zcdp_rho(PureDpEvent(event.epsilon)) if event.num_calls else 0.0
-        case BoundedRangeEvent():
+        case events.SessionEvent():  # that of all its calls; the price by hits is no multiple of the order
+            return event.num_calls * zcdp_rho(events.PureDpEvent(event.epsilon)) if event.num_calls else 0.0
+        case events.BoundedRangeEvent():
             return min(event.epsilon * event.epsilon / 8, _searched_rho(event))
-        case OneBitEvent():
+        case events.OneBitEvent():
             return _searched_rho(event)
-        case NoisyMaxGaussianEvent():
+        case events.NoisyMaxGaussianEvent():
             if event.noise_multiplier == 0:
                 return math.inf
             # Beyond the last order by the bound a D**2 / 2 + log(n) / (a - 1), D = 2 / noise_multiplier.
@@ -130,6 +107,8 @@ def _searched_rho(event: LeafEvent, *, beyond: float | None = None) -> float:
 
 def largest_ratio(orders: Array, rdp: Array, *, beyond: float) -> float:
     """An upper bound for r(a) / a over all a > 1, from the values of a Renyi curve at some orders."""
+    # (a - 1) r(a) is convex and 0 at a = 1, so it lies below its chords. On a chord c + s a the ratio is
+    # -c / a + (c + s) / (a - 1), which has one maximum, at 1 - 1/a = sqrt((c + s) / c).
     with np.errstate(over="ignore"):
         moments = (orders - 1) * rdp
     if not np.isfinite(moments).all():

@@ -11,94 +11,65 @@ import numpy as np
 import pytest
 
 import pate.accounting
-from pate.accounting import (
-    Accountant,
-    Adjacency,
-    ApproximateEvent,
-    AutoAccountant,
-    BoundarySessionEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    ExactAccountant,
-    GaussianEvent,
-    JointLawAccountant,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    OpposedMaximaEvent,
-    PldAccountant,
-    PureDpAccountant,
-    PureDpEvent,
-    RdpAccountant,
-    SampledGaussianEvent,
-    SelectThenTestEvent,
-    SelfComposedEvent,
-    SessionEvent,
-    SmoothSensitivityEvent,
-    WinnerEvent,
-    ZCdpAccountant,
-    ZCdpEvent,
-    gaussian_delta,
-    gaussian_epsilon,
-)
+import pate.accounting as pa
 from pate.accounting.events import LeafEvent, leaves
 from pate.validation import InvalidValue
 
 ACCOUNTANTS = (
-    RdpAccountant,
-    ExactAccountant,
-    PldAccountant,
-    ZCdpAccountant,
-    PureDpAccountant,
-    JointLawAccountant,
-    AutoAccountant,
+    pa.RdpAccountant,
+    pa.ExactAccountant,
+    pa.PldAccountant,
+    pa.ZCdpAccountant,
+    pa.PureDpAccountant,
+    pa.JointLawAccountant,
+    pa.AutoAccountant,
 )
-UNFINISHED: set[type[Accountant]] = set()
+UNFINISHED: set[type[pa.Accountant]] = set()
 """Exported, but not through this suite yet; whoever finishes one moves it up."""
 
-BIT = OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
-EVENTS: tuple[Event, ...] = (
-    GaussianEvent(5.0),
-    BoundedRangeEvent(0.4),
-    PureDpEvent(0.3),
+BIT = pa.OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
+EVENTS: tuple[pa.Event, ...] = (
+    pa.GaussianEvent(5.0),
+    pa.BoundedRangeEvent(0.4),
+    pa.PureDpEvent(0.3),
     BIT,
-    ApproximateEvent(BIT, 1e-7),
-    SelfComposedEvent(ComposedEvent((BoundedRangeEvent(0.1), ApproximateEvent(GaussianEvent(20.0), 1e-8))), 3),
-    NoisyMaxGaussianEvent(20.0, num_candidates=5),
-    OpposedMaximaEvent(20.0, num_candidates=5),
-    WinnerEvent(20.0, 1),
-    WinnerEvent(8.0, 2),
-    ZCdpEvent(0.01),
-    SessionEvent(0.3, 0.4, 2, 9, SelfComposedEvent(PureDpEvent(0.3), 9)),
-    BoundarySessionEvent(0.3, 0.27, 2, 9, SelfComposedEvent(PureDpEvent(0.3), 9), 0.2, False),
-    SelectThenTestEvent((BoundedRangeEvent(0.4), ApproximateEvent(BIT, 1e-7)), 6),
-    SmoothSensitivityEvent(20.0, 1e-3),
-    SampledGaussianEvent(20.0, 0.3),
-    SampledGaussianEvent(20.0, 0.3, Adjacency.ADD_REMOVE),
+    pa.ApproximateEvent(BIT, 1e-7),
+    pa.SelfComposedEvent(
+        pa.ComposedEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.GaussianEvent(20.0), 1e-8))), 3
+    ),
+    pa.NoisyMaxGaussianEvent(20.0, num_candidates=5),
+    pa.OpposedMaximaEvent(20.0, num_candidates=5),
+    pa.WinnerEvent(20.0, 1),
+    pa.WinnerEvent(8.0, 2),
+    pa.ZCdpEvent(0.01),
+    pa.SessionEvent(0.3, 0.4, 2, 9, pa.SelfComposedEvent(pa.PureDpEvent(0.3), 9)),
+    pa.BoundarySessionEvent(0.3, 0.27, 2, 9, pa.SelfComposedEvent(pa.PureDpEvent(0.3), 9), 0.2, False),
+    pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.4), pa.ApproximateEvent(BIT, 1e-7)), 6),
+    pa.SmoothSensitivityEvent(20.0, 1e-3),
+    pa.SampledGaussianEvent(20.0, 0.3),
+    pa.SampledGaussianEvent(20.0, 0.3, pa.Adjacency.ADD_REMOVE),
 )
-REFUSED: dict[type[Accountant], tuple[type[LeafEvent], ...]] = {
-    ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent),
-    ZCdpAccountant: (SmoothSensitivityEvent, SampledGaussianEvent),
-    PureDpAccountant: (
-        GaussianEvent,
-        NoisyMaxGaussianEvent,
-        OpposedMaximaEvent,
-        WinnerEvent,
-        ZCdpEvent,
-        SmoothSensitivityEvent,
-        SampledGaussianEvent,
+REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
+    pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
+    pa.ZCdpAccountant: (pa.SmoothSensitivityEvent, pa.SampledGaussianEvent),
+    pa.PureDpAccountant: (
+        pa.GaussianEvent,
+        pa.NoisyMaxGaussianEvent,
+        pa.OpposedMaximaEvent,
+        pa.WinnerEvent,
+        pa.ZCdpEvent,
+        pa.SmoothSensitivityEvent,
+        pa.SampledGaussianEvent,
     ),
 }
 """Kinds of events that an accountant has no price for; it must say so."""
 DELTA = 1e-5
 
 every_accountant = pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=[kind.name for kind in ACCOUNTANTS])
-Kind = type[Accountant]
+Kind = type[pa.Accountant]
 
 
-def refuses(accountant: Kind, event: Event) -> bool:
+def refuses(accountant: Kind, event: pa.Event) -> bool:
     return any(isinstance(leaf, REFUSED.get(accountant, ())) for leaf, _ in leaves(event))
 
 
@@ -113,7 +84,7 @@ class UnknownEvent(LeafEvent):
     """An event that no accountant has heard of."""
 
 
-def priced(accountant: Kind, *events: Event) -> Accountant:
+def priced(accountant: Kind, *events: pa.Event) -> pa.Accountant:
     made = accountant()
     for event in events:
         made.compose(event)
@@ -124,7 +95,7 @@ def test_list_is_complete() -> None:
     exported = {
         value
         for value in vars(pate.accounting).values()
-        if isinstance(value, type) and issubclass(value, Accountant) and not inspect.isabstract(value)
+        if isinstance(value, type) and issubclass(value, pa.Accountant) and not inspect.isabstract(value)
     }
     assert exported == set(ACCOUNTANTS) | UNFINISHED
     assert not set(ACCOUNTANTS) & UNFINISHED
@@ -133,7 +104,7 @@ def test_list_is_complete() -> None:
 
 @every_accountant
 def test_nothing_costs_nothing(accountant: Kind) -> None:
-    for events in ((), (NoOpEvent(),), (ComposedEvent(()),), (SelfComposedEvent(PureDpEvent(1.0), 0),)):
+    for events in ((), (pa.NoOpEvent(),), (pa.ComposedEvent(()),), (pa.SelfComposedEvent(pa.PureDpEvent(1.0), 0),)):
         assert priced(accountant, *events).get_epsilon(DELTA) == 0
         assert priced(accountant, *events).get_delta(1.0) <= 1e-9
         assert priced(accountant, *events).failure_prob == 0
@@ -141,16 +112,21 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
 
 @every_accountant
 def test_no_noise_costs_infinity(accountant: Kind) -> None:
-    for event in (GaussianEvent(0.0), PureDpEvent(math.inf), BoundedRangeEvent(math.inf), NonPrivateEvent()):
+    for event in (
+        pa.GaussianEvent(0.0),
+        pa.PureDpEvent(math.inf),
+        pa.BoundedRangeEvent(math.inf),
+        pa.NonPrivateEvent(),
+    ):
         if refuses(accountant, event):
             continue
-        made = priced(accountant, PureDpEvent(0.3), event)
+        made = priced(accountant, pa.PureDpEvent(0.3), event)
         assert made.get_epsilon(DELTA) == math.inf
         assert made.get_delta(10.0) == 1
 
 
 @every_price
-def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: Event) -> None:
+def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Event) -> None:
     once, twice = priced(accountant, event), priced(accountant, event, event)
     assert 0 < once.get_epsilon(DELTA) < twice.get_epsilon(DELTA) < math.inf
     assert 0 < once.get_delta(0.2) <= twice.get_delta(0.2) <= 1
@@ -158,13 +134,13 @@ def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: Event) 
 
 
 @every_price
-def test_ways_to_compose_the_same_agree(accountant: Kind, event: Event) -> None:
+def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> None:
     expected = priced(accountant, event, event, event)
     for made in (
         accountant().compose(event, 3),
         accountant().compose(event).compose(event, 2),
-        accountant().compose(SelfComposedEvent(event, 3)),
-        accountant().compose(ComposedEvent((event, SelfComposedEvent(event, 2), NoOpEvent()))),
+        accountant().compose(pa.SelfComposedEvent(event, 3)),
+        accountant().compose(pa.ComposedEvent((event, pa.SelfComposedEvent(event, 2), pa.NoOpEvent()))),
     ):
         assert made.get_epsilon(DELTA) == pytest.approx(expected.get_epsilon(DELTA), rel=1e-9)
         assert made.failure_prob == pytest.approx(expected.failure_prob, rel=1e-12)
@@ -173,12 +149,12 @@ def test_ways_to_compose_the_same_agree(accountant: Kind, event: Event) -> None:
 @every_accountant
 def test_compose_returns_the_accountant_itself(accountant: Kind) -> None:
     made = accountant()
-    assert made.compose(PureDpEvent(1.0)) is made
-    assert made.compose(PureDpEvent(1.0), 0) is made
+    assert made.compose(pa.PureDpEvent(1.0)) is made
+    assert made.compose(pa.PureDpEvent(1.0), 0) is made
 
 
 @every_price
-def test_asking_does_not_spend(accountant: Kind, event: Event) -> None:
+def test_asking_does_not_spend(accountant: Kind, event: pa.Event) -> None:
     made = priced(accountant, event)
     first = made.get_epsilon(DELTA)
     made.get_delta(0.5)
@@ -186,8 +162,8 @@ def test_asking_does_not_spend(accountant: Kind, event: Event) -> None:
 
 
 @every_price
-def test_epsilon_falls_as_delta_grows_and_the_other_way_round(accountant: Kind, event: Event) -> None:
-    made = priced(accountant, SelfComposedEvent(event, 2))
+def test_epsilon_falls_as_delta_grows_and_the_other_way_round(accountant: Kind, event: pa.Event) -> None:
+    made = priced(accountant, pa.SelfComposedEvent(event, 2))
     epsilons = [made.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
     deltas = [made.get_delta(epsilon) for epsilon in (0.0, 0.1, 1.0)]
@@ -196,30 +172,30 @@ def test_epsilon_falls_as_delta_grows_and_the_other_way_round(accountant: Kind, 
 
 
 @every_price
-def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event: Event) -> None:
-    made = priced(accountant, SelfComposedEvent(event, 2))
+def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event: pa.Event) -> None:
+    made = priced(accountant, pa.SelfComposedEvent(event, 2))
     for delta in (1e-5, 1e-3):
         epsilon = made.get_epsilon(delta)
         if epsilon > 0:
             assert made.get_delta(epsilon) == pytest.approx(delta, rel=0.02)
 
 
-@pytest.mark.parametrize("accountant", [kind for kind in ACCOUNTANTS if not refuses(kind, GaussianEvent(1.0))])
+@pytest.mark.parametrize("accountant", [kind for kind in ACCOUNTANTS if not refuses(kind, pa.GaussianEvent(1.0))])
 def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
     """Against the exact profile of a Gaussian pair (Balle & Wang 2018)."""
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
-        made = accountant().compose(GaussianEvent(multiplier), count)
+        made = accountant().compose(pa.GaussianEvent(multiplier), count)
         mu = math.sqrt(count) / multiplier
-        assert made.get_epsilon(1e-6) >= gaussian_epsilon(mu, target_delta=1e-6) * (1 - 1e-9)
+        assert made.get_epsilon(1e-6) >= pa.gaussian_epsilon(mu, target_delta=1e-6) * (1 - 1e-9)
         for epsilon in (0.5, 2.0, 5.0):
-            assert made.get_delta(epsilon) >= gaussian_delta(mu, epsilon=epsilon) * (1 - 1e-9)
+            assert made.get_delta(epsilon) >= pa.gaussian_delta(mu, epsilon=epsilon) * (1 - 1e-9)
 
 
 @every_accountant
 def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> None:
     """Against the exact distribution of repeated randomized response: a binomial count of truthful answers."""
     for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
-        made = accountant().compose(PureDpEvent(epsilon), count)
+        made = accountant().compose(pa.PureDpEvent(epsilon), count)
         truth = 1 / (1 + math.exp(-epsilon))
         for target in (0.1, 0.7, 1.5):
             exact = sum(
@@ -234,27 +210,27 @@ def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> N
 
 
 EXTREMES = (
-    ZCdpEvent(5e-324),
-    ZCdpEvent(1e-200),
-    BoundedRangeEvent(5e-324),
-    BoundedRangeEvent(1e308),
-    PureDpEvent(1e308),
-    GaussianEvent(1e308),
-    NoisyMaxGaussianEvent(1e308, 3),
-    WinnerEvent(1e308, 2),
-    WinnerEvent(1e-3, 2),
-    NoisyMaxGaussianEvent(3.0, 2**40),
-    NoisyMaxGaussianEvent(1e154, 2**62),
-    SmoothSensitivityEvent(1.0, 800.0),
-    OneBitEvent((-1e308, 1e308), 1),
-    OneBitEvent((0.0, 5e-324), 1),
+    pa.ZCdpEvent(5e-324),
+    pa.ZCdpEvent(1e-200),
+    pa.BoundedRangeEvent(5e-324),
+    pa.BoundedRangeEvent(1e308),
+    pa.PureDpEvent(1e308),
+    pa.GaussianEvent(1e308),
+    pa.NoisyMaxGaussianEvent(1e308, 3),
+    pa.WinnerEvent(1e308, 2),
+    pa.WinnerEvent(1e-3, 2),
+    pa.NoisyMaxGaussianEvent(3.0, 2**40),
+    pa.NoisyMaxGaussianEvent(1e154, 2**62),
+    pa.SmoothSensitivityEvent(1.0, 800.0),
+    pa.OneBitEvent((-1e308, 1e308), 1),
+    pa.OneBitEvent((0.0, 5e-324), 1),
 )
 
 
 @pytest.mark.slow
 @every_accountant
 @pytest.mark.parametrize("event", EXTREMES, ids=repr)
-def test_the_smallest_and_the_largest_numbers_have_prices(accountant: Kind, event: Event) -> None:
+def test_the_smallest_and_the_largest_numbers_have_prices(accountant: Kind, event: pa.Event) -> None:
     """No error, no warning and no NaN, but a number that falls as the other grows."""
     if refuses(accountant, event):
         return
@@ -269,9 +245,9 @@ def test_the_smallest_and_the_largest_numbers_have_prices(accountant: Kind, even
 
 @every_accountant
 def test_an_unknown_event_raises_and_adds_nothing(accountant: Kind) -> None:
-    made = priced(accountant, PureDpEvent(0.3))
+    made = priced(accountant, pa.PureDpEvent(0.3))
     before = made.get_epsilon(DELTA)
-    for event in (UnknownEvent(), ComposedEvent((ApproximateEvent(PureDpEvent(1.0), 1e-6), UnknownEvent()))):
+    for event in (UnknownEvent(), pa.ComposedEvent((pa.ApproximateEvent(pa.PureDpEvent(1.0), 1e-6), UnknownEvent()))):
         with pytest.raises(InvalidValue, match="event=UnknownEvent: expected an event"):
             made.compose(event)
     with pytest.raises(InvalidValue, match="event=str: expected an event"):
@@ -282,13 +258,13 @@ def test_an_unknown_event_raises_and_adds_nothing(accountant: Kind) -> None:
 
 @pytest.mark.parametrize("accountant", REFUSED)
 def test_what_has_no_price_is_refused_by_name_and_adds_nothing(accountant: Kind) -> None:
-    made = priced(accountant, PureDpEvent(0.3))
+    made = priced(accountant, pa.PureDpEvent(0.3))
     before = made.get_epsilon(DELTA)
     for event in EVENTS:
         if refuses(accountant, event):
             kinds = "|".join(kind.__name__ for kind in REFUSED[accountant])
             with pytest.raises(InvalidValue, match=rf"event=({kinds}): expected an event"):
-                made.compose(ComposedEvent((PureDpEvent(1.0), event)))
+                made.compose(pa.ComposedEvent((pa.PureDpEvent(1.0), event)))
     assert made.get_epsilon(DELTA) == before
     assert made.failure_prob == 0
 
@@ -296,18 +272,18 @@ def test_what_has_no_price_is_refused_by_name_and_adds_nothing(accountant: Kind)
 @every_accountant
 @pytest.mark.parametrize("count", [-1, 1.5, True])
 def test_impossible_counts_are_refused_and_add_nothing(accountant: Kind, count: Any) -> None:
-    made = priced(accountant, ApproximateEvent(PureDpEvent(0.3), 1e-6))
+    made = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 1e-6))
     before = made.get_epsilon(DELTA)
     with pytest.raises(InvalidValue, match=rf"count={count}: expected a whole number >= 0"):
-        made.compose(ApproximateEvent(PureDpEvent(0.3), 0.5), count)
+        made.compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 0.5), count)
     assert made.get_epsilon(DELTA) == before
     assert made.failure_prob == 1e-6
 
 
 @every_accountant
 def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
-    plain = priced(accountant, PureDpEvent(0.3))
-    failing = priced(accountant, ApproximateEvent(PureDpEvent(0.3), 4e-6))
+    plain = priced(accountant, pa.PureDpEvent(0.3))
+    failing = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 4e-6))
     assert failing.failure_prob == 4e-6
     assert failing.get_epsilon(1e-5) == pytest.approx(plain.get_epsilon(6e-6), rel=1e-6)
     assert failing.get_epsilon(1e-5) > plain.get_epsilon(1e-5)
@@ -316,7 +292,7 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
 
 @every_accountant
 def test_failures_that_use_up_delta_are_an_error(accountant: Kind) -> None:
-    made = accountant().compose(ApproximateEvent(PureDpEvent(0.3), 2e-6), 10)
+    made = accountant().compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 2e-6), 10)
     for delta in (1e-5, 1e-6):
         with pytest.raises(InvalidValue, match=rf"failure_prob: 2e-05 in all uses up target_delta={delta}: expected"):
             made.get_epsilon(delta)
@@ -326,33 +302,33 @@ def test_failures_that_use_up_delta_are_an_error(accountant: Kind) -> None:
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 2.0, math.nan, None])
 def test_delta_outside_0_1_is_an_error(accountant: Kind, delta: Any) -> None:
     with pytest.raises(InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"):
-        priced(accountant, PureDpEvent(0.3)).get_epsilon(delta)
+        priced(accountant, pa.PureDpEvent(0.3)).get_epsilon(delta)
 
 
 @every_accountant
 @pytest.mark.parametrize("epsilon", [-1.0, math.nan])
 def test_negative_epsilon_is_an_error(accountant: Kind, epsilon: float) -> None:
     with pytest.raises(InvalidValue, match=rf"target_epsilon={epsilon}: expected a number >= 0"):
-        priced(accountant, PureDpEvent(0.3)).get_delta(epsilon)
+        priced(accountant, pa.PureDpEvent(0.3)).get_delta(epsilon)
 
 
 @every_accountant
 @pytest.mark.parametrize(
     "event",
     [
-        GaussianEvent(1e-200),
-        GaussianEvent(1e200),
-        PureDpEvent(1e305),
-        PureDpEvent(1e-300),
-        BoundedRangeEvent(1e300),
-        BoundedRangeEvent(1e-12),
-        OneBitEvent((-1e308, 1e308), reach=1),
-        OneBitEvent((-math.inf, 0.0, math.inf), reach=1),
-        OneBitEvent((3.0,), reach=5),
+        pa.GaussianEvent(1e-200),
+        pa.GaussianEvent(1e200),
+        pa.PureDpEvent(1e305),
+        pa.PureDpEvent(1e-300),
+        pa.BoundedRangeEvent(1e300),
+        pa.BoundedRangeEvent(1e-12),
+        pa.OneBitEvent((-1e308, 1e308), reach=1),
+        pa.OneBitEvent((-math.inf, 0.0, math.inf), reach=1),
+        pa.OneBitEvent((3.0,), reach=5),
     ],
     ids=repr,
 )
-def test_extreme_prices_are_never_nan_or_negative(accountant: Kind, event: Event) -> None:
+def test_extreme_prices_are_never_nan_or_negative(accountant: Kind, event: pa.Event) -> None:
     for count in (1, 100) if not refuses(accountant, event) else ():
         made = accountant().compose(event, count)
         epsilon, delta = made.get_epsilon(DELTA), made.get_delta(1.0)

@@ -11,17 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit, ndtr
 
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    ZCdpEvent,
-    gaussian_epsilon,
-    zcdp_to_epsilon,
-)
+import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.data_dependent import gap_selection_rdp, gnmax_log_q, theorem_6_rdp
 from pate.accounting.events import count_leaves
@@ -58,7 +48,7 @@ Inputs = dict[str, Any]
 PATH = Path(__file__).with_name("golden.json")
 
 _NOISES = {"gumbel": "gumbel", "gauss": "gaussian", "laplace": "laplace", "expo": "exponential"}
-_ADJACENCIES = {1: Adjacency.ADD_REMOVE, 2: Adjacency.REPLACE_ONE}
+_ADJACENCIES = {1: pa.Adjacency.ADD_REMOVE, 2: pa.Adjacency.REPLACE_ONE}
 
 
 def entries() -> list[dict[str, Any]]:
@@ -119,7 +109,7 @@ def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
         test_std=inputs["scale"] * math.sqrt(2),
         failure_prob=inputs["delta_t"] / 2,
         num_teachers=inputs["gap"],
-        adjacency=Adjacency.ADD_REMOVE,
+        adjacency=pa.Adjacency.ADD_REMOVE,
     )
     return float(test.pass_probabilities(np.array(inputs["gap"])))
 
@@ -147,8 +137,8 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
     adjacency = _ADJACENCIES[inputs["sens"]]
     selection = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
     test = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
-    steps = ComposedEvent((ZCdpEvent(selection), ApproximateEvent(ZCdpEvent(test), inputs["delta_t"])))
-    return RdpAccountant().compose(SelfComposedEvent(steps, inputs["T"])).get_epsilon(inputs["delta"])
+    steps = pa.ComposedEvent((pa.ZCdpEvent(selection), pa.ApproximateEvent(pa.ZCdpEvent(test), inputs["delta_t"])))
+    return pa.RdpAccountant().compose(pa.SelfComposedEvent(steps, inputs["T"])).get_epsilon(inputs["delta"])
 
 
 def _stable_topk_eps_tight(inputs: Inputs) -> float:
@@ -159,7 +149,7 @@ def _stable_topk_eps_tight(inputs: Inputs) -> float:
         adjacency=_ADJACENCIES[inputs["sens"]],
     )
     event = aggregator.event_for(num_queries=inputs["T"], num_labels=40, num_teachers=800)
-    return RdpAccountant().compose(event).get_epsilon(inputs["delta"])
+    return pa.RdpAccountant().compose(event).get_epsilon(inputs["delta"])
 
 
 def _optimal_stability_table_logit(inputs: Inputs) -> list[float]:
@@ -182,7 +172,7 @@ def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
 
 
 def _bounded_range_rdp(inputs: Inputs) -> float:
-    return float(rdp_curve(count_leaves(BoundedRangeEvent(inputs["eps"])), np.array([inputs["alpha"]]))[0])
+    return float(rdp_curve(count_leaves(pa.BoundedRangeEvent(inputs["eps"])), np.array([inputs["alpha"]]))[0])
 
 
 def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, float]:
@@ -192,7 +182,7 @@ def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, f
 
 def _top_k_price(inputs: Inputs) -> dict[str, Any]:
     """k picks at the entry's scale, where counts move by 1 in one direction."""
-    return {"k": inputs["k"], "epsilon": inputs["k"] / inputs["scale"], "adjacency": Adjacency.ADD_REMOVE}
+    return {"k": inputs["k"], "epsilon": inputs["k"] / inputs["scale"], "adjacency": pa.Adjacency.ADD_REMOVE}
 
 
 def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
@@ -246,7 +236,7 @@ def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
         epsilon=inputs["weight"],
         gamma=inputs["gamma"],
         noise=_NOISES[inputs["noise"]],
-        adjacency=Adjacency.ADD_REMOVE,
+        adjacency=pa.Adjacency.ADD_REMOVE,
     )
     return _top_k_distribution(mechanism, inputs)
 
@@ -265,7 +255,7 @@ def _gnmax_data_dep_rdp(inputs: Inputs) -> float:
 
 
 def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
-    log_odds, event = logit(np.array([inputs["p_top"]])), BoundedRangeEvent(inputs["eps_range"])
+    log_odds, event = logit(np.array([inputs["p_top"]])), pa.BoundedRangeEvent(inputs["eps_range"])
     forward, backward = gap_selection_rdp(log_odds, event=event, orders=inputs["alpha"])
     return {"P_to_Pprime": float(forward[0, 0]), "Pprime_to_P": float(backward[0, 0])}
 
@@ -277,7 +267,7 @@ def _limited_domain_probs(inputs: Inputs) -> dict[str, float]:
         domain_size=inputs["kbar"],
         epsilon=inputs["k"] * inputs["eps"],
         failure_prob=inputs["delta"],
-        adjacency=Adjacency.ADD_REMOVE,
+        adjacency=pa.Adjacency.ADD_REMOVE,
     )
     distribution = mechanism.distribution(np.array(inputs["hist"]))
     return {str([i for i in outcome if i >= 0] + ["bot"] * (-1 in outcome)): p for outcome, p in distribution.items()}
@@ -285,8 +275,8 @@ def _limited_domain_probs(inputs: Inputs) -> dict[str, float]:
 
 EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(inputs["rho"], target_delta=inputs["delta"]),
-    "gaussian_exact_eps": lambda inputs: gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
-    "rdp_to_dp_cks_linear_rdp": lambda inputs: zcdp_to_epsilon(inputs["rho"], target_delta=inputs["delta"]),
+    "gaussian_exact_eps": lambda inputs: pa.gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
+    "rdp_to_dp_cks_linear_rdp": lambda inputs: pa.zcdp_to_epsilon(inputs["rho"], target_delta=inputs["delta"]),
     "gap_select_probs": _gap_select_probs,
     "rdp_bounded_range": _bounded_range_rdp,
     "ptr_gauss_pass_prob": _ptr_gauss_pass_prob,

@@ -7,18 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import (
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    PldAccountant,
-    PureDpEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    ZCdpEvent,
-)
+import pate.accounting as pa
 
 dp_accounting: Any = pytest.importorskip("dp_accounting")
 rdp: Any = pytest.importorskip("dp_accounting.rdp")
@@ -26,18 +15,20 @@ pld: Any = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
 
 ORDERS = [1.1, 1.5, 2.0, 3.0, 4.5, 8.0, 16.0, 64.0, 512.0]
 MULTIPLIERS = np.random.default_rng(0).uniform(20.0, 200.0, size=300)
-EVENTS: dict[str, Event] = {
-    "gaussian": GaussianEvent(1.3),
-    "many": SelfComposedEvent(GaussianEvent(60.0), 600),
-    "different": ComposedEvent(tuple(GaussianEvent(float(z)) for z in MULTIPLIERS)),
-    "tree": ComposedEvent((GaussianEvent(1.3), SelfComposedEvent(ComposedEvent((GaussianEvent(9.0), NoOpEvent())), 7))),
-    "nothing": NoOpEvent(),
-    "everything": ComposedEvent((GaussianEvent(1.0), NonPrivateEvent())),
+EVENTS: dict[str, pa.Event] = {
+    "gaussian": pa.GaussianEvent(1.3),
+    "many": pa.SelfComposedEvent(pa.GaussianEvent(60.0), 600),
+    "different": pa.ComposedEvent(tuple(pa.GaussianEvent(float(z)) for z in MULTIPLIERS)),
+    "tree": pa.ComposedEvent(
+        (pa.GaussianEvent(1.3), pa.SelfComposedEvent(pa.ComposedEvent((pa.GaussianEvent(9.0), pa.NoOpEvent())), 7))
+    ),
+    "nothing": pa.NoOpEvent(),
+    "everything": pa.ComposedEvent((pa.GaussianEvent(1.0), pa.NonPrivateEvent())),
 }
-THEIRS: dict[str, tuple[Event, Any]] = {name: (event, event.to_dp_event()) for name, event in EVENTS.items()} | {
-    "zcdp": (ZCdpEvent(0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
+THEIRS: dict[str, tuple[pa.Event, Any]] = {name: (event, event.to_dp_event()) for name, event in EVENTS.items()} | {
+    "zcdp": (pa.ZCdpEvent(0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
     "randomized response": (
-        PureDpEvent(0.7),
+        pa.PureDpEvent(0.7),
         dp_accounting.dp_event.RandomizedResponseDpEvent(2 / (1 + np.exp(0.7)), 2),
     ),
 }
@@ -49,7 +40,7 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
     relation = dp_accounting.NeighboringRelation
     replaces = name == "randomized response"
     other = rdp.RdpAccountant(ORDERS, relation.REPLACE_ONE if replaces else relation.ADD_OR_REMOVE_ONE).compose(theirs)
-    ours = RdpAccountant(ORDERS).compose(event)
+    ours = pa.RdpAccountant(ORDERS).compose(event)
     for delta in (1e-3, 1e-6, 1e-10):
         assert ours.get_epsilon(delta) == pytest.approx(other.get_epsilon(delta), rel=1e-9)
     for epsilon in (0.1, 1.0, 6.0):
@@ -57,23 +48,23 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
 
 
 def test_an_array_of_gaussians_costs_what_dp_accounting_says() -> None:
-    ours = RdpAccountant(ORDERS).compose(GaussianEvent.composed(MULTIPLIERS))
+    ours = pa.RdpAccountant(ORDERS).compose(pa.GaussianEvent.composed(MULTIPLIERS))
     theirs = rdp.RdpAccountant(ORDERS).compose(EVENTS["different"].to_dp_event())
     assert ours.get_epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-9)
     assert ours.get_epsilon(1e-6) >= theirs.get_epsilon(1e-6) * (1 - 1e-15)
 
 
-@pytest.mark.parametrize(("event", "count"), [(GaussianEvent(30.0), 600), (PureDpEvent(0.05), 600)])
-def test_loss_distributions_lie_between_dp_accounting_s_two_roundings(event: Event, count: int) -> None:
+@pytest.mark.parametrize(("event", "count"), [(pa.GaussianEvent(30.0), 600), (pa.PureDpEvent(0.05), 600)])
+def test_loss_distributions_lie_between_dp_accounting_s_two_roundings(event: pa.Event, count: int) -> None:
     def theirs(pessimistic: bool) -> Any:
         options = {"pessimistic_estimate": pessimistic, "value_discretization_interval": 1e-4}
-        if isinstance(event, GaussianEvent):
+        if isinstance(event, pa.GaussianEvent):
             one = pld.from_gaussian_mechanism(30.0, use_connect_dots=False, **options)
         else:
             one = pld.from_randomized_response(2 / (1 + np.exp(0.05)), 2, **options)
         return one.self_compose(count)
 
-    ours = PldAccountant().compose(event, count)
+    ours = pa.PldAccountant().compose(event, count)
     for delta in (1e-4, 1e-6):
         low, high = (theirs(pessimistic).get_epsilon_for_delta(delta) for pessimistic in (False, True))
         assert low <= ours.get_epsilon(delta) <= high * 1.001

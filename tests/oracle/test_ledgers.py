@@ -10,16 +10,7 @@ from typing import Any
 
 import pytest
 
-from pate.accounting import (
-    Accountant,
-    Event,
-    ExactAccountant,
-    Ledger,
-    PldAccountant,
-    PureDpAccountant,
-    RdpAccountant,
-    ZCdpAccountant,
-)
+import pate.accounting as pa
 from pate.accounting.events import KINDS, event_from_json, event_to_json
 from pate.validation import InvalidValue
 
@@ -30,15 +21,16 @@ LATER_KINDS = {"BoundarySessionEvent", "OpposedMaximaEvent", "SelectThenTestEven
 """Of which these ledgers, never written again, hold none."""
 # `sampled` has smaller totals than were printed at its time, since a secret sample is priced by its worst pair.
 ACCOUNTANTS = {
-    kind.name: kind for kind in (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant)
+    kind.name: kind
+    for kind in (pa.RdpAccountant, pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant, pa.ZCdpAccountant)
 }
 
 
-def charged(name: str, path: Path | None = None, accountant: type[Accountant] = RdpAccountant) -> Ledger:
+def charged(name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant) -> pa.Ledger:
     """A ledger with all events of a kept file, under the settings of its first line."""
     header = json.loads((FOLDER / f"{name}.jsonl").read_text().splitlines()[0])
     settings = {key: header[key] for key in ("adjacency", "target_delta")}
-    ledger = Ledger(path, accountant=accountant, **settings)
+    ledger = pa.Ledger(path, accountant=accountant, **settings)
     for charge in charges(name):
         event = event_from_json(charge["event"])
         ledger.charge(event, adjacency=ledger.adjacency, key=charge["key"], description=charge["description"])
@@ -66,7 +58,7 @@ def test_totals_are_those_that_were_printed(name: str, accountant: str) -> None:
 def test_charges_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     charged(name, path)
-    ledger = Ledger.stored(path)
+    ledger = pa.Ledger.stored(path)
     for entry, charge in zip(ledger.entries, charges(name), strict=True):
         assert event_to_json(entry.event) == charge["event"]
         assert (entry.key, entry.description) == (charge["key"], charge["description"])
@@ -84,7 +76,7 @@ def test_the_kept_ledgers_hold_every_kind_an_infinity_and_both_adjacencies() -> 
     assert {json.loads(text.splitlines()[0])["adjacency"] for text in texts.values()} == {"replace_one", "add_remove"}
 
 
-def missing_from_now(kept: dict[str, list[str]], now: dict[str, type[Event]]) -> list[str]:
+def missing_from_now(kept: dict[str, list[str]], now: dict[str, type[pa.Event]]) -> list[str]:
     """What a ledger may hold and the package no longer reads, and what it would misread for want of a default."""
     gone = [kind for kind in kept if kind not in now]
     for kind in sorted(kept.keys() & now.keys()):
@@ -110,7 +102,7 @@ def test_every_kind_and_field_is_in_the_kept_list() -> None:
 
 def test_a_kind_or_field_that_disappears_is_noticed() -> None:
     @dataclasses.dataclass(frozen=True)
-    class GaussianEvent(Event):
+    class GaussianEvent(pa.Event):
         std: float
 
     changed = {name: kind for name, kind in KINDS.items() if name != "OneBitEvent"} | {"GaussianEvent": GaussianEvent}

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pate.accounting as pa
 import tests.privacy.histograms as small
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    BoundedRangeEvent,
-    JointLawAccountant,
-    OneBitEvent,
-    RdpAccountant,
-    SelectThenTestEvent,
-    SelfComposedEvent,
-)
 from pate.accounting.events import count_leaves
 from pate.accounting.joint_law import joint_rdp
 from pate.accounting.rdp import rdp_curve
@@ -26,13 +17,13 @@ from pate.aggregators import StableTopK
 
 ORDERS = (1.3, 2.0, 4.0, 12.0)
 SHAPES = [(3, 8), (4, 6), (5, 4)]
-adjacencies = pytest.mark.parametrize("adjacency", list(Adjacency))
+adjacencies = pytest.mark.parametrize("adjacency", list(pa.Adjacency))
 
 
-def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTestEvent:
+def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.SelectThenTestEvent:
     whole = aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
-    assert isinstance(whole, SelfComposedEvent)
-    assert isinstance(whole.event, SelectThenTestEvent)
+    assert isinstance(whole, pa.SelfComposedEvent)
+    assert isinstance(whole.event, pa.SelectThenTestEvent)
     return whole.event
 
 
@@ -57,7 +48,7 @@ def renyi(p: np.ndarray, q: np.ndarray, order: float) -> np.ndarray:
     return np.asarray(np.log(terms.sum(axis=1)) / (order - 1))
 
 
-def aggregators(adjacency: Adjacency) -> list[StableTopK]:
+def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
     common: dict[str, Any] = {"adjacency": adjacency, "failure_prob": 0.02}
     table: dict[str, Any] = {"test": "table", "table_order": 4.0, "table_budget": 0.3}
     return [
@@ -70,7 +61,7 @@ def aggregators(adjacency: Adjacency) -> list[StableTopK]:
 
 @adjacencies
 @pytest.mark.parametrize(("num_labels", "num_teachers"), SHAPES)
-def test_no_pair_of_histograms_costs_more(num_labels: int, num_teachers: int, adjacency: Adjacency) -> None:
+def test_no_pair_of_histograms_costs_more(num_labels: int, num_teachers: int, adjacency: pa.Adjacency) -> None:
     cheaper = 0
     for aggregator in aggregators(adjacency):
         event = event_of(aggregator, num_labels, num_teachers)
@@ -83,13 +74,13 @@ def test_no_pair_of_histograms_costs_more(num_labels: int, num_teachers: int, ad
 
 
 @adjacencies
-def test_limits_that_do_not_hold_are_refuted(adjacency: Adjacency) -> None:
+def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     """A third of the votes, or twice the candidates: the price falls below what pairs of histograms show."""
     aggregator = StableTopK(selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency)
     laws = largest_of_laws(aggregator, 4, 9)
     event = event_of(aggregator, 4, 9)
     assert (laws <= [joint_rdp(event, order) for order in ORDERS]).all()
-    fewer_votes = ApproximateEvent(OneBitEvent(event.bit.logits[:4], event.bit.reach), 0.02)
+    fewer_votes = pa.ApproximateEvent(pa.OneBitEvent(event.bit.logits[:4], event.bit.reach), 0.02)
     assert (laws > [joint_rdp(replace(event, events=(event.selection, fewer_votes)), order) for order in ORDERS]).any()
     crowd = replace(event, num_candidates=30)
     assert (laws > [joint_rdp(crowd, order) for order in ORDERS]).any()
@@ -110,9 +101,9 @@ def test_the_price_is_near_what_a_pair_of_large_histograms_shows() -> None:
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:
     """Where every gap passes for sure and votes are plenty, nothing is hidden: half of all weights move up."""
-    certain = ApproximateEvent(OneBitEvent((36.0,) * 5001, 2), 1e-9)
-    event = SelectThenTestEvent((BoundedRangeEvent(0.2), certain), 6)
-    alone = float(rdp_curve(count_leaves(BoundedRangeEvent(0.2)), np.array([3.0]))[0])
+    certain = pa.ApproximateEvent(pa.OneBitEvent((36.0,) * 5001, 2), 1e-9)
+    event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.2), certain), 6)
+    alone = float(rdp_curve(count_leaves(pa.BoundedRangeEvent(0.2)), np.array([3.0]))[0])
     assert alone * 0.98 <= joint_rdp(event, 3.0) <= alone * 1.06
 
 
@@ -120,7 +111,7 @@ def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> 
 def test_the_accountant_is_never_above_the_renyi_accountant(delta: float) -> None:
     aggregator = StableTopK(selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371)
     event = aggregator.event_for(num_queries=200, num_labels=40, num_teachers=300)
-    joint, parts = (kind().compose(event) for kind in (JointLawAccountant, RdpAccountant))
+    joint, parts = (kind().compose(event) for kind in (pa.JointLawAccountant, pa.RdpAccountant))
     epsilon = joint.get_epsilon(delta)
     assert epsilon < 0.9 * parts.get_epsilon(delta)
     assert joint.get_delta(epsilon) == pytest.approx(delta, rel=0.05)

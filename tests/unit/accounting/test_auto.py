@@ -6,35 +6,23 @@ from time import process_time
 
 import pytest
 
-from pate.accounting import (
-    AutoAccountant,
-    BoundedRangeEvent,
-    ComposedEvent,
-    ExactAccountant,
-    GaussianEvent,
-    OpposedMaximaEvent,
-    PldAccountant,
-    PureDpEvent,
-    RdpAccountant,
-    WinnerEvent,
-    ZCdpEvent,
-)
+import pate.accounting as pa
 from pate.accounting import auto as module
 
 
 @pytest.mark.parametrize(
     ("event", "count", "winner", "kind"),
     [
-        (BoundedRangeEvent(0.1), 20, "exact", ExactAccountant),
-        (GaussianEvent(50.0), 100_000, "exact", ExactAccountant),
-        (ZCdpEvent(0.01), 5, "rdp", RdpAccountant),
-        (BoundedRangeEvent(0.01), 20_000, "exact", ExactAccountant),
-        (BoundedRangeEvent(0.001), 300_000, "rdp", RdpAccountant),
-        (ComposedEvent(tuple(PureDpEvent(0.01 + 0.001 * i) for i in range(65))), 2, "rdp", RdpAccountant),
+        (pa.BoundedRangeEvent(0.1), 20, "exact", pa.ExactAccountant),
+        (pa.GaussianEvent(50.0), 100_000, "exact", pa.ExactAccountant),
+        (pa.ZCdpEvent(0.01), 5, "rdp", pa.RdpAccountant),
+        (pa.BoundedRangeEvent(0.01), 20_000, "exact", pa.ExactAccountant),
+        (pa.BoundedRangeEvent(0.001), 300_000, "rdp", pa.RdpAccountant),
+        (pa.ComposedEvent(tuple(pa.PureDpEvent(0.01 + 0.001 * i) for i in range(65))), 2, "rdp", pa.RdpAccountant),
     ],
 )
 def test_the_least_affordable_bound_wins(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]
-    spent = AutoAccountant().compose(event, count)
+    spent = pa.AutoAccountant().compose(event, count)
     assert spent.winner(1e-6) == winner
     assert spent.get_epsilon(1e-6) == kind().compose(event, count).get_epsilon(1e-6)
 
@@ -43,24 +31,26 @@ def test_the_least_affordable_bound_wins(event, count, winner, kind) -> None:  #
 def test_loss_distributions_win_for_a_noisy_maximum_and_are_missed_where_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    event = OpposedMaximaEvent(20.0, num_candidates=5)
-    spent = AutoAccountant().compose(event, 30)
+    event = pa.OpposedMaximaEvent(20.0, num_candidates=5)
+    spent = pa.AutoAccountant().compose(event, 30)
     assert spent.winner(1e-6) == "pld"
-    assert spent.get_epsilon(1e-6) == PldAccountant().compose(event, 30).get_epsilon(1e-6)
+    assert spent.get_epsilon(1e-6) == pa.PldAccountant().compose(event, 30).get_epsilon(1e-6)
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert AutoAccountant().compose(event, 30).winner(1e-6) == "rdp"
+    assert pa.AutoAccountant().compose(event, 30).winner(1e-6) == "rdp"
 
 
 def test_what_was_added_later_counts() -> None:
-    spent = AutoAccountant().compose(GaussianEvent(10.0), 4)
+    spent = pa.AutoAccountant().compose(pa.GaussianEvent(10.0), 4)
     before, copied = spent.get_epsilon(1e-6), spent.copy()
-    assert spent.compose(WinnerEvent(10.0, 1)).get_epsilon(1e-6) > before
+    assert spent.compose(pa.WinnerEvent(10.0, 1)).get_epsilon(1e-6) > before
     assert copied.get_epsilon(1e-6) == before
 
 
 @pytest.mark.slow
 def test_thousands_of_steps_are_priced_in_the_time_of_hundreds_and_always_alike() -> None:
     started = process_time()
-    prices = [AutoAccountant().compose(BoundedRangeEvent(0.01), 24_000).get_epsilon(1e-6) for _ in range(2)]
+    prices = [pa.AutoAccountant().compose(pa.BoundedRangeEvent(0.01), 24_000).get_epsilon(1e-6) for _ in range(2)]
     assert process_time() - started < 5
-    assert prices[0] == prices[1] < 0.97 * RdpAccountant().compose(BoundedRangeEvent(0.01), 24_000).get_epsilon(1e-6)
+    assert (
+        prices[0] == prices[1] < 0.97 * pa.RdpAccountant().compose(pa.BoundedRangeEvent(0.01), 24_000).get_epsilon(1e-6)
+    )

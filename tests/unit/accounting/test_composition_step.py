@@ -8,7 +8,6 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pate.accounting import OneBitEvent, gaussian_delta
@@ -18,8 +17,6 @@ from pate.accounting.composition_step import (
     LossGrid,
     ShiftedMaximum,
     Span,
-    WeightedSums,
-    batched,
     composition_step,
     probabilities,
     rounded_spacing,
@@ -168,12 +165,6 @@ def test_a_shift_keeps_the_mass_and_the_expected_ratio(loss: float) -> None:
         assert abs(shift.lower - lower) <= 1e-14 * lower
 
 
-def test_multiples_are_moved_by_whole_points() -> None:
-    for multiple in (-30, -1, 0, 1, 17):
-        shift = GRID.shift(multiple * GRID.spacing)
-        assert (shift.whole, shift.lower, shift.upper) == (-multiple, 1.0, 0.0)
-
-
 def test_a_loss_is_rounded_away_from_0() -> None:
     assert GRID.outward(3 * GRID.spacing * (1 - 1e-9)) == 3 * GRID.spacing
     assert GRID.outward(-3 * GRID.spacing * (1 - 1e-9)) == -3 * GRID.spacing
@@ -197,14 +188,6 @@ def test_the_bound_left_right_and_between() -> None:
     assert GRID.at(values, 1e300) == values[-1]
 
 
-def test_a_shift_beyond_the_grid_gives_one_or_the_last_value() -> None:
-    values = np.linspace(1, 0.1, GRID.size)
-    pad = GRID.padding(1e300)
-    padded = GRID.padded(values, pad)
-    assert (GRID.moved(padded, pad, GRID.shift(1e300)) == 1).all()
-    assert (GRID.moved(padded, pad, GRID.shift(-1e300)) == 0.1).all()
-
-
 @pytest.mark.parametrize("loss", [7.2, 7.3627, 7.37, 7.3999, 7.4, -7.37, -7.4])
 def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
     """1 - exp(x) where that is positive falls and is convex in exp(x); the grid is 7.4 wide, its last cell begins at
@@ -214,17 +197,3 @@ def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
     found = GRID.moved(GRID.padded(values, pad), pad, GRID.shift(loss, weight=0.5))
     assert (found >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
     assert (found <= 0.5).all()
-
-
-def test_largest_is_that_of_the_sums_one_by_one() -> None:
-    grid = LossGrid(first=-40, size=5000, spacing=0.01)
-    values = np.exp(-np.linspace(0, 9, grid.size))
-    losses = [(up, up - 0.7) for up in np.linspace(0.01, 0.69, 37).tolist()] + [(80.0, -80.0)]
-    pad = grid.padding(80.0)  # the last pair leads beyond all points
-    padded = grid.padded(values, pad)
-    moved = sliding_window_view(padded, grid.size)
-    sums = [(grid.shift(up, weight=0.3), grid.shift(down, weight=0.7)) for up, down in losses]
-    one_by_one = [sum(grid.moved(padded, pad, shift) for shift in shifts) for shifts in sums]
-    together = [WeightedSums(grid, pad, some).largest(moved) for some in batched(sums)]
-    assert len(together) == 3
-    np.testing.assert_allclose(np.max(together, axis=0), np.max(one_by_one, axis=0), rtol=1e-15)

@@ -8,24 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from pate.accounting import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    PldAccountant,
-    PureDpEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    ZCdpEvent,
-    gaussian_delta,
-    gaussian_epsilon,
-)
+import pate.accounting as pa
 from pate.accounting.events import LeafEvent
 from pate.accounting.pld import LossDistribution
 from pate.accounting.pure_dp import pure_dp_composition_delta
@@ -40,14 +23,14 @@ def distribution(*parts: tuple[LeafEvent, int]) -> LossDistribution:
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 6.0])
 def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) -> None:
     for multiplier in (0.5, 2.0, 50.0):
-        exact = gaussian_delta(1 / multiplier, epsilon=epsilon)
-        delta = distribution((GaussianEvent(multiplier), 1)).delta(epsilon)
+        exact = pa.gaussian_delta(1 / multiplier, epsilon=epsilon)
+        delta = distribution((pa.GaussianEvent(multiplier), 1)).delta(epsilon)
         assert exact <= delta <= exact * 1.001 + 1e-11
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (1.0, 4), (0.3, 50), (0.001, 2000)])
 def test_the_distribution_of_randomized_response_is_a_close_upper_bound(epsilon: float, count: int) -> None:
-    made = distribution((PureDpEvent(epsilon), count))
+    made = distribution((pa.PureDpEvent(epsilon), count))
     for target in (0.1, 0.5, 2.0):
         exact = pure_dp_composition_delta(epsilon, count=count, target_epsilon=target)
         assert exact <= made.delta(target) <= exact * 1.05 + made.allowance + 1e-9
@@ -55,12 +38,12 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(epsilon:
 
 def test_a_gaussian_and_a_pure_release_against_a_quadrature() -> None:
     mu, epsilon = 0.5, 0.8
-    made = distribution((GaussianEvent(1 / mu), 1), (PureDpEvent(epsilon), 2))
+    made = distribution((pa.GaussianEvent(1 / mu), 1), (pa.PureDpEvent(epsilon), 2))
     truth = 1 / (1 + math.exp(-epsilon))
     masses = {2 * epsilon: truth**2, 0.0: 2 * truth * (1 - truth), -2 * epsilon: (1 - truth) ** 2}
     for target in (0.5, 1.5, 3.0):
         exact = sum(
-            mass * (gaussian_delta(mu, epsilon=target - loss) if target > loss else _below(mu, target - loss))
+            mass * (pa.gaussian_delta(mu, epsilon=target - loss) if target > loss else _below(mu, target - loss))
             for loss, mass in masses.items()
         )
         assert exact <= made.delta(target) <= exact * 1.001 + 1e-9
@@ -68,18 +51,20 @@ def test_a_gaussian_and_a_pure_release_against_a_quadrature() -> None:
 
 def _below(mu: float, epsilon: float) -> float:
     """The hockey stick at a negative epsilon, by the exchange of the two distributions."""
-    return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu, epsilon=-epsilon)
+    return -math.expm1(epsilon) + math.exp(epsilon) * pa.gaussian_delta(mu, epsilon=-epsilon)
 
 
 @pytest.mark.parametrize("rho", [1e-4, 0.1, 5.0, 50.0])
 def test_the_distribution_of_zcdp_is_above_the_gaussian_of_that_rho_at_every_size(rho: float) -> None:
-    made, mu = distribution((ZCdpEvent(rho), 1)), math.sqrt(2 * rho)
+    made, mu = distribution((pa.ZCdpEvent(rho), 1)), math.sqrt(2 * rho)
     for deviations in (-1.0, 0.0, 2.0, 5.0):
         epsilon = max(0.0, rho + deviations * mu)
-        assert made.delta(epsilon) >= gaussian_delta(mu, epsilon=epsilon)
+        assert made.delta(epsilon) >= pa.gaussian_delta(mu, epsilon=epsilon)
 
 
-@pytest.mark.parametrize("event", [PureDpEvent(120.0), BoundedRangeEvent(150.0), OneBitEvent((-90.0, 80.0), reach=1)])
+@pytest.mark.parametrize(
+    "event", [pa.PureDpEvent(120.0), pa.BoundedRangeEvent(150.0), pa.OneBitEvent((-90.0, 80.0), reach=1)]
+)
 def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
     """Every outcome of the worst pair gives the loss away, up to a delta near 1."""
     made = distribution((event, 1))
@@ -88,23 +73,23 @@ def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
 
 
 def test_the_same_distribution_10_percent_too_small_fails() -> None:
-    exact = gaussian_delta(1.0, epsilon=2.0)
-    assert distribution((GaussianEvent(1.1), 1)).delta(2.0) < exact
+    exact = pa.gaussian_delta(1.0, epsilon=2.0)
+    assert distribution((pa.GaussianEvent(1.1), 1)).delta(2.0) < exact
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        GaussianEvent(5.0),
-        SelfComposedEvent(BoundedRangeEvent(0.05), 600),
-        ComposedEvent((ZCdpEvent(0.01), GaussianEvent(3.0), PureDpEvent(0.5))),
-        NoisyMaxGaussianEvent(5.0, num_candidates=9),
-        ApproximateEvent(OneBitEvent((-3.0, 0.0, 2.0), reach=2), 1e-8),
+        pa.GaussianEvent(5.0),
+        pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 600),
+        pa.ComposedEvent((pa.ZCdpEvent(0.01), pa.GaussianEvent(3.0), pa.PureDpEvent(0.5))),
+        pa.NoisyMaxGaussianEvent(5.0, num_candidates=9),
+        pa.ApproximateEvent(pa.OneBitEvent((-3.0, 0.0, 2.0), reach=2), 1e-8),
     ],
     ids=repr,
 )
-def test_never_above_renyi(event: Event) -> None:
-    made, renyi = PldAccountant().compose(event), RdpAccountant().compose(event)
+def test_never_above_renyi(event: pa.Event) -> None:
+    made, renyi = pa.PldAccountant().compose(event), pa.RdpAccountant().compose(event)
     for delta in (1e-10, 1e-6, 1e-2):
         assert made.get_epsilon(max(delta, 2e-8)) <= renyi.get_epsilon(max(delta, 2e-8))
     for epsilon in (0.0, 0.3, 2.0, 1e4):
@@ -118,30 +103,30 @@ def test_bounded_range_and_bits_are_cheaper_by_renyi(adjacency: str, alone: floa
     """4.12 is what envelopes give; the smaller figure is returned."""
     aggregator = StableTopK(selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency=adjacency)
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    made = PldAccountant().compose(event)
+    made = pa.PldAccountant().compose(event)
     assert made.get_epsilon(1e-6) == pytest.approx(returned, abs=1e-3)
     assert made._distribution().epsilon(4e-7) == pytest.approx(alone, rel=2e-3)
 
 
 def test_gaussians_of_any_number_count_as_one() -> None:
     multipliers = np.random.default_rng(0).uniform(50.0, 500.0, size=2000)
-    made = PldAccountant().compose(ComposedEvent(tuple(GaussianEvent(float(z)) for z in multipliers)))
-    exact = gaussian_epsilon(math.sqrt(float(np.sum(multipliers**-2.0))), target_delta=1e-6)
+    made = pa.PldAccountant().compose(pa.ComposedEvent(tuple(pa.GaussianEvent(float(z)) for z in multipliers)))
+    exact = pa.gaussian_epsilon(math.sqrt(float(np.sum(multipliers**-2.0))), target_delta=1e-6)
     assert exact <= made.get_epsilon(1e-6) <= exact * 1.001
 
 
 def test_what_costs_nothing_or_everything_needs_no_grid() -> None:
-    free = (NoOpEvent(), OneBitEvent((3.0,), reach=5), NoisyMaxGaussianEvent(1.0, num_candidates=1))
-    assert PldAccountant().compose(ComposedEvent(free)).get_epsilon(1e-6) == 0
-    mixed = PldAccountant().compose(ComposedEvent((*free, GaussianEvent(2.0))))
-    assert mixed.get_epsilon(1e-6) == pytest.approx(gaussian_epsilon(0.5, target_delta=1e-6), rel=1e-4)
-    assert mixed.compose(NonPrivateEvent()).get_epsilon(1e-6) == math.inf
+    free = (pa.NoOpEvent(), pa.OneBitEvent((3.0,), reach=5), pa.NoisyMaxGaussianEvent(1.0, num_candidates=1))
+    assert pa.PldAccountant().compose(pa.ComposedEvent(free)).get_epsilon(1e-6) == 0
+    mixed = pa.PldAccountant().compose(pa.ComposedEvent((*free, pa.GaussianEvent(2.0))))
+    assert mixed.get_epsilon(1e-6) == pytest.approx(pa.gaussian_epsilon(0.5, target_delta=1e-6), rel=1e-4)
+    assert mixed.compose(pa.NonPrivateEvent()).get_epsilon(1e-6) == math.inf
 
 
 def test_where_rounding_could_hide_delta_renyi_answers() -> None:
-    made = PldAccountant().compose(GaussianEvent(60.0), 600)
+    made = pa.PldAccountant().compose(pa.GaussianEvent(60.0), 600)
     assert made._distribution().epsilon(made._distribution().allowance) == math.inf
-    assert made.get_epsilon(1e-13) == RdpAccountant().compose(GaussianEvent(60.0), 600).get_epsilon(1e-13)
+    assert made.get_epsilon(1e-13) == pa.RdpAccountant().compose(pa.GaussianEvent(60.0), 600).get_epsilon(1e-13)
 
 
 def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,4 +136,4 @@ def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.Mon
     with pytest.raises(
         InvalidValue, match=r"expected dp-accounting to be installed \(pip install 'pate-multilabel\[pld\]'\)"
     ):
-        PldAccountant()
+        pa.PldAccountant()

@@ -7,24 +7,9 @@ from itertools import product
 
 import pytest
 
-from pate.accounting import (
-    BoundedRangeEvent,
-    GaussianEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    OneBitEvent,
-    PureDpAccountant,
-    PureDpEvent,
-    RdpAccountant,
-    ZCdpEvent,
-)
+import pate.accounting as pa
 from pate.accounting.events import LeafEvent
-from pate.accounting.pure_dp import (
-    mixed_pure_dp_delta,
-    mixed_pure_dp_epsilon,
-    pure_dp_composition_delta,
-    pure_dp_composition_epsilon,
-)
+from pate.accounting.pure_dp import pure_dp_composition_delta, pure_dp_composition_epsilon
 from pate.accounting.renyi import pure_epsilon
 from pate.validation import InvalidValue
 
@@ -42,31 +27,38 @@ def enumerated(counts: dict[float, int], target: float) -> float:
     return total
 
 
+def composed(counts: dict[float, int]) -> pa.PureDpAccountant:
+    made = pa.PureDpAccountant()
+    for epsilon, count in counts.items():
+        made.compose(pa.PureDpEvent(epsilon), count)
+    return made
+
+
 @pytest.mark.parametrize("counts", MIXTURES, ids=repr)
 def test_mixtures_are_bounded_closely_and_from_above(counts: dict[float, int]) -> None:
     for target in (0.0, 0.2, 0.7, 1.5):
         exact = enumerated(counts, target)
-        delta = mixed_pure_dp_delta(counts, target_epsilon=target)
+        delta = composed(counts).get_delta(target)
         assert exact <= delta <= exact * 1.003 + 1e-300
         if delta > 1e-200 and target > 0:
-            assert mixed_pure_dp_epsilon(counts, target_delta=delta) == pytest.approx(target, rel=1e-9)
+            assert composed(counts).get_epsilon(delta) == pytest.approx(target, rel=1e-9)
 
 
 def test_epsilons_10_percent_too_small_fail() -> None:
     shrunk = {0.9 * epsilon: count for epsilon, count in MIXTURES[0].items()}
-    assert mixed_pure_dp_delta(shrunk, target_epsilon=0.7) < enumerated(MIXTURES[0], 0.7)
+    assert composed(shrunk).get_delta(0.7) < enumerated(MIXTURES[0], 0.7)
 
 
 def test_one_epsilon_is_composed_to_the_last_digit() -> None:
-    made = PureDpAccountant().compose(PureDpEvent(0.05), 600)
+    made = pa.PureDpAccountant().compose(pa.PureDpEvent(0.05), 600)
     assert made.get_epsilon(1e-6) == pure_dp_composition_epsilon(0.05, count=600, target_delta=1e-6)
     assert made.get_delta(4.0) == pure_dp_composition_delta(0.05, count=600, target_epsilon=4.0)
 
 
 def test_never_above_the_sum_nor_above_renyi() -> None:
-    made, renyi, total = PureDpAccountant(), RdpAccountant(), 0.0
+    made, renyi, total = pa.PureDpAccountant(), pa.RdpAccountant(), 0.0
     for step in range(40):
-        event = PureDpEvent(0.02 * (step + 1))
+        event = pa.PureDpEvent(0.02 * (step + 1))
         made.compose(event, 3)
         renyi.compose(event, 3)
         total += 3 * event.epsilon
@@ -77,46 +69,47 @@ def test_never_above_the_sum_nor_above_renyi() -> None:
 
 
 def test_too_many_kinds_or_releases_are_left_to_renyi_and_the_sum() -> None:
-    many = PureDpAccountant().compose(PureDpEvent(1e-4), 1_000_001)
-    assert many.get_epsilon(1e-6) == RdpAccountant().compose(PureDpEvent(1e-4), 1_000_001).get_epsilon(1e-6)
-    kinds, renyi = PureDpAccountant(), RdpAccountant()
+    many = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001)
+    assert many.get_epsilon(1e-6) == pa.RdpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001).get_epsilon(1e-6)
+    kinds, renyi = pa.PureDpAccountant(), pa.RdpAccountant()
     for step in range(65):
-        kinds.compose(PureDpEvent(0.1 + step / 1000))
-        renyi.compose(PureDpEvent(0.1 + step / 1000))
+        kinds.compose(pa.PureDpEvent(0.1 + step / 1000))
+        renyi.compose(pa.PureDpEvent(0.1 + step / 1000))
     assert kinds.get_epsilon(1e-6) == renyi.get_epsilon(1e-6)
 
 
 def test_every_event_as_the_pure_release_that_it_is() -> None:
-    assert pure_epsilon(PureDpEvent(0.7)) == pure_epsilon(BoundedRangeEvent(0.7)) == 0.7
-    bit = OneBitEvent((-2.0, 0.0, 1.0), reach=1)
+    assert pure_epsilon(pa.PureDpEvent(0.7)) == pure_epsilon(pa.BoundedRangeEvent(0.7)) == 0.7
+    bit = pa.OneBitEvent((-2.0, 0.0, 1.0), reach=1)
     assert pure_epsilon(bit) == pytest.approx(math.log(0.5 * (1 + math.exp(2.0))), rel=1e-12)
     assert pure_epsilon(bit) >= math.log(0.5 * (1 + math.exp(2.0)))
-    assert pure_epsilon(OneBitEvent((-2.0, 0.0, 1.0), reach=2)) > pure_epsilon(bit)
-    assert pure_epsilon(OneBitEvent((1.0,), reach=2)) == 0
-    assert pure_epsilon(OneBitEvent((-math.inf, 0.0), reach=1)) == math.inf
-    assert pure_epsilon(NonPrivateEvent()) == math.inf
+    assert pure_epsilon(pa.OneBitEvent((-2.0, 0.0, 1.0), reach=2)) > pure_epsilon(bit)
+    assert pure_epsilon(pa.OneBitEvent((1.0,), reach=2)) == 0
+    assert pure_epsilon(pa.OneBitEvent((-math.inf, 0.0), reach=1)) == math.inf
+    assert pure_epsilon(pa.NonPrivateEvent()) == math.inf
 
 
-@pytest.mark.parametrize("event", [GaussianEvent(1e9), ZCdpEvent(1e-9), NoisyMaxGaussianEvent(1e9, num_candidates=2)])
+@pytest.mark.parametrize(
+    "event", [pa.GaussianEvent(1e9), pa.ZCdpEvent(1e-9), pa.NoisyMaxGaussianEvent(1e9, num_candidates=2)]
+)
 def test_noise_that_is_not_pure_is_refused_however_much_there_is(event: LeafEvent) -> None:
     with pytest.raises(InvalidValue, match=f"event={type(event).__name__}: expected an event that is pure DP"):
-        PureDpAccountant().compose(event)
+        pa.PureDpAccountant().compose(event)
 
 
 @pytest.mark.parametrize(("large", "small"), [(65.0, 1.0), (360.0, 1.0), (800.0, 1.0), (400.0, 300.0)])
 def test_large_and_small_epsilons_together_cost_at_least_the_larger(large: float, small: float) -> None:
     """Losses below -709, whose exponentials no double holds, must not become a price of 0."""
-    spent = PureDpAccountant().compose(PureDpEvent(large)).compose(PureDpEvent(small))
+    spent = composed({large: 1, small: 1})
     assert large - 1e-5 <= spent.get_epsilon(1e-6) <= (large + small) * (1 + 1e-9)
     assert spent.get_delta(large / 2) >= 0.9
-    assert mixed_pure_dp_epsilon({large: 1, small: 1}, target_delta=1e-6) >= large - 1e-5
 
 
 def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
     """From nearly certain to certain a 0 becomes rarer by far more than a 1 likelier, and the other way round."""
     loss = math.log1p(math.exp(10.0)) - math.log1p(math.exp(2.0))
     for logits in ((2.0, 10.0), (-10.0, -2.0)):
-        assert pure_epsilon(OneBitEvent(logits, 1)) == pytest.approx(loss, rel=1e-12)
+        assert pure_epsilon(pa.OneBitEvent(logits, 1)) == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.1, 1), (0.5, 6), (2.0, 9)])
@@ -132,7 +125,7 @@ def test_delta_by_enumeration_of_randomized_responses(epsilon: float, count: int
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
     composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
     assert pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed) <= delta * (1 + 1e-6) + 1e-14
-    assert composed <= RdpAccountant().compose(PureDpEvent(epsilon), count).get_epsilon(delta)
+    assert composed <= pa.RdpAccountant().compose(pa.PureDpEvent(epsilon), count).get_epsilon(delta)
     if composed > 0:
         smaller = pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed * (1 - 1e-6))
         assert smaller > delta

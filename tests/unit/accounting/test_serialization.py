@@ -7,58 +7,39 @@ import math
 
 import pytest
 
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    BoundarySessionEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    OpposedMaximaEvent,
-    PureDpEvent,
-    SampledGaussianEvent,
-    SelectThenTestEvent,
-    SelfComposedEvent,
-    SessionEvent,
-    SmoothSensitivityEvent,
-    WinnerEvent,
-    ZCdpEvent,
-)
+import pate.accounting as pa
 from pate.accounting.events import KINDS, event_from_json, event_to_json
 from pate.validation import InvalidValue
 
-EVENTS: list[Event] = [
-    NoOpEvent(),
-    NonPrivateEvent(),
-    GaussianEvent(0.1 + 0.2),
-    ZCdpEvent(math.inf),
-    PureDpEvent(1e-300),
-    BoundedRangeEvent(4 / 85.3),
-    NoisyMaxGaussianEvent(25.0, 39),
-    OpposedMaximaEvent(25.0, 39),
-    WinnerEvent(50.0, 2),
-    SmoothSensitivityEvent(20.0, 0.02),
-    SampledGaussianEvent(3.3, 0.066),
-    SampledGaussianEvent(3.3, 0.066, Adjacency.ADD_REMOVE),
-    OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
-    SessionEvent(0.1, 0.47, 10, math.inf, ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 70), 1e-7)),
-    BoundarySessionEvent(
-        0.133, 0.29, 3, 2000, ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 70), 1e-7), 0.1, True
+EVENTS: list[pa.Event] = [
+    pa.NoOpEvent(),
+    pa.NonPrivateEvent(),
+    pa.GaussianEvent(0.1 + 0.2),
+    pa.ZCdpEvent(math.inf),
+    pa.PureDpEvent(1e-300),
+    pa.BoundedRangeEvent(4 / 85.3),
+    pa.NoisyMaxGaussianEvent(25.0, 39),
+    pa.OpposedMaximaEvent(25.0, 39),
+    pa.WinnerEvent(50.0, 2),
+    pa.SmoothSensitivityEvent(20.0, 0.02),
+    pa.SampledGaussianEvent(3.3, 0.066),
+    pa.SampledGaussianEvent(3.3, 0.066, pa.Adjacency.ADD_REMOVE),
+    pa.OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
+    pa.SessionEvent(0.1, 0.47, 10, math.inf, pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7)),
+    pa.BoundarySessionEvent(
+        0.133, 0.29, 3, 2000, pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7), 0.1, True
     ),
-    ApproximateEvent(GaussianEvent(1.0), 1e-9),
-    ComposedEvent(()),
-    SelectThenTestEvent((BoundedRangeEvent(0.1), ApproximateEvent(OneBitEvent((-3.0, 0.5), 1), 1e-9)), 39),
-    SelfComposedEvent(ComposedEvent((BoundedRangeEvent(0.1), ApproximateEvent(OneBitEvent((0.0,), 1), 0.0))), 600),
+    pa.ApproximateEvent(pa.GaussianEvent(1.0), 1e-9),
+    pa.ComposedEvent(()),
+    pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.OneBitEvent((-3.0, 0.5), 1), 1e-9)), 39),
+    pa.SelfComposedEvent(
+        pa.ComposedEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.OneBitEvent((0.0,), 1), 0.0))), 600
+    ),
 ]
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_round_trip_through_text(event: Event) -> None:
+def test_round_trip_through_text(event: pa.Event) -> None:
     text = json.dumps(event_to_json(event), allow_nan=False)
     assert event_from_json(json.loads(text)) == event
 

@@ -21,16 +21,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    BoundedRangeEvent,
-    ExactAccountant,
-    GaussianEvent,
-    Ledger,
-    PureDpEvent,
-    RdpAccountant,
-)
+import pate.accounting as pa
 from pate.accounting.events import failure_probability
 from pate.accounting.pure_dp import pure_dp_composition_delta
 from pate.accounting.target_charging import (
@@ -79,15 +70,6 @@ def test_small_epsilons_reach_their_limits() -> None:
 
 def test_mixed_targets_take_the_largest_epsilon_and_the_smallest_hit_probability() -> None:
     assert common_target([QTarget(0.1, 0.3), QTarget(0.2, 0.4)]) == QTarget(0.2, 0.3)
-    with pytest.raises(InvalidValue, match=r"targets=\[\]: expected at least one target"):
-        common_target([])
-
-
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
-def test_an_epsilon_that_is_no_positive_number_is_refused(epsilon: float) -> None:
-    for make in (not_prior, revise, boundary, tight_boundary, run_twice):
-        with pytest.raises(InvalidValue, match=r"epsilon=.*: expected a number > 0"):
-            make(epsilon)
 
 
 def test_overruns_by_enumeration_of_all_outcomes() -> None:
@@ -109,7 +91,7 @@ def test_one_access_fewer_overruns_too_often(target_hits: int, hit_prob: float) 
 def test_a_price_beats_an_even_split_of_delta_and_its_own_event_under_renyi() -> None:
     opened = session(10)
     even = min_accesses(target_hits=10, hit_prob=0.4, overrun_prob=5e-7)
-    renyi = RdpAccountant().compose(opened.event).get_epsilon(1e-6)
+    renyi = pa.RdpAccountant().compose(opened.event).get_epsilon(1e-6)
     assert 0 < opened.price.overrun_prob < 1e-6
     counted = best_session_price(opened.target, target_hits=10, target_delta=1e-6, by_play=False).epsilon
     assert opened.price.epsilon < counted < renyi < even * 0.1
@@ -179,22 +161,31 @@ def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
     with pytest.raises(InvalidValue, match=r"failure_prob=-1e-07: expected a number >= 0"):
         opened.charge(False, failure_prob=-1e-7)
     assert opened.num_calls == 1
-    assert RdpAccountant().compose(opened.event).failure_prob == opened.price.overrun_prob + 2e-7
+    assert pa.RdpAccountant().compose(opened.event).failure_prob == opened.price.overrun_prob + 2e-7
 
 
-def test_distributions_that_are_none_or_too_far_apart_are_refused() -> None:
-    for probabilities, found in (
-        ([0.5, 0.6], "1 of 1"),
-        ([[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]], "2 of 3"),
-    ):
-        with pytest.raises(InvalidValue, match=rf"^probabilities={found} distributions: expected probabilities that"):
-            boundary_distribution(probabilities)
-    with pytest.raises(
-        InvalidValue, match=r"epsilon=0.1: expected at least the largest log-ratio of the two distributions"
-    ):
-        exact_hit_prob([0.5, 0.5], [0.9, 0.1], in_target=[True, False], epsilon=0.1)
-    with pytest.raises(InvalidValue, match=r"in_target.shape=\(1,\): expected \(2,\)"):
-        exact_hit_prob([0.5, 0.5], [0.5, 0.5], in_target=[True], epsilon=0.1)
+@pytest.mark.parametrize(
+    ("message", "make"),
+    [
+        ("probabilities=1 of 1 distributions", lambda: boundary_distribution([0.5, 0.6])),  # and no number of them
+        (
+            "probabilities=2 of 3 distributions",
+            lambda: boundary_distribution([[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]]),
+        ),
+        ("epsilon=0.1", lambda: exact_hit_prob([0.5, 0.5], [0.9, 0.1], in_target=[True, False], epsilon=0.1)),
+        ("in_target.shape=", lambda: exact_hit_prob([0.5, 0.5], [0.5, 0.5], in_target=[True], epsilon=0.1)),
+        ("targets=", lambda: common_target([])),
+        ("hit_prob=1e-20", lambda: min_accesses(target_hits=1, hit_prob=1e-20, overrun_prob=1e-6)),
+        *(
+            (r"epsilon=", lambda make=make, epsilon=epsilon: make(epsilon))
+            for make in (not_prior, revise, boundary, tight_boundary, run_twice)
+            for epsilon in (0.0, -1.0, math.nan, math.inf)
+        ),
+    ],
+)
+def test_what_makes_no_target_is_refused(message: str, make: Callable[[], Any]) -> None:
+    with pytest.raises(InvalidValue, match=f"^{message}.*: expected "):
+        make()
 
 
 def test_a_certain_outcome_is_never_on_the_boundary() -> None:
@@ -337,16 +328,16 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
 # Sessions beside others.
 
 
-@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
+@pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant])
 @pytest.mark.parametrize("num_counters", [1, 3])
 def test_sessions_stand_beside_other_events_in_one_ledger(accountant: Any, num_counters: int) -> None:
-    ledger = Ledger(adjacency=Adjacency.REPLACE_ONE, target_delta=1e-5, accountant=accountant)
+    ledger = pa.Ledger(adjacency=pa.Adjacency.REPLACE_ONE, target_delta=1e-5, accountant=accountant)
     opened = session(2, num_counters=num_counters)
-    alone = ledger.charge(opened.event, adjacency=Adjacency.REPLACE_ONE, key="session").epsilon
-    for index, event in enumerate((GaussianEvent(20.0), BoundedRangeEvent(0.1))):
-        ledger.charge(event, adjacency=Adjacency.REPLACE_ONE, key=f"query {index}")
+    alone = ledger.charge(opened.event, adjacency=pa.Adjacency.REPLACE_ONE, key="session").epsilon
+    for index, event in enumerate((pa.GaussianEvent(20.0), pa.BoundedRangeEvent(0.1))):
+        ledger.charge(event, adjacency=pa.Adjacency.REPLACE_ONE, key=f"query {index}")
     assert opened.price.epsilon * 0.7 < alone < ledger.epsilon < alone + 1
-    assert ledger.charge(opened.event, adjacency=Adjacency.REPLACE_ONE, key="session").epsilon == alone
+    assert ledger.charge(opened.event, adjacency=pa.Adjacency.REPLACE_ONE, key="session").epsilon == alone
 
 
 def test_the_exact_accountant_prices_a_lone_session_as_its_accesses() -> None:
@@ -354,22 +345,22 @@ def test_the_exact_accountant_prices_a_lone_session_as_its_accesses() -> None:
     counted = best_session_price(
         opened.target, target_hits=5, target_delta=1e-6, failure_prob=1e-7, by_play=False
     ).epsilon
-    assert ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(counted, rel=2e-3)
+    assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(counted, rel=2e-3)
     assert opened.price.epsilon < counted
 
 
 def test_the_price_as_an_event_is_the_price() -> None:
     price = session(3, num_counters=4).price
-    assert price.event == ApproximateEvent(PureDpEvent(price.epsilon), price.delta)
-    assert RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(price.epsilon, rel=1e-3)
+    assert price.event == pa.ApproximateEvent(pa.PureDpEvent(price.epsilon), price.delta)
+    assert pa.RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(price.epsilon, rel=1e-3)
 
 
 def test_few_counters_are_charged_by_accesses_and_many_by_the_price() -> None:
     """Beside 2,000 queries the event of k counters is below k sessions, and never above the price as an event."""
-    others = BoundedRangeEvent(0.05)
+    others = pa.BoundedRangeEvent(0.05)
 
     def total(event: Any) -> float:
-        return RdpAccountant().compose(others, 2000).compose(event).get_epsilon(1e-5)
+        return pa.RdpAccountant().compose(others, 2000).compose(event).get_epsilon(1e-5)
 
     few, many = session(5, num_counters=3), session(5, num_counters=200)
     assert many.event == many.price.event
@@ -382,7 +373,7 @@ def test_few_counters_are_charged_by_accesses_and_many_by_the_price() -> None:
 def test_each_hit_of_the_least_hit_counter_is_one_of_at_most_k_tau() -> None:
     """Adversaries that choose which targets a call hits: the sum over counters, each capped at tau, rises with it."""
     rng = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(100):
         opened = session(3, num_counters=3)
         of_least = 0
         while not opened.halted:
@@ -408,50 +399,39 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"failure_prob=4.*e-07: expected at most 3e-07 over all calls"):
         second.charge([True, True], failure_prob=1e-7)
     assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
-
-
-def test_a_halted_session_stays_halted(tmp_path: Path) -> None:
-    first = session(1)
-    first.charge(True)
-    first.save(tmp_path / "session.json")
-    second = session(1)
-    second.load(tmp_path / "session.json")
+    halted, again = session(1), session(1)
+    halted.charge(True)
+    halted.save(path)
+    again.load(path)
     with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
-        second.charge(False)
+        again.charge(False)
+
+
+CHARGED = session().state | {"num_calls": 5}
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("name", "state"),
     [
-        {"target_hits": 4},
-        {"hit_prob": 0.39},
-        {"target_delta": 2e-6},
-        {"num_counters": 2},
-        {"failure_prob": 1e-8},
+        ("parameters", session(target_hits=4).state),
+        ("parameters", session(hit_prob=0.39).state),
+        ("parameters", session(target_delta=2e-6).state),
+        ("parameters", session(num_counters=2).state),
+        ("parameters", session(failure_prob=1e-8).state),
+        ("hits", CHARGED | {"hits": [4]}),
+        ("hits", CHARGED | {"hits": [3], "num_calls": 2}),
+        ("hits", CHARGED | {"hits": [-1]}),
+        ("hits", CHARGED | {"hits": [1, 1]}),
+        ("hits", CHARGED | {"hits": 1}),
+        ("num_calls", CHARGED | {"num_calls": 2.5}),
+        ("spent_failure_prob", CHARGED | {"spent_failure_prob": 1.0}),
+        ("spent_failure_prob", CHARGED | {"spent_failure_prob": math.nan}),
     ],
 )
-def test_a_state_of_other_parameters_is_refused(other: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValue, match=r"parameters=\{.*: expected \{.*, as of this session"):
-        session(**other).resume(session().state)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"hits": [4]}, r"hits=\[4\]: expected at most num_calls=5, and one at most 3"),
-        ({"hits": [3], "num_calls": 2}, r"hits=\[3\]: expected at most num_calls=2"),
-        ({"hits": [-1]}, r"hits=-1: expected a whole number >= 0"),
-        ({"hits": [1, 1]}, r"hits=\[1, 1\]: expected 1 counts"),
-        ({"hits": 1}, r"hits=1: expected 1 counts"),
-        ({"num_calls": 2.5}, r"num_calls=2.5: expected a whole number >= 0"),
-        ({"spent_failure_prob": 1.0}, r"spent_failure_prob=1.0: expected at most 0.0"),
-        ({"spent_failure_prob": math.nan}, r"spent_failure_prob=nan: expected a number >= 0"),
-    ],
-)
-def test_counts_that_no_session_has_are_refused(changed: dict[str, Any], message: str) -> None:
+def test_a_state_of_another_session_or_of_none_is_refused(name: str, state: dict[str, Any]) -> None:
     opened = session()
-    with pytest.raises(InvalidValue, match=message):
-        opened.resume(session().state | {"num_calls": 5} | changed)
+    with pytest.raises(InvalidValue, match=rf"^{name}=.*: expected "):
+        opened.resume(state)
     assert (opened.hits, opened.num_calls) == ([0], 0)
 
 
@@ -476,7 +456,7 @@ def test_a_file_that_is_no_state_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_batch_counts_like_its_calls() -> None:
     rng = np.random.default_rng(1)
     for counters in (1, 3):
-        for _ in range(50):
+        for _ in range(20):
             hits = rng.random((20, counters)) < 0.3
             one_by_one, at_once = session(3, num_counters=counters), session(3, num_counters=counters)
             for row in hits:
@@ -490,17 +470,21 @@ def test_a_batch_counts_like_its_calls() -> None:
             assert at_once.state == one_by_one.state
 
 
-def test_batches_of_another_kind_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("name", "outcomes", "target"),
+    [
+        ("outcomes_in_target.dtype", [1, 0], None),
+        ("outcomes_in_target.shape", np.zeros((2, 2), dtype=bool), None),
+        ("target", [True], not_prior(0.5)),
+    ],
+)
+def test_batches_of_another_kind_are_refused(name: str, outcomes: Any, target: QTarget | None) -> None:
     opened = session(1)
+    with pytest.raises(InvalidValue, match=f"^{name}=.*: expected "):
+        opened.charge_batch(outcomes, target=target)
     assert opened.charge_batch(np.zeros(0, dtype=bool)) == 0
-    with pytest.raises(InvalidValue, match=r"outcomes_in_target.dtype=int64: expected bool"):
-        opened.charge_batch([1, 0])
-    with pytest.raises(InvalidValue, match=r"outcomes_in_target.shape=\(2, 2\): expected \[Q\]"):
-        opened.charge_batch(np.zeros((2, 2), dtype=bool))
-    with pytest.raises(InvalidValue, match=r"target=.*: expected no larger epsilon and no smaller hit_prob"):
-        opened.charge_batch([True], target=not_prior(0.5))
     assert opened.charge_batch([False, True, True]) == 2
-    with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
+    with pytest.raises(InvalidValue, match=r"^hits=1: expected "):
         opened.charge_batch([False])
 
 
@@ -536,11 +520,6 @@ def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
     ]
     assert [price.num_accesses > 50_000 for price in prices] == [False, False, True]
     assert prices[0].epsilon < prices[1].epsilon < prices[2].epsilon < 1.3 * prices[1].epsilon
-
-
-def test_more_accesses_than_can_be_counted_are_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"hit_prob=1e-20: expected one that needs at most 9007199254740992"):
-        min_accesses(target_hits=1, hit_prob=1e-20, overrun_prob=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pate.accounting import (
-    BoundedRangeEvent,
-    GaussianEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    PureDpEvent,
-    RdpAccountant,
-    ZCdpAccountant,
-    ZCdpEvent,
-    zcdp_to_epsilon,
-)
+import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_delta
 from pate.accounting.events import LeafEvent
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
@@ -31,14 +19,14 @@ from pate.validation import InvalidValue
 TEST = StabilityTest.gaussian(test_std=60.0, failure_prob=1e-9, num_teachers=800, adjacency="add_remove").event.event
 SEARCHED: dict[str, LeafEvent] = {
     "test": TEST,
-    "bits": OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1),
-    "small range": BoundedRangeEvent(0.05),
-    "large range": BoundedRangeEvent(3.0),
-    "pure": PureDpEvent(0.3),
-    "large pure": PureDpEvent(9.0),
-    "maximum": NoisyMaxGaussianEvent(50.0, num_candidates=39),
-    "little noise": NoisyMaxGaussianEvent(0.5, num_candidates=39),
-    "hardly any noise": NoisyMaxGaussianEvent(0.02, num_candidates=39),
+    "bits": pa.OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1),
+    "small range": pa.BoundedRangeEvent(0.05),
+    "large range": pa.BoundedRangeEvent(3.0),
+    "pure": pa.PureDpEvent(0.3),
+    "large pure": pa.PureDpEvent(9.0),
+    "maximum": pa.NoisyMaxGaussianEvent(50.0, num_candidates=39),
+    "little noise": pa.NoisyMaxGaussianEvent(0.5, num_candidates=39),
+    "hardly any noise": pa.NoisyMaxGaussianEvent(0.02, num_candidates=39),
 }
 
 
@@ -55,14 +43,14 @@ def test_rho_bounds_the_curve_at_all_orders_and_little_more(name: str) -> None:
 
 
 def test_rho_by_formula() -> None:
-    assert zcdp_rho(GaussianEvent(4.0)) == 1 / 32
-    assert zcdp_rho(ZCdpEvent(0.7)) == 0.7
-    assert zcdp_rho(BoundedRangeEvent(0.05)) == pytest.approx(0.05**2 / 8, rel=1e-12)
-    assert zcdp_rho(PureDpEvent(0.05)) <= 0.05**2 / 2
-    assert zcdp_rho(NoOpEvent()) == zcdp_rho(OneBitEvent((2.0,), reach=3)) == 0
-    for free in (GaussianEvent(0.0), NonPrivateEvent(), NoisyMaxGaussianEvent(0.0, num_candidates=3)):
+    assert zcdp_rho(pa.GaussianEvent(4.0)) == 1 / 32
+    assert zcdp_rho(pa.ZCdpEvent(0.7)) == 0.7
+    assert zcdp_rho(pa.BoundedRangeEvent(0.05)) == pytest.approx(0.05**2 / 8, rel=1e-12)
+    assert zcdp_rho(pa.PureDpEvent(0.05)) <= 0.05**2 / 2
+    assert zcdp_rho(pa.NoOpEvent()) == zcdp_rho(pa.OneBitEvent((2.0,), reach=3)) == 0
+    for free in (pa.GaussianEvent(0.0), pa.NonPrivateEvent(), pa.NoisyMaxGaussianEvent(0.0, num_candidates=3)):
         assert zcdp_rho(free) == math.inf
-    assert zcdp_rho(OneBitEvent((-math.inf, math.inf), reach=1)) == math.inf
+    assert zcdp_rho(pa.OneBitEvent((-math.inf, math.inf), reach=1)) == math.inf
 
 
 def test_one_bit_of_the_test_costs_less_than_the_gaussian_it_comes_from() -> None:
@@ -79,9 +67,9 @@ def test_the_chord_bound_is_exact_for_a_parabola_and_above_a_sparse_one() -> Non
 
 
 def test_rhos_add_up_and_convert_by_the_best_order() -> None:
-    made = ZCdpAccountant().compose(GaussianEvent(10.0), 20).compose(ZCdpEvent(0.05))
+    made = pa.ZCdpAccountant().compose(pa.GaussianEvent(10.0), 20).compose(pa.ZCdpEvent(0.05))
     assert made.rho == pytest.approx(0.15, rel=1e-12)
-    assert made.get_epsilon(1e-6) == zcdp_to_epsilon(made.rho, target_delta=1e-6)
+    assert made.get_epsilon(1e-6) == pa.zcdp_to_epsilon(made.rho, target_delta=1e-6)
     assert made.get_delta(2.0) == zcdp_to_delta(made.rho, target_epsilon=2.0)
 
 
@@ -89,15 +77,15 @@ def test_the_paper_s_experiment_with_gumbel_noise() -> None:
     """Above the Renyi figure, and below the 3.92 of a test that is charged as a Gaussian."""
     aggregator = StableTopK(selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove")
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    epsilon = ZCdpAccountant().compose(event).get_epsilon(1e-6)
-    assert RdpAccountant().compose(event).get_epsilon(1e-6) <= epsilon < 3.92
+    epsilon = pa.ZCdpAccountant().compose(event).get_epsilon(1e-6)
+    assert pa.RdpAccountant().compose(event).get_epsilon(1e-6) <= epsilon < 3.92
 
 
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.1, 1.0, 1e2, 1e6])
 def test_delta_is_the_inverse_of_epsilon_and_of_no_grid_above_it(rho: float) -> None:
     orders = 1 + np.geomspace(1e-6, 1e9, 30001)
     for delta in (1e-12, 1e-6, 1e-2):
-        epsilon = zcdp_to_epsilon(rho, target_delta=delta)
+        epsilon = pa.zcdp_to_epsilon(rho, target_delta=delta)
         if epsilon > 0:
             assert zcdp_to_delta(rho, target_epsilon=epsilon) == pytest.approx(delta, rel=1e-6)
             logs = (orders - 1) * (rho * orders - epsilon + np.log1p(-1 / orders)) - np.log(orders)
@@ -107,7 +95,7 @@ def test_delta_is_the_inverse_of_epsilon_and_of_no_grid_above_it(rho: float) -> 
 def test_delta_at_the_ends() -> None:
     assert zcdp_to_delta(0.0, target_epsilon=0.0) == 0
     assert zcdp_to_delta(1e21, target_epsilon=1e30) == 1
-    assert zcdp_to_epsilon(1e300, target_delta=1e-6) >= 1e300
+    assert pa.zcdp_to_epsilon(1e300, target_delta=1e-6) >= 1e300
     for rho, epsilon, name in ((-1.0, 1.0, "rho=-1.0"), (1.0, math.nan, "target_epsilon=nan")):
         with pytest.raises(InvalidValue, match=f"{name}: expected a number >= 0"):
             zcdp_to_delta(rho, target_epsilon=epsilon)
