@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,6 @@ from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, req
 from pate.networks.device import require_device, torch
 from pate.networks.network import Minibatches, StackedAdamW
 from pate.validation import require_count, require_non_negative, require_positive, require_probability
-
-if TYPE_CHECKING:
-    Parameters = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
-
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 
@@ -68,16 +64,22 @@ class MLPTeacher(Teacher):
         stack = PaddedBatch.of(shards, device, torch.float32)
         center = stack.mean(stack.inputs)
         inputs = (stack.inputs - center).mul_(stack.mask)
-        spread = _spread(stack, inputs)
+        square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)  # [num_shards, 1, 1]
+        spread = torch.where(square > 0, square.sqrt(), torch.ones_like(square))  # 1 where all records are equal
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        parameters = _initial(rngs, inputs.shape[2], self.hidden, stack.labels.shape[2], device)
+        parameters = _initial_teachers(rngs, inputs.shape[2], self.hidden, stack.labels.shape[2], device)
         batches = Minibatches([len(shard) for shard in shards], self.batch_size, self.epochs, rngs)
         curve = self._train(parameters, inputs.div_(spread), stack.labels, batches)
-        hidden_weights, hidden_bias, weights, bias = parameters
+        hidden_weights, hidden_bias, weights, bias = (parameter.detach() for parameter in parameters)
         hidden_weights.div_(spread)
         hidden_bias.sub_(center @ hidden_weights)
         bias.sub_(math.log(self.threshold / (1 - self.threshold)))
-        return _states((hidden_weights, hidden_bias, weights, bias), curve)
+        arrays = [tensor.cpu().numpy() for tensor in (hidden_weights, hidden_bias, weights, bias)]
+        return [
+            {name: array[row].copy() for name, array in zip(_NAMES, arrays, strict=True)}
+            | {"loss_curve": losses[np.isfinite(losses)]}
+            for row, losses in enumerate(curve)
+        ]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5."""
@@ -90,20 +92,23 @@ class MLPTeacher(Teacher):
         return confidences
 
     def _train(
-        self, parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, batches: Minibatches
+        self, parameters: list[torch.Tensor], inputs: torch.Tensor, labels: torch.Tensor, batches: Minibatches
     ) -> NDArray[np.float32]:
         """Moves the parameters; returns the losses `[num_shards, steps]`, NaN where one had finished."""
-        optimizer = StackedAdamW(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+        moved = [parameter.detach() for parameter in parameters]
+        optimizer = StackedAdamW(moved, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
         curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         for step in range(batches.num_steps):
             rows, counts = batches.draw()
             active = torch.from_numpy(counts > 0).to(inputs.device)
-            share = torch.from_numpy(_shares(rows.shape[1], counts)).to(inputs.device)
+            valid = (np.arange(rows.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
+            share = torch.from_numpy(valid.astype(np.float32)).to(inputs.device)  # of its teacher's mean, 0 for padding
             drawn = torch.from_numpy(rows).to(inputs.device) + starts
-            loss, gradients = _gradients(parameters, _rows(inputs, drawn), _rows(labels, drawn), share)
-            optimizer.step(gradients, active[:, None, None])
-            curve[:, step] = torch.where(active, loss, math.nan)
+            loss = (_losses(_logits(parameters, _rows(inputs, drawn)), _rows(labels, drawn)) * share).sum(dim=1)
+            # summed over teachers, never averaged: each moves as it would alone
+            optimizer.step(torch.autograd.grad(loss.sum(), parameters), active[:, None, None])
+            curve[:, step] = torch.where(active, loss.detach(), math.nan)
         return curve.cpu().numpy()
 
 
@@ -112,21 +117,9 @@ def _rows(stack: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
     return stack.flatten(0, 1).index_select(0, drawn.flatten()).view(*drawn.shape, -1)
 
 
-def _shares(width: int, counts: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Weight of each row in its teacher's mean loss, `[num_shards, width, 1]`; 0 behind the count."""
-    valid = np.arange(width) < counts[:, None]
-    return (valid / np.maximum(counts, 1)[:, None]).astype(np.float32)[..., None]
-
-
-def _spread(stack: PaddedBatch, inputs: torch.Tensor) -> torch.Tensor:
-    """Root mean square of each shard's centered inputs, `[num_shards, 1, 1]`; 1 where all records are equal."""
-    square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)
-    return torch.where(square > 0, square.sqrt(), torch.ones_like(square))
-
-
-def _initial(
+def _initial_teachers(
     rngs: Sequence[np.random.Generator], num_inputs: int, hidden: int, num_labels: int, device: torch.device
-) -> Parameters:
+) -> list[torch.Tensor]:
     """He-scaled normal weights from each teacher's generator, biases 0."""
 
     def draw(rows: int, columns: int) -> torch.Tensor:
@@ -135,36 +128,19 @@ def _initial(
         return torch.from_numpy(np.stack(drawn)).to(device)
 
     first, second = draw(num_inputs, hidden), draw(hidden, num_labels)
-    return first, first.new_zeros(len(rngs), 1, hidden), second, second.new_zeros(len(rngs), 1, num_labels)
+    biases = first.new_zeros(len(rngs), 1, hidden), second.new_zeros(len(rngs), 1, num_labels)
+    return [tensor.requires_grad_() for tensor in (first, biases[0], second, biases[1])]
 
 
-def _gradients(
-    parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, share: torch.Tensor
-) -> tuple[torch.Tensor, Parameters]:
-    """Cross-entropy of each teacher, `[num_shards]`, and its gradients; `share` is 0 for padding."""
+def _logits(parameters: Sequence[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+    """Log-odds `[num_models, n, num_labels]` of inputs `[num_models, n, d]`, each model on its own."""
     hidden_weights, hidden_bias, weights, bias = parameters
-    units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu_()
-    logits = torch.baddbmm(bias, units, weights)
-    loss = ((torch.nn.functional.softplus(logits) - logits * labels) * share).sum(dim=(1, 2))
-    slope = (logits.sigmoid() - labels).mul_(share)  # softplus(z) - z y has the derivative sigmoid(z) - y
-    back = slope @ weights.transpose(1, 2).contiguous()  # faster than a product with the transposed view
-    back = torch.ops.aten.threshold_backward(back, units, 0)
-    gradients = (
-        inputs.transpose(1, 2) @ back,
-        back.sum(dim=1, keepdim=True),
-        units.transpose(1, 2) @ slope,
-        slope.sum(dim=1, keepdim=True),
-    )
-    return loss, gradients
+    return torch.baddbmm(bias, torch.baddbmm(hidden_bias, inputs, hidden_weights).relu(), weights)
 
 
-def _states(parameters: Parameters, curve: NDArray[np.float32]) -> list[State]:
-    arrays = [parameter.cpu().numpy() for parameter in parameters]
-    return [
-        {name: array[row].copy() for name, array in zip(_NAMES, arrays, strict=True)}
-        | {"loss_curve": losses[np.isfinite(losses)]}
-        for row, losses in enumerate(curve)
-    ]
+def _losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy summed over labels, `[num_models, n]`."""
+    return (torch.nn.functional.softplus(logits) - logits * labels).sum(dim=2)
 
 
 class MLPModel(StudentModel):
@@ -231,10 +207,10 @@ class MLPStudent(ThresholdedStudent):
         fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
         center = rows.mean(axis=0)
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
-        best = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
+        parameters, held_out, epoch = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
         released = labels.any(axis=0)
-        threshold = self._place(best.held_out * released, labels)
-        hidden_weights, hidden_bias, weights, bias = best.parameters
+        threshold = self._place(held_out * released, labels)
+        hidden_weights, hidden_bias, weights, bias = parameters
         hidden_weights = hidden_weights / spread
         arrays = {
             "hidden_weights": hidden_weights,
@@ -243,8 +219,7 @@ class MLPStudent(ThresholdedStudent):
             "bias": bias,
             "released": released.astype(np.float32),
         }
-        choices = {"epochs": float(best.epoch)}
-        return MLPModel(arrays, threshold, shape, len(rows), choices)
+        return MLPModel(arrays, threshold, shape, len(rows), {"epochs": float(epoch)})
 
     def _train(
         self,
@@ -253,38 +228,29 @@ class MLPStudent(ThresholdedStudent):
         fold_of: NDArray[np.int64],
         rng: np.random.Generator,
         on_epoch: OnEpoch | None,
-    ) -> _Best:
-        """Trains all members for all epochs and returns them as they were at their best."""
+    ) -> tuple[list[Rows], Rows, int]:
+        """Trains all members; their parameters and held-out probabilities `[n, num_labels]` at the best epoch."""
         held = torch.from_numpy(fold_of == np.arange(fold_of.max() + 1)[:, None])  # [members, n]
         shares = [mask / mask.sum(dim=1, keepdim=True) / len(held) for mask in (~held, held)]
-        inputs, targets = torch.from_numpy(rows), torch.from_numpy(labels.astype(np.float32))
-        parameters = _initial_members(rng, len(held), inputs.shape[1], self.hidden, targets)
+        targets = torch.from_numpy(labels.astype(np.float32))
+        inputs = torch.from_numpy(rows).expand(len(held), -1, -1)
+        parameters = _initial_members(rng, len(held), inputs.shape[2], self.hidden, targets)
         optimizer = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
-        best = _Best(math.inf, 0, [], np.empty(0, np.float32))
+        least = math.inf
         for epoch in range(self.epochs + 1):  # the first without a step behind it
             logits = _logits(parameters, inputs)
-            losses = (torch.nn.functional.softplus(logits) - logits * targets).sum(dim=2)  # [members, n]
+            losses = _losses(logits, targets)
             loss, held_out_loss = ((losses * share).sum() for share in shares)
             if on_epoch is not None:
                 on_epoch(epoch, {"loss": loss.item(), "held_out_loss": held_out_loss.item()})
-            if epoch == 0 or held_out_loss.item() < best.loss:
+            if epoch == 0 or held_out_loss.item() < least:
+                least = held_out_loss.item()
                 held_out = (logits.sigmoid() * held[..., None]).sum(dim=0).detach().numpy()
-                arrays = [parameter.detach().numpy().copy() for parameter in parameters]
-                best = _Best(held_out_loss.item(), epoch, arrays, held_out)
+                best = [parameter.detach().numpy().copy() for parameter in parameters], held_out, epoch
             optimizer.zero_grad()
             torch.autograd.backward(loss * len(held))  # summed over members: each moves as it would alone
             optimizer.step()
         return best
-
-
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The members after an epoch: their held-out loss, parameters, and held-out probabilities `[n, num_labels]`."""
-
-    loss: float
-    epoch: int
-    parameters: list[Rows]
-    held_out: Rows
 
 
 def _initial_members(
@@ -298,13 +264,6 @@ def _initial_members(
     bias = prevalence.logit().repeat(members, 1, 1)
     tensors = torch.from_numpy(first), torch.zeros(members, 1, hidden), torch.from_numpy(second), bias
     return [tensor.requires_grad_() for tensor in tensors]
-
-
-def _logits(parameters: list[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
-    """Log-odds of each member, `[members, n, num_labels]`."""
-    hidden_weights, hidden_bias, weights, bias = parameters
-    batch = inputs.expand(len(weights), -1, -1)
-    return torch.baddbmm(bias, torch.baddbmm(hidden_bias, batch, hidden_weights).relu(), weights)
 
 
 def _constant_mlp(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> MLPModel:
