@@ -105,13 +105,10 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
 
 
 class _Comparison:
-    """One comparison, stage by stage."""
-
     def __init__(self, plan: ComparisonPlan, folder: RunFolder, monitor: Monitor) -> None:
         self.plan, self.folder, self.monitor = plan, folder, monitor
 
     def frontier(self) -> Frontier:
-        """All stages in order, then the files."""
         plan, folder = self.plan, self.folder
         with self.monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
@@ -150,7 +147,6 @@ class _Comparison:
         return frontier
 
     def _check(self, bench: Bench) -> None:
-        """Refuses what cannot work, and says what is rarely wanted."""
         plan, num_labels = self.plan, bench.dataset.num_labels
         rule = "true: the public records have no labels, so only a model of all records can be the ceiling"
         require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
@@ -162,7 +158,6 @@ class _Comparison:
             self.monitor.say(line)
 
     def _runs(self, work: list[Baseline | Trial]) -> list[Run]:
-        """All results in order; what is not on disk is shared out among processes."""
         done = {index: runs for index, item in enumerate(work) if (runs := item.done()) is not None}
         left = [index for index in range(len(work)) if index not in done]
         total, steps = sum(item.num_steps for item in work), sum(work[index].num_steps for index in done)

@@ -29,13 +29,7 @@ _ANY_WIDTH = 10_000
 
 
 def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
-    """Prints the scores, the cheapest epsilon for each goal, and what no epsilon covers.
-
-    Args:
-        frontier: the comparison.
-        folder: where its files are.
-        console: where to print; standard output if None.
-    """
+    """Prints the scores, the cheapest epsilon for each goal, what no epsilon covers, and the files in the folder."""
     console = console or PlainConsole()
     console.print(Text(verdict(frontier), style="bold"), soft_wrap=True)
     console.print(_scores(frontier, console))
@@ -55,7 +49,6 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
 
 
 def _scores(frontier: Frontier, console: Console) -> Table:
-    """One row per aggregator, a column an epsilon; without the spread where the console is too narrow for it."""
     table = _scores_with(frontier, frontier.has_spread)
     wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
     return table if wanted <= console.width else _scores_with(frontier, False)

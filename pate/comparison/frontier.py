@@ -72,12 +72,10 @@ class Run:
 
     @property
     def line(self) -> tuple[str, str | None, int | None]:
-        """Whose run it is: the same aggregator with other teachers competes with itself."""
         return self.aggregator, self.teacher, self.num_teachers
 
     @property
     def is_baseline(self) -> bool:
-        """Whether no epsilon covers it."""
         return self.epsilon is None
 
 
@@ -98,11 +96,7 @@ def write_runs(path: Path, runs: Iterable[Run]) -> None:
 
 
 def read_runs(path: Path) -> list[Run]:
-    """Reads what `write_runs` wrote.
-
-    Raises:
-        InvalidValue: no such file, or one of other columns.
-    """
+    """Reads what `write_runs` wrote; raises `InvalidValue` for no such file, or one of other columns."""
     require(path.is_file(), "comparison", path, "a comparison.csv")
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
@@ -158,44 +152,27 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class Point:
-    """A method at an epsilon.
+    """A method at an epsilon."""
 
-    Attributes:
-        epsilon: asked for.
-        mean: of the scores over the seeds; None where nothing could be run, or where the score is undefined.
-        std: their standard deviation; None likewise, and for one seed.
-        num_answered: mean number of answered queries; None likewise.
-        note: why there is no score.
-    """
-
-    epsilon: float
-    mean: float | None
-    std: float | None
-    num_answered: float | None
-    note: str = ""
+    epsilon: float  # asked for
+    mean: float | None  # of the scores over the seeds; None where nothing could be run, or where the score is undefined
+    std: float | None  # their standard deviation; None likewise, and for one seed
+    num_answered: float | None  # mean number of answered queries; None likewise
+    note: str = ""  # why there is no score
 
 
 @dataclass(frozen=True)
 class Line:
-    """A method over all epsilons.
+    """A method over all epsilons."""
 
-    Attributes:
-        name: the aggregator's.
-        teacher: the kind of its teachers.
-        num_teachers: how many.
-        student: the kind of its student.
-        points: ascending in epsilon.
-    """
-
-    name: str
-    teacher: str
-    num_teachers: int
-    student: str
-    points: tuple[Point, ...]
+    name: str  # the aggregator's
+    teacher: str  # the kind of its teachers
+    num_teachers: int  # how many
+    student: str  # the kind of its student
+    points: tuple[Point, ...]  # ascending in epsilon
 
     @property
     def title(self) -> str:
-        """With the number of teachers: the same aggregator may be there with others."""
         return f"{self.name} ({self.num_teachers:,})" if self.num_teachers else self.name
 
 
@@ -221,26 +198,21 @@ class Frontier:
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """All budgets, ascending."""
         return tuple(sorted({run.epsilon for run in self.runs if run.epsilon is not None}))
 
     @property
     def has_spread(self) -> bool:
-        """Whether some score is over several seeds."""
         return any(point.std is not None for line in self.lines for point in line.points)
 
     @property
     def baselines(self) -> tuple[Run, ...]:
-        """The runs that no epsilon covers."""
         return tuple(run for run in self.runs if run.is_baseline)
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        """The methods, in the order of the runs."""
         return self.lines_of(self.metric)
 
     def lines_of(self, metric: str) -> tuple[Line, ...]:
-        """The methods by another metric."""
         found: dict[tuple[Any, ...], dict[float, list[Run]]] = {}
         for run in self.runs:
             if run.epsilon is not None:
@@ -265,7 +237,6 @@ class Frontier:
         return "all_records_model" if "all_records_model" in names else "true_label_student"
 
     def ceiling(self, metric: str | None = None) -> float:
-        """What the data give without privacy, by `ceiling_name`."""
         return self.baseline(self.ceiling_name, metric)
 
     def has_levels(self, metric: str) -> bool:
@@ -274,7 +245,6 @@ class Frontier:
         return all(getattr(run, metric) is not None for run in self.baselines if run.aggregator in names)
 
     def goal(self, share: float) -> float:
-        """The score that is this share of the way from a constant to the ceiling."""
         low, high = self.floor(), self.ceiling()
         return low + share * (high - low)
 
@@ -299,12 +269,10 @@ class Frontier:
         return (score - low) / (high - low) if high > low else math.nan
 
     def test_error(self, metric: str | None = None) -> float | None:
-        """Half of the widest interval over resampled test sets, of all runs; None without intervals."""
         found = [run.intervals[name] for run in self.runs if (name := metric or self.metric) in run.intervals]
         return max((high - low) / 2 for low, high in found) if found else None
 
     def best_at(self, epsilon: float) -> tuple[Line, float] | None:
-        """The method with the best mean at an epsilon, and that mean; None where none has one."""
         found = [(line, point.mean) for line in self.lines for point in line.points if point.epsilon == epsilon]
         scored = [(line, mean) for line, mean in found if mean is not None]
         return max(scored, key=lambda pair: pair[1], default=None)

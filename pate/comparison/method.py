@@ -67,7 +67,6 @@ class Bench:
 
     @classmethod
     def of(cls, load_dataset: Callable[[], Dataset], dataset: Dataset, **others: Any) -> Bench:
-        """That of a data set that this process has read."""
         digest = dataset.digest()
         _READ.clear()
         _READ[digest] = dataset
@@ -75,7 +74,6 @@ class Bench:
 
     @property
     def dataset(self) -> Dataset:
-        """All of it."""
         if self.digest not in _READ:
             read = self.load_dataset()
             found = read.digest()
@@ -85,7 +83,6 @@ class Bench:
 
     @property
     def queries(self) -> Split:
-        """The public samples that are asked."""
         return self.dataset.public.take(slice(0, self.num_queries))
 
     def trained(self, student: Student, release: Release, seed: int) -> Trained:
@@ -98,13 +95,11 @@ class Bench:
         return Trained(model, release.num_answered, float(correct.mean()) if measured else None)
 
     def trained_on_labels(self, labels: NDArray[np.bool_], seed: int) -> Trained:
-        """The student of labels that no epsilon covers, `[Q, L]`."""
         answered = np.ones(len(labels), dtype=np.bool_)
         release = Release(labels, answered, NonPrivateEvent(), Adjacency.REPLACE_ONE)
         return self.trained(self.student, release, seed)
 
     def true_label_student(self, seed: int) -> Trained:
-        """The student of the queries' true labels."""
         return self.trained_on_labels(self.queries.labels, seed)
 
     def all_records_model(self, seed: int) -> Trained:
@@ -168,7 +163,6 @@ class Method(ABC):
 
     @property
     def key(self) -> str:
-        """The name, unless a method says more."""
         return self.name
 
     @abstractmethod

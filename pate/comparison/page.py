@@ -44,12 +44,7 @@ _MARGIN = 0.08
 
 
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
-    """Renders frontier.html, which is the data owner's; every text in it is escaped.
-
-    Args:
-        frontier: what is shown.
-        parameters: what the calibrator found, in words, by method and epsilon.
-    """
+    """Renders frontier.html, which is the data owner's; `parameters`: what was solved for, by method and epsilon."""
     metrics = list(dict.fromkeys([frontier.metric, *METRICS]))
     shown = [metric for metric in metrics if frontier.has_levels(metric)]
     priced = next((run for run in frontier.runs if not run.is_baseline), None)
@@ -78,7 +73,6 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
 
 
 def _scores(frontier: Frontier, metric: str) -> dict[str, Any]:
-    """The table of one metric: one row per aggregator, a column an epsilon."""
     by_title = {line.title: line for line in frontier.lines_of(metric)}
     first = metric == frontier.metric
     rows = []
@@ -102,7 +96,6 @@ def _epsilon_names(frontier: Frontier) -> list[str]:
 
 
 def _answers(frontier: Frontier, line: Line) -> list[str]:
-    """The mean number of answers at each epsilon."""
     found = [_at(line, epsilon).num_answered for epsilon in frontier.epsilons]
     return [DASH if answered is None else f"{answered:.0f}" for answered in found]
 

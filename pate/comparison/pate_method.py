@@ -51,11 +51,9 @@ class PATEMethod(Method):
 
     @property
     def key(self) -> str:
-        """The name, and the number of teachers where it is given."""
         return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        """The adjacency, the ensemble and the student."""
         return {
             "adjacency": str(self.aggregator.adjacency),
             **self._ensemble_columns(bench),
@@ -63,19 +61,16 @@ class PATEMethod(Method):
         }
 
     def identity(self, bench: Bench) -> list[Any]:
-        """The aggregator but its noise, the shape of the release, teachers and student."""
         shape = self._shape(bench)
         asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return [asked, *shape.as_arguments.values(), self._ensemble_name(bench), full_text(self.student)]
 
     def check(self, bench: Bench) -> None:
-        """As `pate-train` checks its parts."""
         shape = self._shape(bench)
         counts = {"num_teachers": shape.num_teachers, "num_queries": shape.num_queries}
         require_parts(bench.dataset, self.aggregator, self.teacher, self.student, **counts)
 
     def warnings(self, bench: Bench) -> Iterator[str]:
-        """Those of `pate-train`."""
         total = self._shape(bench).num_teachers
         return plan_warnings(bench.dataset, self.aggregator, self.teacher, self.student, num_teachers=total)
 
@@ -106,14 +101,12 @@ class PATEMethod(Method):
         return draw(priced, votes, streams=Streams(seed), student=self.student, inputs=bench.queries.inputs)
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        """The student of each ensemble's majority."""
         if self.teacher.votes_in_bits:
             seen = [bench.num_queries, full_text(bench.student), self._ensemble_name(bench)]
             columns = {**self._ensemble_columns(bench), "student": kind(bench.student)}
             yield Reference("majority_vote_student", partial(_majority_student, self, bench), seen, columns)
 
     def ensemble(self, bench: Bench, monitor: Monitor | None = None) -> Ensemble:
-        """The teachers, in the comparison's folder."""
         folder = make_folder(bench.folder / "ensembles" / self._ensemble_name(bench), within=bench.folder)
         randomness = Randomness(folder, bench.ensemble_seed)
         return Ensemble(
@@ -144,7 +137,6 @@ class PATEMethod(Method):
         return ReleaseShape(num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total)
 
     def _ensemble_name(self, bench: Bench) -> str:
-        """Of its folder; methods with equal teachers share one."""
         total = self._shape(bench).num_teachers
         settings = [full_text(self.teacher), total, bench.ensemble_seed, bench.num_queries]
         return f"{kind(self.teacher)}-{total}-{digest(settings)}"
@@ -154,6 +146,5 @@ class PATEMethod(Method):
 
 
 def _majority_student(method: PATEMethod, bench: Bench, seed: int) -> Trained:
-    """The student of what the votes of an ensemble say without noise."""
     votes = method.ensemble(bench).votes()
     return bench.trained_on_labels(2 * votes.counts() > votes.num_teachers, seed)

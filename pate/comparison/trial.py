@@ -30,19 +30,12 @@ _SLACK = 1 + 1e-9
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found for a method at a budget.
+    """What was found for a method at a budget."""
 
-    Attributes:
-        parameters: those that were solved for.
-        epsilon: the price, at most the budget's; None where nothing reaches the budget.
-        reason: why nothing does.
-        refusal: see `Contender.refusal`; None where nobody asked.
-    """
-
-    parameters: Mapping[str, Any]
-    epsilon: float | None
-    reason: str = ""
-    refusal: str | None = None
+    parameters: Mapping[str, Any]  # those that were solved for
+    epsilon: float | None  # the price, at most the budget's; None where nothing reaches the budget
+    reason: str = ""  # why nothing does
+    refusal: str | None = None  # see `Contender.refusal`; None where nobody asked
 
     @classmethod
     def read(cls, path: Path) -> Calibration | None:
@@ -61,7 +54,6 @@ class Calibration:
         return cls(parameters, epsilon, reason, refusal)
 
     def write(self, path: Path) -> None:
-        """Keeps it, where all its parameters are plain values."""
         if all(_is_plain(value) for value in self.parameters.values()):
             values = vars(self) | {"parameters": dict(self.parameters)}
             make_folder(path.parent, within=path.parent.parent)
@@ -111,22 +103,13 @@ def refusal_of(contender: Contender, path: Path) -> str:
 
 @dataclass(frozen=True)
 class CachedRun:
-    """A seed, and the file with its result.
+    """A seed, and the file with its result."""
 
-    Attributes:
-        seed: of the noise and of the training.
-        path: of the file.
-    """
-
-    seed: int
-    path: Path
+    seed: int  # of the noise and of the training
+    path: Path  # of the file
 
     def read(self) -> Run | None:
-        """The result, or None.
-
-        Raises:
-            DamagedFile: it is not what was written.
-        """
+        """The result, or None; raises `DamagedFile` where it is not what was written."""
         if not os.path.lexists(self.path):
             return None
         text = read_text(self.path, rule=_RESULT, remedy=_MADE_AGAIN)
@@ -136,7 +119,6 @@ class CachedRun:
             raise damaged(self.path, _RESULT, str(error)[:80], _MADE_AGAIN) from None
 
     def write(self, run: Run) -> Run:
-        """Puts a result on disk and returns it."""
         make_folder(self.path.parent, within=self.path.parent.parent)
         write_text(self.path, to_json_line(run) + "\n")
         return run
@@ -144,33 +126,21 @@ class CachedRun:
 
 @dataclass(frozen=True)
 class Trial:
-    """A method at a budget, for several seeds.
+    """A method at a budget, for several seeds."""
 
-    Attributes:
-        method: who.
-        budget: what it may cost.
-        bench: what all methods share.
-        calibration_path: where its parameters are kept.
-        cached: one per seed.
-        blank: a run with what is known before.
-        allow_useless: whether it is trained although `Contender.refusal` speaks against it.
-    """
-
-    method: Method
-    budget: Budget
-    bench: Bench
-    calibration_path: Path
-    cached: tuple[CachedRun, ...]
-    blank: Run
-    allow_useless: bool = False
+    method: Method  # who
+    budget: Budget  # what it may cost
+    bench: Bench  # what all methods share
+    calibration_path: Path  # where its parameters are kept
+    cached: tuple[CachedRun, ...]  # one per seed
+    blank: Run  # a run with what is known before
+    allow_useless: bool = False  # whether it is trained although `Contender.refusal` speaks against it
 
     @property
     def num_steps(self) -> int:
-        """How many results it gives, if it gives any."""
         return len(self.cached)
 
     def done(self) -> list[Run] | None:
-        """The results, if all of them are on disk."""
         kept = Calibration.read(self.calibration_path)
         if kept is not None and (note := kept.reason or (not self.allow_useless and kept.refusal)):
             return [replace(self.blank, note=note)]
@@ -200,35 +170,25 @@ class Trial:
         return [self._kept(cached) or cached.write(run(cached)) for cached in self.cached]
 
     def _kept(self, cached: CachedRun) -> Run | None:
-        """A result on disk, under the name that the method has among those of this call."""
         run = cached.read()
         return None if run is None else replace(run, aggregator=self.blank.aggregator)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A model that no epsilon covers.
+    """A model that no epsilon covers."""
 
-    Attributes:
-        reference: how it is trained.
-        bench: what all methods share.
-        cached: where its result is kept.
-        blank: a run with what is known before.
-    """
-
-    reference: Reference
-    bench: Bench
-    cached: CachedRun
-    blank: Run
+    reference: Reference  # how it is trained
+    bench: Bench  # what all methods share
+    cached: CachedRun  # where its result is kept
+    blank: Run  # a run with what is known before
     num_steps: int = 1
 
     def done(self) -> list[Run] | None:
-        """The result, if it is on disk."""
         found = self.cached.read()
         return None if found is None else [found]
 
     def runs(self) -> list[Run]:
-        """The result."""
         if (done := self.done()) is not None:
             return done
         trained = self.reference.train(self.cached.seed)

@@ -3,11 +3,11 @@
 `pate.federated.flower` has the apps that Flower runs (extra `flower`); the rest does without it.
 """
 
-from pate.federated.collection import Collection, Contribution, collect
+from pate.federated.collection import Collection, collect
 from pate.federated.holder import answer_question
 from pate.federated.question import Question
 from pate.federated.request import Request
-from pate.federated.roll import Roll
+from pate.federated.roll import Contribution, Roll
 from pate.federated.rounds_release import RoundsOfHolders
 
 __all__ = [

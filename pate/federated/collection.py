@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
 from pate.federated.request import Request
-from pate.federated.roll import Roll
+from pate.federated.roll import Contribution, Roll, counted
 from pate.files.arrays import UNREADABLE
-from pate.files.disk import damaged, file_digest, make_folder, read_text, replacing, write_text
-from pate.files.values import from_json, to_json
+from pate.files.disk import damaged, file_digest, make_folder, read_value, replacing, write_text
+from pate.files.values import to_json
 from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
@@ -30,39 +29,14 @@ from pate.votes.moment_votes import RoundVotes
 from pate.votes.source import Array, Bits, VoteSource
 from pate.votes.vote_file import VoteFile, VoteManifest
 
-_SHOWN = 40
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """One answer. Nothing in it is believed before `collect` has looked at it.
-
-    Attributes:
-        holder: whose answer it is; where transport says who sent it, that name and not the one in the message.
-        votes: a vote file, as bytes; None where there is none.
-        problem: why there is none, in words that say nothing of records or votes.
-    """
-
-    holder: str
-    votes: bytes | None = field(default=None, repr=False)
-    problem: str = "no answer"
-
-    def refused(self, reason: str, *, is_known: bool) -> str:
-        """One line, by name, on why it does not count; of a stranger's name and words what a line can show."""
-        name = self.holder if is_known else self.holder[:_SHOWN]
-        return "".join(c if c.isprintable() else " " for c in f"holder={name}: {reason}")
-
 
 class AbsentVotes(VoteSource):
-    """See `VoteSource`. T stays what the roll says; absent teachers say the same of every query.
+    """Votes with those of absent teachers, who say the same of every query. T stays what the roll says.
 
     Formal guarantee: under replace-one a teacher may change to any votes, and so to these. Whoever is absent, the price
     of the release is the same, where records do not decide it (docs/proofs/distributed_noise.md, "Absent holders").
 
-    Args:
-        present: the votes of those who are there.
-        num_absent: how many teachers are not.
-        first_label: whether absent teachers vote for the first label, where every teacher has exactly one vote.
+    Absent teachers vote for nothing, or for the first label, where every teacher has exactly one vote.
     """
 
     def __init__(self, present: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
@@ -80,12 +54,10 @@ class AbsentVotes(VoteSource):
         return cls(present, num_absent, first_label=aggregator.single_label)
 
     def bits(self) -> Iterator[Bits]:
-        """See `VoteSource.bits`."""
         yield from self.present.bits()
         yield from self._constant(np.dtype(np.bool_))
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """See `VoteSource.confidences`."""
         dtype = np.dtype(np.bool_)
         for block in self.present.confidences():
             dtype = block.dtype
@@ -93,11 +65,10 @@ class AbsentVotes(VoteSource):
         yield from self._constant(dtype)
 
     def label_shares(self) -> Array:
-        """See `VoteSource.label_shares`: absent teachers have records without labels."""
+        """Absent teachers have records without labels."""
         return np.concatenate([self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))])
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
-        """See `GatheredVotes.in_rounds`."""
         return self.present.in_rounds(noise_multiplier=noise_multiplier)
 
     def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
@@ -126,19 +97,12 @@ class Collection:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The holders whose votes do not count."""
-        return tuple(name for name in self.roll.holders if name not in self.files)
+        return self.roll.absent(self.files)
 
     def require_enough(self) -> None:
-        """Raises where more holders are absent than the roll allows; nothing was charged then."""
-        count, rule = len(self.absent), f"at most max_absent={self.roll.max_absent}"
-        why = "; ".join(self.refused[name] for name in self.absent)
-        require(
-            count <= self.roll.max_absent, "absent holders", count, f"{rule} ({why}); ask again, or raise max_absent"
-        )
+        self.roll.require_enough(self.files, self.refused, "ask again, or raise max_absent")
 
     def gathered(self) -> GatheredVotes:
-        """The votes of those that are present."""
         return GatheredVotes(list(self.files.values()))
 
     def source(self, aggregator: Aggregator) -> VoteSource:
@@ -160,9 +124,8 @@ class Collection:
 def collect(roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path) -> Collection:
     """Looks at every answer and keeps those that count, each in a file of its own.
 
-    An answer counts where its holder is on the roll and answered once, and the votes are whole, answer this request,
-    come from as many teachers as the roll says, and keep to its clip. A holder that answers twice is refused, as nobody
-    can say which answer is the holder's. Whatever a holder sends, its teachers' votes on each label of each query are
+    Votes count as `counted` says, where they are whole, answer this request, come from as many teachers as the roll
+    says, and keep to its clip. Whatever a holder sends, its teachers' votes on each label of each query are
     0 or 1: it can move a release by what its own teachers are worth, and by no more.
 
     Args:
@@ -172,40 +135,19 @@ def collect(roll: Roll, request: Request, contributions: Iterable[Contribution],
         folder: of mode 0700, where the files go, as HOLDER.npz.
     """
     make_folder(folder)
-    given = list(contributions)
-    answers = Counter(each.holder for each in given if each.votes is not None)
-    files: dict[str, VoteFile] = {}
-    refused = {name: f"holder={name}: no answer" for name in roll.holders}
-    for each in given:
-        try:
-            _require_known(each, roll, answers)
-            files[each.holder] = _kept(each, roll, request, folder)
-        except InvalidValue as error:
-            known = each.holder in roll.holders
-            reason = str(error).replace(f"file={folder / each.holder}.npz: ", "")
-            refused[each.holder if known else "another"] = each.refused(reason, is_known=known)
-    return Collection(roll, dict(sorted(files.items())), {name: refused[name] for name in refused if name not in files})
+    files, refused = counted(roll, contributions, lambda holder, votes: _kept(holder, votes, roll, request, folder))
+    return Collection(roll, files, refused)
 
 
-def _require_known(each: Contribution, roll: Roll, answers: Mapping[str, int]) -> None:
-    if each.holder not in roll.holders:
-        raise InvalidValue("expected a holder on the roll")
-    if answers[each.holder] > 1:
-        raise InvalidValue(f"expected one answer, and {answers[each.holder]} came in its name")
-    if each.votes is None:
-        raise InvalidValue(each.problem)
-
-
-def _kept(each: Contribution, roll: Roll, request: Request, folder: Path) -> VoteFile:
+def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
     """The file of an answer that counts; that of any other is removed again."""
-    path = folder / f"{each.holder}.npz"
-    answer = each.votes or b""
-    _require_size(answer, roll.holders[each.holder], request)
+    path = folder / f"{holder}.npz"
+    _require_size(votes, roll.holders[holder], request)
     with replacing(path) as written:
-        written.write(answer)
+        written.write(votes)
     try:
         file = VoteFile.open(path)
-        _require_asked(file.manifest, each.holder, roll, request)
+        _require_asked(file.manifest, holder, roll, request)
         same = file.record_ids.tolist() == request.record_ids.tolist() and file.label_names == request.label_names
         require(same, "record_ids and label_names", "others", "those that were asked")
         for _ in file.bits():
@@ -214,9 +156,9 @@ def _kept(each: Contribution, roll: Roll, request: Request, folder: Path) -> Vot
             file.label_shares()
             for _ in file.confidences():
                 pass
-    except InvalidValue:
+    except InvalidValue as error:
         os.unlink(path)
-        raise
+        raise InvalidValue(str(error).replace(f"file={path}: ", "")) from error
     return file
 
 
@@ -259,17 +201,11 @@ Ask = Callable[[], Iterable[Contribution]]
 
 @dataclass(frozen=True)
 class _Collected:
-    """What `collected.json` holds.
+    """What `collected.json` holds."""
 
-    Attributes:
-        queries: digest of the request.
-        sha256: of each file that counts, by holder.
-        refused: lines, by holder.
-    """
-
-    queries: str
-    sha256: Mapping[str, str]
-    refused: Mapping[str, str] = field(default_factory=dict)
+    queries: str  # digest of the request
+    sha256: Mapping[str, str]  # of each file that counts, by holder
+    refused: Mapping[str, str] = field(default_factory=dict)  # lines, by holder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,10 +260,7 @@ class FederatedRelease:
         """What was collected before; None where nothing is complete."""
         if not os.path.lexists(self._marker):
             return None
-        try:
-            kept = from_json(_Collected, read_text(self._marker, rule=_RULE, remedy=_REMEDY), name="collected")
-        except ValueError:
-            raise damaged(self._marker, _RULE, "other JSON", _REMEDY) from None
+        kept = read_value(_Collected, self._marker, name="collected", rule=_RULE, remedy=_REMEDY)
         rule = "those of the request; take another inbox for another request"
         require(kept.queries == self.request.digest, "inbox, queries", "others", rule)
         files = {}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +11,9 @@ from typing import Self
 
 import numpy as np
 
-from pate.federated.collection import Contribution
 from pate.federated.question import OPENING, Question
-from pate.federated.roll import Roll
+from pate.federated.request import npz_bytes
+from pate.federated.roll import Contribution, Roll, counted
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
 from pate.files.disk import is_regular, make_folder, replacing
 from pate.validation import InvalidValue, require
@@ -34,32 +32,19 @@ def most_bytes(question: Question) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SumAnswer:
-    """One answer. No epsilon covers it: only the aggregator may have it.
+    """One answer. No epsilon covers it: only the aggregator may have it."""
 
-    Attributes:
-        head: what the holder vouches for, the same in all of its answers.
-        question: the digest of what was asked.
-        total: int64, in steps.
-    """
-
-    head: VoteManifest
-    question: str
-    total: Integers
+    head: VoteManifest  # what the holder vouches for, the same in all of its answers
+    question: str  # the digest of what was asked
+    total: Integers  # int64, in steps
 
     def to_bytes(self) -> bytes:
-        """An .npz file without pickles; equal answers give equal bytes."""
-        file = io.BytesIO()
         head, question = np.array(self.head.to_text()), np.array(self.question)
-        np.savez(file, allow_pickle=False, head=head, question=question, total=self.total.astype(np.int64))
-        return file.getvalue()
+        return npz_bytes(head=head, question=question, total=self.total.astype(np.int64))
 
     @classmethod
     def from_bytes(cls, data: bytes, question: Question) -> Self:
-        """An answer to this question.
-
-        Raises:
-            InvalidValue: a torn answer, one to another question, one of another shape.
-        """
+        """An answer to this question; raises `InvalidValue` for a torn one, one to another, one of another shape."""
         try:
             size, most = len(data), most_bytes(question)
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
@@ -78,26 +63,17 @@ class SumAnswer:
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What came of one question.
+    """What came of one question."""
 
-    Attributes:
-        total: int64, the sum over all holders that are in it.
-        holders: who is in it.
-        heads: what they vouch for, by name; of an opening alone.
-        refused: a line for each holder that is not in it, by name, and for strangers.
-    """
-
-    total: Integers
-    holders: tuple[str, ...]
-    heads: Mapping[str, VoteManifest] = field(default_factory=dict)
+    total: Integers  # int64, the sum over all holders that are in it
+    holders: tuple[str, ...]  # who is in it
+    heads: Mapping[str, VoteManifest] = field(default_factory=dict)  # what they vouch for, by name; of an opening alone
+    # a line for each holder that is not in it, by name, and for strangers
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def require_enough(self, roll: Roll) -> None:
         """Raises where more holders are absent than the roll allows."""
-        absent = [name for name in roll.holders if name not in self.holders]
-        why = "; ".join(self.refused.get(name, f"holder={name}: no answer") for name in absent)
-        rule = f"at most max_absent={roll.max_absent} ({why}); ask again: nothing is charged a second time"
-        require(len(absent) <= roll.max_absent, "absent holders", len(absent), rule)
+        roll.require_enough(self.holders, self.refused, "ask again: nothing is charged a second time")
 
 
 Exchange = Callable[[Question], Gathered]
@@ -107,59 +83,31 @@ Exchange = Callable[[Question], Gathered]
 def gathered(roll: Roll, question: Question, contributions: Iterable[Contribution]) -> Gathered:
     """Adds up the answers that count.
 
-    An answer counts where its holder is on the roll and answered once, and it is a whole sum, answers this question,
-    and is no longer than that of as many teachers as the roll says. So whatever a holder sends, it moves a sum by what
-    its own teachers are worth, and by no more.
-
-    Args:
-        roll: who is expected.
-        question: what was asked.
-        contributions: what came, in any order.
+    An answer counts as `counted` says, where it is a whole sum, answers this question, and is no longer than that of as
+    many teachers as the roll says: it moves a sum by what its own teachers are worth, and no more.
     """
-    given = list(contributions)
-    answers = Counter(each.holder for each in given if each.votes is not None)
-    counted: dict[str, SumAnswer] = {}
-    refused = {name: f"holder={name}: no answer" for name in roll.holders}
-    for each in given:
-        known = each.holder in roll.holders
-        try:
-            counted[each.holder] = _counted(each, roll, question, answers)
-        except InvalidValue as error:
-            refused[each.holder if known else "another"] = each.refused(str(error), is_known=known)
+    answers, refused = counted(roll, contributions, lambda holder, sent: _read(holder, sent, roll, question))
     total = np.zeros(question.shape, dtype=np.int64)
-    for name in sorted(counted):
-        total += counted[name].total
-    heads = {name: each.head for name, each in sorted(counted.items())} if question.kind == OPENING else {}
-    left = {name: line for name, line in refused.items() if name not in counted}
-    return Gathered(total, tuple(sorted(counted)), heads, left)
+    for answer in answers.values():
+        total += answer.total
+    heads = {name: answer.head for name, answer in answers.items()} if question.kind == OPENING else {}
+    return Gathered(total, tuple(answers), heads, refused)
 
 
-def _counted(each: Contribution, roll: Roll, question: Question, answers: Counter[str]) -> SumAnswer:
-    if each.holder not in roll.holders:
-        raise InvalidValue("expected a holder on the roll")
-    if answers[each.holder] > 1:
-        raise InvalidValue(f"expected one answer, and {answers[each.holder]} came in its name")
-    if each.votes is None:
-        raise InvalidValue(each.problem)
-    answer = SumAnswer.from_bytes(each.votes, question)
-    wanted = {"holder": each.holder, "num_teachers": roll.holders[each.holder], "num_labels": question.num_labels}
+def _read(holder: str, sent: bytes, roll: Roll, question: Question) -> SumAnswer:
+    answer = SumAnswer.from_bytes(sent, question)
+    wanted = {"holder": holder, "num_teachers": roll.holders[holder], "num_labels": question.num_labels}
     for name, value in wanted.items():
         found = getattr(answer.head, name)
         require(found == value, name, found, str(value))
     require(answer.head.queries == question.asked, "queries", "others", "those that were asked")
     if question.kind != OPENING:
-        question.require_possible(answer.total, roll.holders[each.holder])
+        question.require_possible(answer.total, roll.holders[holder])
     return answer
 
 
 class AnswersAwaited(Exception):
-    """A question is out and answers to it are not there yet.
-
-    Attributes:
-        question: the file that goes to the holders.
-        answers: the folder that their answers go to, as HOLDER.npz.
-        missing: holders that have not answered.
-    """
+    """A question is out, in a file for the holders, and answers are not there yet, as HOLDER.npz in a folder."""
 
     def __init__(self, question: Path, answers: Path, missing: tuple[str, ...]) -> None:
         super().__init__(f"{question}: {len(missing)} holders have not answered")

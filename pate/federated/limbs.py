@@ -21,16 +21,11 @@ class Limbs:
 
     Digits are added up one by one and put together afterwards, so the sum is exact. The sums of the digits say a little
     more than the sum of the numbers: how often digits ran over. They are sums over all holders as well.
-
-    Attributes:
-        terms: of the sum, the same at every holder.
-        bits: of a digit.
-        count: digits.
     """
 
-    terms: SumTerms
-    bits: int
-    count: int
+    terms: SumTerms  # of the sum, the same at every holder
+    bits: int  # of a digit
+    count: int  # digits
 
     @classmethod
     def of(cls, question: Question, roll: Roll, shares: int | None = None) -> Self:
@@ -57,6 +52,5 @@ class Limbs:
         return np.stack([*digits, left])
 
     def joined(self, digits: Integers) -> Integers:
-        """The sum of the numbers from the sums of their digits."""
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
         return np.tensordot(powers, digits.astype(np.int64), axes=1)

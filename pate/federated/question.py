@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.federated.request import Request
+from pate.federated.request import Request, npz_bytes
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
 from pate.validation import InvalidValue, require, require_count, require_entries
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
@@ -97,12 +96,10 @@ class Question:
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
-        """The first question of a release, which all holders have to be asked."""
         return cls(kind=OPENING, asked=request.digest, num_labels=request.num_labels, opening=request)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the sum; that of an opening is empty."""
         if self.kind == MOMENTS:
             return self.state["weights"].shape
         return {OPENING: (0,), LENGTHS: (NUM_LENGTHS,), SHARES: (1, self.num_labels)}[self.kind]
@@ -116,17 +113,14 @@ class Question:
 
     @property
     def clipped_shares(self) -> ClippedSum:
-        """How shares are clipped and rounded."""
         return ClippedSum(float(self.state["clip"]), (1, self.num_labels))
 
     @property
     def clipped_moments(self) -> ClippedMoments:
-        """How votes of a round are clipped and cut."""
         return ClippedMoments(float(self.state["clip"]), num_teachers=1)
 
     @property
     def directions(self) -> PublicPCA:
-        """Of the public pool, in which a round votes."""
         projection = self.state["projection"]
         has_height = len(self.state["weights"]) > projection.shape[1] + 1
         return PublicPCA(self.state["pool_center"], projection, self.state["variances"], has_height)
@@ -154,7 +148,6 @@ class Question:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all of it, in hexadecimal."""
         named = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
         for name in sorted(self.state):
             named.update(repr((name, self.state[name].shape)).encode())
@@ -162,7 +155,6 @@ class Question:
         return named.hexdigest()
 
     def to_bytes(self) -> bytes:
-        """An .npz file without pickles."""
         arrays: dict[str, NDArray[Any]] = {
             "kind": np.array(self.kind),
             "asked": np.array(self.asked),
@@ -173,9 +165,7 @@ class Question:
             names = np.array(opening.label_names, np.str_)
             inputs = np.asarray(opening.inputs, dtype=np.float32)
             arrays |= dict(zip(_OPENED, (inputs, np.asarray(opening.record_ids), names), strict=True))
-        file = io.BytesIO()
-        np.savez(file, allow_pickle=False, **arrays)
-        return file.getvalue()
+        return npz_bytes(**arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

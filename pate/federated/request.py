@@ -28,6 +28,13 @@ _FORMS = {
 }
 
 
+def npz_bytes(**arrays: NDArray[Any]) -> bytes:
+    """An .npz file without pickles; equal arrays give equal bytes."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
     """The questions of one release. All of it is public.
@@ -61,39 +68,28 @@ class Request:
 
     @property
     def num_queries(self) -> int:
-        """Q."""
         return len(self.inputs)
 
     @property
     def num_labels(self) -> int:
-        """L."""
         return len(self.label_names)
 
     @cached_property
     def digest(self) -> str:
-        """`queries_digest` of what is asked."""
         return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
 
     def to_bytes(self) -> bytes:
-        """An .npz file without pickles."""
-        file = io.BytesIO()
-        arrays = {
-            "inputs": np.asarray(self.inputs, dtype=np.float32),
-            "ids": np.asarray(self.record_ids),
-            "label_names": np.array(self.label_names, np.str_),
-            "cast": np.array(self.cast),
-            "vote_clip": np.array(self.vote_clip or 0, np.int64),
-        }
-        np.savez(file, allow_pickle=False, **arrays)
-        return file.getvalue()
+        return npz_bytes(
+            inputs=np.asarray(self.inputs, dtype=np.float32),
+            ids=np.asarray(self.record_ids),
+            label_names=np.array(self.label_names, np.str_),
+            cast=np.array(self.cast),
+            vote_clip=np.array(self.vote_clip or 0, np.int64),
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` made.
-
-        Raises:
-            InvalidValue: anything else.
-        """
+        """What `to_bytes` made; raises `InvalidValue` for anything else."""
         try:
             arrays = arrays_of(data, _FORMS)
             return cls(

@@ -1,15 +1,20 @@
-"""Who is expected to vote: public, and fixed before anybody is asked."""
+"""Who is expected to vote, public and fixed before anybody is asked; and what came from them."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import TypeVar
 
-from pate.validation import require, require_count, require_text
+from pate.validation import InvalidValue, require, require_count, require_text
+
+T = TypeVar("T")
 
 _MOST_BYTES = 200
+_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,57 @@ class Roll:
     def num_teachers(self) -> int:
         """T, of all holders, absent ones included."""
         return sum(self.holders.values())
+
+    def absent(self, present: Collection[str]) -> tuple[str, ...]:
+        """The holders that are not present."""
+        return tuple(name for name in self.holders if name not in present)
+
+    def require_enough(self, present: Collection[str], refused: Mapping[str, str], remedy: str) -> None:
+        """Raises where more holders are absent than may be, with the reasons; nothing was charged then."""
+        absent = self.absent(present)
+        why = "; ".join(refused.get(name, f"holder={name}: no answer") for name in absent)
+        rule = f"at most max_absent={self.max_absent} ({why}); {remedy}"
+        require(len(absent) <= self.max_absent, "absent holders", len(absent), rule)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One answer. Nothing in it is believed before it was looked at.
+
+    Attributes:
+        holder: whose answer it is; where transport says who sent it, that name and not the one in the message.
+        votes: a vote file or a sum, as bytes; None where there is none.
+        problem: why there is none, in words that say nothing of records or votes.
+    """
+
+    holder: str
+    votes: bytes | None = field(default=None, repr=False)
+    problem: str = "no answer"
+
+
+def counted(
+    roll: Roll, contributions: Iterable[Contribution], read: Callable[[str, bytes], T]
+) -> tuple[dict[str, T], dict[str, str]]:
+    """What `read` makes of each answer that counts, by holder, and a line for each other holder and for strangers.
+
+    An answer counts where its holder is on the roll and answered once, and `read` does not refuse it. A holder that
+    answers twice is refused, as nobody can say which answer is the holder's.
+    """
+    given = list(contributions)
+    answers = Counter(each.holder for each in given if each.votes is not None)
+    kept: dict[str, T] = {}
+    refused = {name: f"holder={name}: no answer" for name in roll.holders}
+    for each in given:
+        known = each.holder in roll.holders
+        try:
+            if not known:
+                raise InvalidValue("expected a holder on the roll")
+            if answers[each.holder] > 1:
+                raise InvalidValue(f"expected one answer, and {answers[each.holder]} came in its name")
+            if each.votes is None:
+                raise InvalidValue(each.problem)
+            kept[each.holder] = read(each.holder, each.votes)
+        except InvalidValue as error:  # a stranger's name and words can be anything: what a line can show
+            line = f"holder={each.holder if known else each.holder[:_SHOWN]}: {error}"
+            refused[each.holder if known else "another"] = "".join(c if c.isprintable() else " " for c in line)
+    return dict(sorted(kept.items())), {name: line for name, line in refused.items() if name not in kept}

@@ -19,8 +19,8 @@ from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question
 from pate.federated.request import Request
 from pate.federated.roll import Roll
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import FROM_BACKUP, damaged, make_folder, read_text, write_arrays, write_text
-from pate.files.values import from_json, to_json
+from pate.files.disk import FROM_BACKUP, damaged, make_folder, read_text, read_value, write_arrays, write_text
+from pate.files.values import to_json
 from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
@@ -40,17 +40,11 @@ _MOST_BYTES = 2**36
 
 @dataclass(frozen=True)
 class _Opened:
-    """What `opening.json` holds.
+    """What `opening.json` holds."""
 
-    Attributes:
-        name: of the release, random: sums of another inbox are not those of this one.
-        asked: digest of the opening.
-        heads: what each holder vouches for, by name, as text.
-    """
-
-    name: str
-    asked: str
-    heads: Mapping[str, str] = field(default_factory=dict)
+    name: str  # of the release, random: sums of another inbox are not those of this one
+    asked: str  # digest of the opening
+    heads: Mapping[str, str] = field(default_factory=dict)  # what each holder vouches for, by name, as text
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,24 +53,16 @@ class RoundInbox:
 
     A sum that is lost is not made again as soon as a later question was asked. With other holders present it would be
     another sum, and the same noise on both would give their difference away.
-
-    Attributes:
-        folder: of mode 0700; no epsilon covers what is in it.
-        roll: who is expected.
-        opening: the first question.
-        exchange: has questions answered.
-        monitor: told who is absent.
     """
 
-    folder: Path
-    roll: Roll
-    opening: Question
-    exchange: Exchange
-    monitor: Monitor
+    folder: Path  # of mode 0700; no epsilon covers what is in it
+    roll: Roll  # who is expected
+    opening: Question  # the first question
+    exchange: Exchange  # has questions answered
+    monitor: Monitor  # told who is absent
 
     @cached_property
     def opened(self) -> dict[str, VoteManifest]:
-        """What the holders that answered the opening vouch for."""
         return {name: VoteManifest.from_text(text) for name, text in self._opened.heads.items()}
 
     @property
@@ -85,7 +71,6 @@ class RoundInbox:
         return hashlib.sha256(to_json(self._opened).encode()).hexdigest()
 
     def sum(self, question: Question) -> Gathered:
-        """The sum that answers a question, asked for where it is not there."""
         _ = self.opened
         path = self.folder / f"{question.kind}-{question.digest[:16]}.npz"
         if not os.path.lexists(path):
@@ -98,6 +83,11 @@ class RoundInbox:
             raise damaged(path, "a sum as it was kept", "another shape", _REMEDY)
         return Gathered(kept["total"].astype(np.int64), tuple(kept["holders"].tolist()))
 
+    def total(self, kind: str, num_labels: int, **state: Any) -> Integers:
+        """The sum that answers a question of this kind, about the samples of the opening."""
+        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
+        return self.sum(Question(kind=kind, asked=self.opening.asked, num_labels=num_labels, state=arrays)).total
+
     @cached_property
     def _opened(self) -> _Opened:
         path = self.folder / "opening.json"
@@ -106,11 +96,7 @@ class RoundInbox:
             found = self._asked(self.opening)
             heads = {name: head.to_text() for name, head in found.heads.items()}
             write_text(path, to_json(_Opened(secrets.token_hex(16), self.opening.asked, heads)) + "\n")
-        rule = "what holders vouched for"
-        try:
-            kept = from_json(_Opened, read_text(path, rule=rule, remedy=_REMEDY), name="opening")
-        except ValueError:
-            raise damaged(path, rule, "other JSON", _REMEDY) from None
+        kept = read_value(_Opened, path, name="opening", rule="what holders vouched for", remedy=_REMEDY)
         rule = "those of the release; take another inbox for others"
         require(kept.asked == self.opening.asked, "inbox, samples", "others", rule)
         return kept
@@ -137,47 +123,29 @@ _RULE = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers)
 
 
 class AskedShares(ShareSums):
-    """See `ShareSums`. Whoever is absent adds nothing.
-
-    Args:
-        inbox: where sums come from.
-        num_labels: L.
-    """
+    """Sums of label shares that holders are asked for. Whoever is absent adds nothing."""
 
     def __init__(self, inbox: RoundInbox, num_labels: int) -> None:
         self._inbox, self.num_teachers, self.num_labels = inbox, inbox.roll.num_teachers, num_labels
 
     def lengths(self) -> Integers:
-        """See `ShareSums.lengths`."""
-        return self._inbox.sum(self._question(LENGTHS)).total
+        return self._inbox.total(LENGTHS, self.num_labels)
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
-        """See `ShareSums.total`."""
-        return self._inbox.sum(self._question(SHARES, center=center, clip=np.float64(clipped.clip))).total
-
-    def _question(self, kind: str, **state: NDArray[np.float64] | np.float64) -> Question:
-        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
-        return Question(kind=kind, asked=self._inbox.opening.asked, num_labels=self.num_labels, state=arrays)
+        return self._inbox.total(SHARES, self.num_labels, center=center, clip=clipped.clip)
 
 
 class AskedMoments(RoundVotes):
-    """See `RoundVotes`. Each total is asked of all holders; whoever is absent in a round adds nothing to it.
+    """Votes of rounds: each total is asked of all holders, and whoever is absent in a round adds nothing to it.
 
     Formal guarantee: see docs/proofs/vote_rounds.md, "Rounds of many holders".
-
-    Args:
-        inbox: where sums come from.
-        directions: of the public pool.
-        public_inputs: float32 `[m, d]`, what stands for the pool.
-        records_per_teacher: about, public.
-        num_labels: L.
     """
 
     def __init__(
         self,
         inbox: RoundInbox,
-        directions: PublicPCA,
-        public_inputs: NDArray[np.float32],
+        directions: PublicPCA,  # of the public pool
+        public_inputs: NDArray[np.float32],  # [m, d], what stands for the pool
         records_per_teacher: float,
         num_labels: int,
     ) -> None:
@@ -188,30 +156,21 @@ class AskedMoments(RoundVotes):
         self.num_labels = num_labels
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """See `RoundVotes.total`."""
-        state = {
-            "records_per_teacher": np.asarray(self.records_per_teacher),
-            "weights": weights,
-            "label_scale": label_scale,
-            "clip": np.asarray(clipped.clip),
-            "pool_center": self._directions.center,
-            "projection": self._directions.projection,
-            "variances": self._directions.variances,
-        }
-        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
-        asked = self._inbox.opening.asked
-        return self._inbox.sum(Question(kind=MOMENTS, asked=asked, num_labels=self.num_labels, state=arrays)).total
+        return self._inbox.total(
+            MOMENTS,
+            self.num_labels,
+            records_per_teacher=self.records_per_teacher,
+            weights=weights,
+            label_scale=label_scale,
+            clip=clipped.clip,
+            pool_center=self._directions.center,
+            projection=self._directions.projection,
+            variances=self._directions.variances,
+        )
 
 
 class AskedVotes(VoteSource):
-    """See `VoteSource`. Holders say sums and nothing finer, so no other form of votes is there.
-
-    Args:
-        inbox: where sums come from.
-        pool: float32 `[P, d]`, the public samples; the queries first.
-        num_queries: Q.
-        num_labels: L.
-    """
+    """Holders say sums and nothing finer, so no other form of votes is there. Queries are the first of the pool."""
 
     gives_bits = False
 
@@ -222,23 +181,18 @@ class AskedVotes(VoteSource):
         self.records_per_teacher = sum(head.num_groups for head in heads) / sum(head.num_teachers for head in heads)
 
     def bits(self) -> Iterator[Bits]:
-        """Raises `InvalidValue`: there are none."""
         raise InvalidValue(f"aggregator: expected {_RULE}")
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        """Raises `InvalidValue`: there are none."""
         raise InvalidValue(f"aggregator: expected {_RULE}")
 
     def label_shares(self) -> Array:
-        """Raises `InvalidValue`: holders say sums of them."""
         raise InvalidValue(f"aggregator: expected {_RULE}")
 
     def share_sums(self) -> AskedShares:
-        """See `VoteSource.share_sums`."""
         return AskedShares(self._inbox, self.num_labels)
 
     def in_rounds(self, *, noise_multiplier: float) -> AskedMoments:
-        """See `VoteSource.in_rounds`."""
         count = affordable_directions(
             noise_multiplier=noise_multiplier,
             num_teachers=self.num_teachers,
@@ -293,7 +247,6 @@ class RoundsOfHolders:
 
     @property
     def opening(self) -> Question:
-        """The first question."""
         rows = slice(0, NUM_ASKED)
         inputs = np.asarray(self.pool[rows], dtype=np.float32)
         request = Request(inputs=inputs, record_ids=self.record_ids[rows], label_names=self.label_names)

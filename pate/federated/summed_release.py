@@ -74,17 +74,12 @@ class SumTerms:
 
     @classmethod
     def of_counts(cls, roll: Roll, shares: int | None = None) -> SumTerms:
-        """For counts of votes without noise."""
         most, absent = max(roll.holders.values()), roll.max_absent
         return cls(num_holders=len(roll.holders), max_absent=absent, most=most, shares=shares)
 
     @classmethod
     def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> SumTerms:
-        """For counts with shares of noise.
-
-        Raises:
-            InvalidValue: an aggregator for other holders, for fewer absent ones, or for too many colluders.
-        """
+        """For counts with shares of noise; raises where the aggregator is for others, or for too many colluders."""
         names = {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}
         for name, wanted in names.items():
             found = getattr(aggregator, name)
@@ -99,12 +94,10 @@ class SumTerms:
 
     @property
     def least(self) -> int:
-        """How many holders there have to be in a sum."""
         return self.num_holders - self.max_absent
 
     @property
     def num_shares(self) -> int:
-        """Of each key."""
         return self.num_holders if self.shares is None else self.shares
 
     @property
@@ -127,11 +120,7 @@ class SumTerms:
         return numbers.astype(np.float64)
 
     def exact_sum(self, average: Any, present: int) -> NDArray[np.int64]:
-        """The sum of whole numbers from their average, as secure aggregation gives it.
-
-        Raises:
-            InvalidValue: too few or too many holders; an average that no such numbers have.
-        """
+        """The sum of whole numbers from their average; raises for too few or too many holders, or other numbers."""
         rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
         require(self.least <= present <= self.num_holders, "holders present", present, rule)
         scaled = np.asarray(average, dtype=np.float64) * present
@@ -165,12 +154,9 @@ class HolderSum:
         require_count("max_answers", self.max_answers)
 
     def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> NDArray[np.float64]:
-        """What is sent for one request, `[Q, L]`.
+        """What is sent for one request, `[Q, L]`; raises for votes beyond the terms.
 
         With noise a request is answered once: two sums over different holders would differ by one holder's counts.
-
-        Raises:
-            InvalidValue: a request that was answered before; votes beyond the terms.
         """
         file = VoteFile.open(votes)
         counts = np.zeros((request.num_queries, request.num_labels), dtype=np.int64)
@@ -259,13 +245,11 @@ class SummedRelease:
 
     @property
     def noise(self) -> DistributedVotes | None:
-        """The aggregator, where holders add the noise."""
         aggregator = self.plan.aggregator
         return aggregator if isinstance(aggregator, DistributedVotes) else None
 
     @property
     def terms(self) -> SumTerms:
-        """Of the sum; every holder has the same."""
         if self.noise is not None:
             return SumTerms.of_noise(self.noise, self.roll)
         return SumTerms.of_counts(self.roll, self.shares)
@@ -319,7 +303,6 @@ class SummedRelease:
         return CountedVotes(counts, num_teachers=self.roll.num_teachers, max_votes=self.request.vote_clip)
 
     def _made(self, ask: Callable[[], Summed]) -> Summed:
-        """The sum, kept before anything is done with it."""
         path = self.inbox / "sum.npz"
         if not os.path.lexists(path):
             total, holders = ask()

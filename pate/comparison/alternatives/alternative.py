@@ -35,7 +35,6 @@ _FEWEST_STEPS, _MOST_STEPS = 10, 100
 _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 
 _PROBIT = math.pi / 8
-_LEAST, _MOST = 1e-3, 0.999
 _BLOCK = 4096
 
 
@@ -44,26 +43,16 @@ class PublicDirections:
     """The principal directions of a public pool.
 
     Formal guarantee: public inputs alone decide them.
-
-    Attributes:
-        center: `[d]`, the pool's mean.
-        directions: `[d, k]`, orthonormal, the widest first, at most 256.
-        variances: `[k]`, of the pool along them, > 0.
-        has_height: whether these are all of the pool's directions.
     """
 
-    center: Array
-    directions: Array
-    variances: Array
-    has_height: bool
+    center: Array  # `[d]`, the pool's mean
+    directions: Array  # `[d, k]`, orthonormal, the widest first, at most 256
+    variances: Array  # `[k]`, of the pool along them, > 0
+    has_height: bool  # whether these are all of the pool's directions
 
     @classmethod
     def of(cls, public_inputs: Any) -> PublicDirections:
-        """Those of the first 10,000 public inputs.
-
-        Raises:
-            InvalidValue: inputs that are all alike.
-        """
+        """Those of the first 10,000 public inputs; raises `InvalidValue` where they are all alike."""
         rows = _flat(np.asarray(public_inputs[:_MOST_ROWS]))
         center = rows.mean(axis=0)
         rows = rows - center
@@ -104,21 +93,13 @@ class PublicDirections:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """On which features a linear model learns, and how long.
+    """On which features a linear model learns, and how long."""
 
-    Attributes:
-        ridge: of the features.
-        times: learning rate times number of steps, `[L]`.
-        num_steps: that keep each step stable.
-        noise_variance: of the noise that is in each label's log-odds at the end, about, `[L]`.
-        error: expected, of the log-odds' variance.
-    """
-
-    ridge: float
-    times: Array
-    num_steps: int
-    noise_variance: Array
-    error: float
+    ridge: float  # of the features
+    times: Array  # learning rate times number of steps, `[L]`
+    num_steps: int  # that keep each step stable
+    noise_variance: Array  # of the noise that is in each label's log-odds at the end, about, `[L]`
+    error: float  # expected, of the log-odds' variance
 
     @classmethod
     def best(
@@ -171,40 +152,21 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class NoisyModel:
-    """Log-odds around each label's prevalence, shrunk by their noise (MacKay 1992), and a threshold for all labels.
+    """Log-odds around each label's prevalence, shrunk by their noise (MacKay 1992), and a threshold for all labels."""
 
-    Attributes:
-        log_odds: of inputs `[m, …]`, `[m, L]`.
-        bias: log-odds of the prevalence, `[L]`.
-        noise_variance: of the log-odds, `[L]`.
-        threshold: probability from which a label is predicted.
-    """
-
-    log_odds: Callable[[Any], Array]
-    bias: Array
-    noise_variance: Array
-    threshold: float = 0.5
+    log_odds: Callable[[Any], Array]  # of inputs `[m, …]`, `[m, L]`
+    bias: Array  # log-odds of the prevalence, `[L]`
+    noise_variance: Array  # of the log-odds, `[L]`
+    threshold: float = 0.5  # probability from which a label is predicted
 
     def predict_proba(self, inputs: Any) -> Array:
-        """The probability of each label, `[m, L]`."""
         # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
         shrunk = 1 / np.sqrt(1 + _PROBIT * self.noise_variance)
         blocks = [self.log_odds(inputs[first : first + _BLOCK]) for first in range(0, len(inputs), _BLOCK)]
         return np.asarray(scipy.special.expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk))
 
     def predict(self, inputs: Any) -> NDArray[np.bool_]:
-        """The labels, `[m, L]`."""
         return np.asarray(self.predict_proba(inputs) >= self.threshold)
-
-
-def expected_f1_threshold(probabilities: Array) -> float:
-    """The threshold of the best micro-F1 to be expected, if the probabilities `[m, L]` are right: no labels needed."""
-    # Of the m largest that are predicted their sum is expected to be right, and the sum of all to be there:
-    # F1 is about 2 hits / (m + sum).
-    falling = np.sort(probabilities, axis=None)[::-1]
-    hits = np.cumsum(falling)
-    expected = 2 * hits / (np.arange(1, len(falling) + 1) + hits[-1])
-    return float(np.clip(falling[int(np.argmax(expected))], _LEAST, _MOST))
 
 
 def _flat(inputs: NDArray[Any]) -> Array:
@@ -253,24 +215,19 @@ class Alternative(Method):
         return self.clip_factor * math.sqrt(float((prevalence * (1 - prevalence)).sum()))
 
     def schedule(self, training: Training, noise_multiplier: float, prevalence: Array) -> Schedule:
-        """Features, learning time and number of steps."""
         rate = self.rate(noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups)
         chosen = {"clip_factor": self.clip_factor, "signal_variance": self.signal_variance}
         return Schedule.best(training.directions, training.public_inputs, prevalence, rate, **chosen)
 
     def identity(self, bench: Bench) -> list[Any]:
-        """All settings."""
         return [full_text(self)]
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        """No teachers; the model in the student's place."""
         return {"adjacency": self.adjacency, "student": self.model_kind}
 
     @property
     @abstractmethod
-    def model_kind(self) -> str:
-        """What is trained: linear, mlp, cnn."""
-
+    def model_kind(self) -> str: ...
     @abstractmethod
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
         """The price of all that is released: the prevalence, then every noisy gradient."""
@@ -288,7 +245,6 @@ class Alternative(Method):
         """The variance of the noise in a mean gradient's entry, over the number of steps: see `Schedule.best`."""
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
-        """With the noise that the budget allows, or that was solved for before."""
         total, training = bench.dataset.private.num_groups, Training(bench)
         if parameters is None:
             noise = calibrate(
@@ -320,17 +276,12 @@ class Alternative(Method):
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The data of a training, and what public inputs alone say of it: made once for all seeds.
+    """The data of a training, and what public inputs alone say of it: made once for all seeds."""
 
-    Attributes:
-        bench: what all methods share.
-    """
-
-    bench: Bench
+    bench: Bench  # what all methods share
 
     @property
     def num_groups(self) -> int:
-        """N."""
         return self.bench.dataset.private.num_groups
 
     @cached_property
@@ -340,7 +291,6 @@ class Training:
 
     @cached_property
     def directions(self) -> PublicDirections:
-        """Of the public pool."""
         return PublicDirections.of(self.public_inputs)
 
 
@@ -352,7 +302,6 @@ class AllRecords(Method):
 
     Attributes:
         name: in all tables.
-        adjacency: nothing follows from it.
     """
 
     is_private: ClassVar[bool] = False
@@ -361,7 +310,6 @@ class AllRecords(Method):
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:
-        """The ceiling's recipe."""
         return [full_text(bench.student.ceiling)]
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
@@ -369,7 +317,6 @@ class AllRecords(Method):
         raise InvalidValue(f"epsilon={budget.target_epsilon}: expected a private method; this one has no epsilon")
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        """Its single row."""
         columns = {"student": kind(bench.student.ceiling)}
         yield Reference(self.name, bench.all_records_model, self.identity(bench), columns)
 

@@ -19,12 +19,12 @@ from pate.comparison.alternatives.alternative import (
     NoisyModel,
     PublicDirections,
     Training,
-    expected_f1_threshold,
     generators,
     prevalence_of,
 )
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import require_positive
+from pate.votes.moment_fit import expected_f1_threshold
 
 Array = NDArray[np.float64]
 
@@ -43,33 +43,20 @@ class GroupGradients:
 
     Rule: a group's gradient is the mean over its records of features x (labels - probabilities), one matrix; it counts
     for min(1, clip / length). Whatever its records are and however many, it is at most `clip` long.
-
-    Attributes:
-        features: of length 1, `[n, k]`, records of a group beside each other, small groups first.
-        labels: `[n, L]`.
-        sizes: each group's number of records, rising, `[N]`.
     """
 
-    features: Array
-    labels: Array
-    sizes: NDArray[np.int64]
+    features: Array  # of length 1, `[n, k]`, records of a group beside each other, small groups first
+    labels: Array  # `[n, L]`
+    sizes: NDArray[np.int64]  # each group's number of records, rising, `[N]`
 
     @classmethod
     def of(cls, features: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> GroupGradients:
-        """Sorts records by group.
-
-        Args:
-            features: `[n, k]`.
-            labels: `[n, L]`.
-            group_ids: `[n]`.
-        """
         _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
         order = np.lexsort((group, sizes[group]))
         return cls(features[order], labels[order].astype(np.float64), np.sort(sizes))
 
     @property
     def num_groups(self) -> int:
-        """N, public under replace-one."""
         return len(self.sizes)
 
     def label_shares(self) -> Array:
@@ -142,16 +129,11 @@ class NoisySum:
         * One unit moves the sum by at most a clip in l2, replaced by another by two. What floats and the grid add to
           that is in the sensitivity. So the noise, whole steps drawn exactly, costs `GaussianEvent(noise_multiplier)`,
           and `SampledGaussianEvent(noise_multiplier, …)` where units take part at random.
-
-    Attributes:
-        clip: > 0.
-        noise_multiplier: noise std over sensitivity, > 0.
-        num_units: N, public: how many contributions are added, at most.
     """
 
-    clip: float
-    noise_multiplier: float
-    num_units: int
+    clip: float  # > 0
+    noise_multiplier: float  # noise std over sensitivity, > 0
+    num_units: int  # N, public: how many contributions are added, at most
 
     def __post_init__(self) -> None:
         require_positive("clip", self.clip)
@@ -201,7 +183,6 @@ class DpGradientDescent(Alternative):
 
     @property
     def model_kind(self) -> str:
-        """Linear alone."""
         return "linear"
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
@@ -215,7 +196,6 @@ class DpGradientDescent(Alternative):
         return (2 * clip * _multipliers(noise_multiplier)[1] / num_groups) ** 2
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """The rule above, step by step."""
         for_prevalence, for_steps = generators(seed)
         of_prevalence, of_steps = _multipliers(noise_multiplier)
         private = training.bench.dataset.private

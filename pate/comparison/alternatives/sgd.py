@@ -24,7 +24,6 @@ from pate.comparison.alternatives.alternative import (
     Alternative,
     NoisyModel,
     Training,
-    expected_f1_threshold,
     generators,
     prevalence_of,
 )
@@ -33,6 +32,7 @@ from pate.comparison.method import Bench
 from pate.networks.device import one_thread
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_choice, require_count, require_positive
+from pate.votes.moment_fit import expected_f1_threshold
 
 Array = NDArray[np.float64]
 
@@ -92,11 +92,9 @@ class DpSgd(Alternative):
 
     @property
     def model_kind(self) -> str:
-        """The network."""
         return self.network
 
     def check(self, bench: Bench) -> None:
-        """A `cnn` needs images."""
         images = bench.dataset.kind == "images"
         require(
             self.network != "cnn" or images, "method.network", self.network, "linear or mlp: the inputs are no images"
@@ -118,7 +116,6 @@ class DpSgd(Alternative):
         return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """The rule above, step by step."""
         for_prevalence, for_steps = generators(seed)
         private, total = training.bench.dataset.private, training.num_groups
         shares = GroupGradients.of(np.zeros((len(private), 1)), private.labels, private.group_ids).label_shares()
@@ -142,17 +139,9 @@ class DpSgd(Alternative):
     def _descend(
         self, network: nn.Module, groups: Group, noisy: NoisySum, rates: Array, rng: np.random.Generator
     ) -> None:
-        """Trains a network; equal arguments give equal bytes.
+        """Trains a network; `rates`, `[L]`, are those of a linear model. Equal arguments give equal bytes.
 
-        Args:
-            network: with its first weights.
-            groups: the private records.
-            noisy: releases each step's sum.
-            rates: learning rates of the labels of a linear model, `[L]`.
-            rng: of samples and noise.
-
-        Raises:
-            InvalidValue: the weights grew beyond all bounds.
+        Raises `InvalidValue` where the weights grew beyond all bounds.
         """
         linear, total = self.network == "linear", len(groups.starts)
         gradients, sampling_prob = ClippedGradients(network, noisy.clip), self.sampling_prob(total)
@@ -221,23 +210,15 @@ def require_opacus(name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Records by group: one record per group is picked at random each time that the group takes part.
+    """Records by group: one record per group is picked at random each time that the group takes part."""
 
-    Attributes:
-        inputs: `[n, …]`, records of a group beside each other.
-        labels: `[n, L]`.
-        starts: the first record of each group, `[N]`.
-        sizes: their numbers of records, `[N]`.
-    """
-
-    inputs: Array
-    labels: Array
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    inputs: Array  # `[n, …]`, records of a group beside each other
+    labels: Array  # `[n, L]`
+    starts: NDArray[np.int64]  # the first record of each group, `[N]`
+    sizes: NDArray[np.int64]  # their numbers of records, `[N]`
 
     @classmethod
     def of(cls, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> Group:
-        """Sorts records by group."""
         order = np.argsort(group_ids, kind="stable")
         _, starts, sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
         return cls(inputs[order], labels[order].astype(np.float64), starts, sizes)
@@ -253,12 +234,7 @@ class Group:
 
 
 class ClippedGradients:
-    """Sums of clipped gradients of single records, by Opacus.
-
-    Attributes:
-        parameters: of the network.
-        size: their number of values.
-    """
+    """Sums of clipped gradients of single records, by Opacus; `size` is the number of values of all parameters."""
 
     def __init__(self, network: nn.Module, clip: float) -> None:
         from opacus import GradSampleModule
@@ -295,7 +271,6 @@ class ClippedGradients:
         return np.concatenate(parts) if whole else np.zeros(self.size)
 
     def put(self, gradient: torch.Tensor) -> None:
-        """Gives a vector `[size]` to the parameters as their gradients."""
         sizes = [parameter.numel() for parameter in self.parameters]
         for parameter, part in zip(self.parameters, torch.split(gradient, sizes), strict=True):
             parameter.grad = part.view_as(parameter).clone()
@@ -307,15 +282,12 @@ class ClippedGradients:
             gradient *= rates[:, None]
 
     def close(self) -> None:
-        """Takes Opacus's hooks off the network."""
         self._module.to_standard_module()
         for parameter in self.parameters:
             parameter.requires_grad_(False)
 
 
 class _Scaled(nn.Module):
-    """Inputs times a public number: features of length 1 become of width 1."""
-
     def __init__(self, factor: float) -> None:
         super().__init__()
         self.factor = factor

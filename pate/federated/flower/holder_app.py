@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.federated.collection import Contribution
-from pate.federated.flower.messages import ACTION, SUMS, answer_content, holder_name, question_of, request_of
+from pate.federated.flower.messages import ACTION, SUMS, answer_content, bytes_of, holder_name
 from pate.federated.gathering import SumAnswer
 from pate.federated.holder import answer, answer_question, votes_path
 from pate.federated.limbs import Limbs
 from pate.federated.question import KINDS, OPENING, Question
 from pate.federated.request import Request
-from pate.federated.roll import Roll
+from pate.federated.roll import Contribution, Roll
 from pate.federated.summed_release import MODULUS, HolderSum, SumTerms, first_note
 from pate.run.stages.holder import HolderPlan
 from pate.validation import InvalidValue, require
@@ -54,7 +53,12 @@ def answers_votes(app: ClientApp, plans: Plans) -> None:
     """Has an app answer requests for votes."""
 
     def votes(message: Message, context: Context) -> Message:
-        return _replied(message, context, lambda name: _votes(plans, name, request_of(message)))
+        def made(name: str) -> bytes:
+            request = Request.from_bytes(bytes_of(message, "request"))
+            plan, folder = plans(name)
+            return answer(plan, request, folder)
+
+        return _replied(message, context, made)
 
     app.query(ACTION.split(".")[1])(votes)
 
@@ -63,20 +67,16 @@ def answers_sums(app: ClientApp, plans: Plans, kinds: Collection[str]) -> None:
     """Has an app answer questions of rounds, of these kinds, so that the server sees the holder's own sum."""
 
     def sums(message: Message, context: Context) -> Message:
-        return _replied(message, context, lambda name: _sum(plans, name, question_of(message), kinds))
+        def made(name: str) -> bytes:
+            question = Question.from_bytes(bytes_of(message, "question"))
+            rule = "one that is answered in a secure sum alone"
+            require(question.kind in kinds, "question.kind", question.kind, rule)
+            plan, folder = plans(name)
+            return answer_question(plan, question, folder)
+
+        return _replied(message, context, made)
 
     app.query(SUMS.split(".")[1])(sums)
-
-
-def _votes(plans: Plans, name: str, request: Request) -> bytes:
-    plan, folder = plans(name)
-    return answer(plan, request, folder)
-
-
-def _sum(plans: Plans, name: str, question: Question, kinds: Collection[str]) -> bytes:
-    require(question.kind in kinds, "question.kind", question.kind, "one that is answered in a secure sum alone")
-    plan, folder = plans(name)
-    return answer_question(plan, question, folder)
 
 
 def _replied(message: Message, context: Context, make: Callable[[str], bytes]) -> Message:
@@ -163,11 +163,7 @@ def _answered(plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Mes
 
 
 def require_stage(terms: SumTerms, message: Message, node: int) -> str:
-    """The stage that a message is for.
-
-    Raises:
-        InvalidValue: a message that is not one stage of a sum on these terms, with all that belongs to it and no more.
-    """
+    """The stage that a message is for; raises unless it is one of a sum on these terms, with all of it and no more."""
     from flwr.app import MessageType
     from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pate.federated.collection import Contribution
-from pate.federated.question import Question
-from pate.federated.request import Request
-from pate.federated.roll import Roll
+from pate.federated.roll import Contribution, Roll
 from pate.validation import InvalidValue
 
 if TYPE_CHECKING:
@@ -30,8 +27,7 @@ SUMS = "query.sums"
 def holder_name(context: Context) -> str:
     """The name that a node was started with (`--node-config 'holder="north"'`), or its number in a simulation, from 1.
 
-    Raises:
-        InvalidValue: neither is given.
+    Raises `InvalidValue` where neither is given.
     """
     given = context.node_config
     if "holder" in given:
@@ -41,40 +37,26 @@ def holder_name(context: Context) -> str:
     raise InvalidValue("holder: expected a name in the node's configuration, --node-config 'holder=\"NAME\"'")
 
 
-def request_content(request: Request) -> RecordDict:
-    """What goes out."""
+def content(**said: str | bytes) -> RecordDict:
+    """What goes out or back: a request, a question, or an answer."""
     from flwr.app import ConfigRecord, RecordDict
 
-    return RecordDict({_RECORD: ConfigRecord({"request": request.to_bytes()})})
-
-
-def request_of(message: Message) -> Request:
-    """What came in; raises `InvalidValue` for anything else."""
-    return Request.from_bytes(_bytes(message, "request"))
-
-
-def question_content(question: Question) -> RecordDict:
-    """What goes out in rounds."""
-    from flwr.app import ConfigRecord, RecordDict
-
-    return RecordDict({_RECORD: ConfigRecord({"question": question.to_bytes()})})
-
-
-def question_of(message: Message) -> Question:
-    """What came in; raises `InvalidValue` for anything else."""
-    return Question.from_bytes(_bytes(message, "question"))
+    return RecordDict({_RECORD: ConfigRecord(dict(said))})
 
 
 def answer_content(contribution: Contribution) -> RecordDict:
     """What goes back."""
-    from flwr.app import ConfigRecord, RecordDict
-
-    said: dict[str, str | bytes] = {"holder": contribution.holder}
     if contribution.votes is None:
-        said["problem"] = contribution.problem
-    else:
-        said["votes"] = contribution.votes
-    return RecordDict({_RECORD: ConfigRecord(dict(said))})
+        return content(holder=contribution.holder, problem=contribution.problem)
+    return content(holder=contribution.holder, votes=contribution.votes)
+
+
+def bytes_of(message: Message, name: str) -> bytes:
+    """What came in under a name; raises `InvalidValue` for anything else."""
+    data = _field(message, name)
+    if not isinstance(data, bytes):
+        raise InvalidValue(f"message: expected a {name}")
+    return data
 
 
 def contribution_of(message: Message) -> Contribution | None:
@@ -87,13 +69,6 @@ def contribution_of(message: Message) -> Contribution | None:
     if isinstance(votes, bytes):
         return Contribution(holder, votes)
     return Contribution(holder, problem=str(problem)[:200] if isinstance(problem, str) else "an answer without votes")
-
-
-def _bytes(message: Message, name: str) -> bytes:
-    data = _field(message, name)
-    if not isinstance(data, bytes):
-        raise InvalidValue(f"message: expected a {name}")
-    return data
 
 
 def _field(message: Message, name: str) -> object:
@@ -113,24 +88,16 @@ def nodes_of(grid: Grid, wanted: int, *, seconds: float) -> list[int]:
     return found
 
 
-def exchanged(
-    grid: Grid, nodes: Iterable[int], content: RecordDict, kind: str, *, group: str, seconds: float
-) -> list[Message]:
-    """Sends the same to all of these nodes and gives what comes back in time."""
-    from flwr.app import Message
-
-    messages = [Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds) for node in nodes]
-    return list(grid.send_and_receive(messages, timeout=seconds))
-
-
 def ask(
     grid: Grid, roll: Roll, content: RecordDict, kind: str, *, group: str, seconds: float, connect_seconds: float
 ) -> Iterator[Contribution]:
-    """What holders answer; a line for each that does not."""
+    """What holders answer in time to the same question; a line for each that does not."""
+    from flwr.app import Message
+
     nodes = nodes_of(grid, len(roll.holders), seconds=connect_seconds)
-    replies = exchanged(grid, nodes, content, kind, group=group, seconds=seconds)
+    messages = [Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds) for node in nodes]
     heard = set()
-    for reply in replies:
+    for reply in grid.send_and_receive(messages, timeout=seconds):
         if (contribution := contribution_of(reply)) is not None:
             heard.add(contribution.holder)
             yield contribution

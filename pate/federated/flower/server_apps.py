@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.federated.collection import FederatedRelease
-from pate.federated.flower.messages import ACTION, SUMS, ask, nodes_of, question_content, request_content
-from pate.federated.gathering import Exchange, Gathered, gathered
+from pate.federated.flower.messages import ACTION, SUMS, ask, content, nodes_of
+from pate.federated.gathering import Gathered, gathered
 from pate.federated.limbs import Limbs
 from pate.federated.question import OPENING, Question
 from pate.federated.roll import Roll
@@ -116,6 +116,24 @@ def _require_names(holders: tuple[str, ...], roll: Roll) -> None:
     require(not twice, "holder", "one twice", "each holder once; their sum cannot be taken apart")
 
 
+Release = TypeVar("Release", FederatedRelease, SummedRelease, RoundsOfHolders)
+
+
+def _app(
+    release: Release | Callable[[Context], Release], serve: Callable[[Grid, Context, Release], object]
+) -> ServerApp:
+    """An app that serves a release, or the one that a function makes from the run's configuration."""
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    def main(grid: Grid, context: Context) -> None:
+        serve(grid, context, release(context) if callable(release) else release)
+
+    app.main()(main)
+    return app
+
+
 def release_app(
     release: FederatedRelease | Callable[[Context], FederatedRelease],
     *,
@@ -131,18 +149,13 @@ def release_app(
         connect_seconds: how long to wait for as many nodes as there are holders.
         monitor: told of progress, and who was refused.
     """
-    from flwr.serverapp import ServerApp
+    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
-    app = ServerApp()
+    def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
+        asked = content(request=made.request.to_bytes())
+        made.run(lambda: ask(grid, made.roll, asked, ACTION, group="votes", **wait), monitor)
 
-    def main(grid: Grid, context: Context) -> None:
-        made = release(context) if callable(release) else release
-        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
-        content = request_content(made.request)
-        made.run(lambda: ask(grid, made.roll, content, ACTION, group="votes", **wait), monitor)
-
-    app.main()(main)
-    return app
+    return _app(release, serve)
 
 
 def summed_app(
@@ -152,26 +165,17 @@ def summed_app(
     connect_seconds: float = 60.0,
     monitor: Monitor | None = None,
 ) -> ServerApp:
-    """An app that has a secure sum made once and releases it, at one charge.
+    """An app that has a secure sum made once and releases it, at one charge; otherwise as `release_app`.
 
-    Args:
-        release: what is asked and released, or a function that makes it from the run's configuration.
-        seconds: how long holders have for each of the protocol's four steps; training is in the third.
-        connect_seconds: how long to wait for all nodes.
-        monitor: told of progress.
+    Holders have `seconds` for each of the protocol's four steps; training is in the third.
     """
-    from flwr.serverapp import ServerApp
+    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
-    app = ServerApp()
-
-    def main(grid: Grid, context: Context) -> None:
-        made = release(context) if callable(release) else release
-        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
+    def serve(grid: Grid, context: Context, made: SummedRelease) -> None:
         said = {"request": made.request.to_bytes()}
         made.run(lambda: secure_sum(grid, context, made.roll, said, made.terms, **wait), monitor)
 
-    app.main()(main)
-    return app
+    return _app(release, serve)
 
 
 def rounds_app(
@@ -194,19 +198,15 @@ def rounds_app(
         connect_seconds: how long to wait for as many nodes as there are holders.
         monitor: told of progress, and who was absent in which round.
     """
-    from flwr.serverapp import ServerApp
+    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
-    app = ServerApp()
-
-    def main(grid: Grid, context: Context) -> None:
-        made = release(context) if callable(release) else release
+    def serve(grid: Grid, context: Context, made: RoundsOfHolders) -> None:
         if secure:
             Limbs.terms_of(made.roll, shares)  # refuses a roll that no secure sum has room for, before anybody learns
-        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
         def plain(question: Question) -> Gathered:
-            content = question_content(question)
-            return gathered(made.roll, question, ask(grid, made.roll, content, SUMS, group=question.kind, **wait))
+            asked = content(question=question.to_bytes())
+            return gathered(made.roll, question, ask(grid, made.roll, asked, SUMS, group=question.kind, **wait))
 
         def masked(question: Question) -> Gathered:
             if question.kind == OPENING:
@@ -218,8 +218,6 @@ def rounds_app(
             question.require_possible(joined, made.roll.num_teachers)
             return Gathered(joined, holders)
 
-        exchange: Exchange = masked if secure else plain
-        made.run(exchange, monitor)
+        made.run(masked if secure else plain, monitor)
 
-    app.main()(main)
-    return app
+    return _app(release, serve)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pate.comparison.alternatives.alternative import NoisyModel, PublicDirections, Schedule, expected_f1_threshold
+from pate.comparison.alternatives.alternative import NoisyModel, PublicDirections, Schedule
 from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum
 from pate.validation import InvalidValue
+from pate.votes.moment_fit import expected_f1_threshold
 
 RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
 

@@ -367,14 +367,14 @@ def test_who_is_told_absent_by_some_and_present_by_others_stays_masked() -> None
 def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> None:
     from flwr.app import Message
 
-    from pate.federated.flower.messages import contribution_of, question_content
+    from pate.federated.flower.messages import content, contribution_of
 
     link, opening = Link(homes, own=ROLL), Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
     said = {}
     for question in (opening, lengths):
         for kind in TYPES:
-            message = Message(question_content(question), dst_node_id=FIRST, message_type="query.sums")
+            message = Message(content(question=question.to_bytes()), dst_node_id=FIRST, message_type="query.sums")
             reply = link.deliver(changed(message, kind))
             contribution = contribution_of(reply)
             if contribution is not None:
