@@ -7,26 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import validation
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, NoOpEvent, calibrate
 from pate.aggregators.release import Release
 from pate.files.values import full_text
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_array,
-    require_count,
-    require_entries,
-    require_generator,
-    require_histogram,
-    require_kind,
-)
+from pate.validation import InvalidValue, require, require_count, require_entries
 from pate.votes.histogram import Block, histogram, limited
 from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
 from pate.votes.source import VoteSource
@@ -35,11 +27,8 @@ if TYPE_CHECKING:
     from pate.accounting import Ledger
     from pate.mechanisms.stability_test import StabilityTest
 
-
-Bits = NDArray[np.bool_]
-
 Arrays = dict[str, NDArray[Any]]
-
+Bits = NDArray[np.bool_]
 Watch = Callable[[int, int, int], None]
 """Told how far a session is: queries asked, hits among them, hits that are left."""
 
@@ -104,9 +93,6 @@ class ReleaseContext:
     watch: Watch | None = None
 
 
-NUM_QUERIES = 256
-"""Made-up queries that an aggregator is run on."""
-
 LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
 
 
@@ -140,7 +126,7 @@ class ExpectedRelease:
         return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
 
     @classmethod
-    def counted(cls, labels: NDArray[np.bool_], answered: NDArray[np.bool_], true: NDArray[np.bool_]) -> Self:
+    def counted(cls, labels: Bits, answered: Bits, true: Bits) -> Self:
         """What was released `[Q, L]` and answered `[Q]` against the labels that the queries have."""
         if not answered.any():
             return cls(0.0, 0.0, 0.0)
@@ -155,14 +141,11 @@ class ExpectedRelease:
         answers = np.array([count * part.answered for count, part in parts])
         if not answers.any():
             return cls(0.0, 0.0, 0.0)
-        present, absent = (
-            float(np.average([getattr(part, name) for _, part in parts], weights=answers))
-            for name in ("present", "absent")
-        )
-        return cls(float(answers.sum() / sum(count for count, _ in parts)), present, absent)
+        present, absent = np.average([(part.present, part.absent) for _, part in parts], axis=0, weights=answers)
+        return cls(float(answers.sum() / sum(count for count, _ in parts)), float(present), float(absent))
 
 
-_STACK_LEVEL = 5
+_STACK_LEVEL = 6  # of whoever called `aggregate`
 _unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
 
 
@@ -192,28 +175,25 @@ def warn_if_useless(aggregator: Aggregator, *, num_queries: int, num_labels: int
 
 
 def _warn(aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int) -> None:
+    shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
     try:
-        expected = aggregator.expected_release(
-            num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
-        )
+        expected = aggregator.expected_release(**shape)
     except InvalidValue:  # an aggregator of one's own that takes no made-up votes
         return
     if expected.is_useless:
-        warnings.warn(_said(aggregator, expected, num_teachers), UselessReleaseWarning, stacklevel=_STACK_LEVEL)
+        heard = f"unanimous votes of {num_teachers} teachers would be heard in {expected.success:.0%} of the cases"
+        remedy = "take more teachers or less noise; pate-account suggest=true finds numbers that work"
+        said = f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"
+        warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
 
 
 _warned = lru_cache(maxsize=4096)(_warn)
 
-
-def _said(aggregator: Aggregator, expected: ExpectedRelease, num_teachers: int) -> str:
-    heard = f"unanimous votes of {num_teachers} teachers would be heard in {expected.success:.0%} of the cases"
-    remedy = "take more teachers or less noise; pate-account suggest=true finds numbers that work"
-    return f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"
-
-
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 """What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a
 center."""
+
+_NUM_MADE_UP = 256  # queries that an aggregator is run on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +201,7 @@ class Aggregator(ABC):
     """Turns vote counts into labels under a price.
 
     A frozen dataclass whose fields are public parameters; votes and the generator are call arguments, so the price
-    cannot depend on them.
+    cannot depend on them. Fields that are noise say so in their metadata (`{"noise": True}`).
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike.
@@ -250,9 +230,12 @@ class Aggregator(ABC):
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The price of aggregating that many queries, answered or refused."""
 
-    @abstractmethod
     def scaled(self, factor: float) -> Self:
         """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""
+        noise = {name: getattr(self, name) for name in declared(type(self))}
+        if not noise:
+            raise NotImplementedError(f"{type(self).__name__} declares no noise")
+        return replace(self, **{name: value * factor for name, value in noise.items() if value is not None})
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
         """The test that an answer has to pass, for that many teachers; None where there is none."""
@@ -318,25 +301,22 @@ class Aggregator(ABC):
         >>> expected.answered, round(expected.success, 2)
         (1.0, 0.69)
         """
-        votes = self._made_up(num_labels, num_teachers, agreement)
-        with without_warning():
-            release = self.release_from(votes, ReleaseContext(np.random.default_rng(0)))
-        return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
-
-    def _made_up(
-        self, num_labels: int, num_teachers: int, agreement: float, num_queries: int = NUM_QUERIES
-    ) -> MadeUpVotes:
-        """Queries with as many labels as it names, or as are usual and it can name."""
         require_count("num_labels", num_labels)
         usual = min(USUAL_LABELS, num_labels // 2, self.max_labels or num_labels)
-        num_present = max(1, min(self.exact_labels or usual, num_labels))
-        return MadeUpVotes(
-            num_queries=num_queries,
+        votes = MadeUpVotes(
+            num_queries=_NUM_MADE_UP,
             num_labels=num_labels,
             num_teachers=num_teachers,
             agreement=agreement,
-            num_present=num_present,
+            num_present=max(1, min(self.exact_labels or usual, num_labels)),
         )
+        return self._expected(votes, num_queries)
+
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """Of a release of `num_queries` queries like the made-up ones."""
+        with without_warning():
+            release = self.release_from(votes, ReleaseContext(np.random.default_rng(0)))
+        return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
 
     def calibrated(
         self,
@@ -370,7 +350,18 @@ class Aggregator(ABC):
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
     ) -> Release:
-        """Releases labels for all queries; `HistogramAggregator` and `TeacherVotesAggregator` say what they read."""
+        """Releases labels for all queries.
+
+        Args:
+            votes: as `PerQueryAggregator` or `TeacherVotesAggregator` says.
+            num_teachers: T, public.
+            rng: fresh noise for every query comes from it.
+            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing. Each call is
+                charged: the generator gives each fresh noise.
+
+        Raises:
+            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
+        """
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """Releases labels for all queries of an ensemble: reads its votes in the form that suits, then `aggregate`.
@@ -394,17 +385,23 @@ class Aggregator(ABC):
         majority = 2 * source.counts() > source.num_teachers
         return Release(majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency)
 
+    def load_release(self, arrays: Arrays, source: VoteSource) -> Release:
+        """What was drawn, as a release; an aggregator whose releases hold more than labels says how."""
+        return Release.of_arrays(arrays, event=self._event_of(source), adjacency=self.adjacency)
+
+    def identity(self, *, num_labels: int, num_teachers: int) -> str:
+        """All public parameters, as text that no two aggregators share which can release different things.
+
+        An aggregator with a function among its fields must say what the function does, as `StableTopK` does.
+        """
+        return full_text(self)
+
     def _gathered_for(self, source: VoteSource, rng: np.random.Generator) -> Callable[[], Release]:
         """Reads the votes of a source that is drawn in one part; what it returns draws, for whoever has paid."""
         votes = self._read(source)
         return lambda: self.aggregate(votes, num_teachers=source.num_teachers, rng=rng)
 
-    def load_release(self, arrays: Arrays, source: VoteSource) -> Release:
-        """What was drawn, as a release; an aggregator whose releases hold more than labels says how."""
-        return Release.of_arrays(arrays, event=self._event_of(source), adjacency=self.adjacency)
-
     def _event_of(self, source: VoteSource) -> Event:
-        """The price of releasing a source."""
         shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
         return self.event_for(num_teachers=source.num_teachers, **shape)
 
@@ -420,19 +417,19 @@ class Aggregator(ABC):
             return source.counts(self.max_votes_per_teacher)
         return source.bits() if self.input_form == "bits" else source.confidences()
 
+    def _priced(self, num_queries: int, num_labels: int, num_teachers: int, ledger: Ledger | None) -> Event:
+        """The price of a call, charged to the ledger where there is one; each call is a release of its own."""
+        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        event = self.event_for(**shape)
+        warn_if_useless(self, **shape)
+        self._pay(event, ledger)
+        return event
+
     def _pay(self, event: Event, ledger: Ledger | None) -> None:
-        """Charges the ledger, where there is one; each call is a release of its own."""
         if ledger is not None:
             from pate.accounting.ledger import require_ledger
 
             require_ledger(ledger).charge(event, adjacency=self.adjacency, description=repr(self))
-
-    def identity(self, *, num_labels: int, num_teachers: int) -> str:
-        """All public parameters, as text that no two aggregators share which can release different things.
-
-        An aggregator with a function among its fields must say what the function does, as `StableTopK` does.
-        """
-        return full_text(self)
 
 
 def require_aggregator(given: Any) -> None:
@@ -441,7 +438,40 @@ def require_aggregator(given: Any) -> None:
     require(isinstance(given, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")
 
 
-def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
+def require_shape(*, num_queries: int, num_labels: int, num_teachers: int) -> None:
+    """Raises `InvalidValue` for numbers that no release has."""
+    require_count("num_queries", num_queries, minimum=0)
+    require_count("num_labels", num_labels)
+    require_count("num_teachers", num_teachers)
+
+
+def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
+    """The fields that a class marks in their metadata.
+
+    Args:
+        kind: the class.
+        mark: `noise`, what calibration changes and what may be given in its place; `solved`, what it sets besides.
+    """
+    return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
+
+
+def noise_fields(aggregator: Aggregator) -> frozenset[str]:
+    """The fields that are declared noise, and those that `scaled` changes although nobody declared them.
+
+    >>> from pate.aggregators import GaussianVotes
+    >>> sorted(noise_fields(GaussianVotes(noise_std=40.0)))
+    ['noise_std']
+    """
+    try:
+        scaled = vars(aggregator.scaled(2.0))
+    except (ValueError, NotImplementedError):  # such as a ready table, which is not scaled
+        return declared(type(aggregator))
+    before = vars(aggregator)
+    changed = {name for name in scaled if full_text(scaled[name]) != full_text(before.get(name))}
+    return declared(type(aggregator)) | changed
+
+
+def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
     """Counts `[Q, L]` of votes in blocks `[c, Q, L]`, for an aggregator that reads counts.
 
     Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
@@ -455,7 +485,7 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> N
     Raises:
         InvalidValue: no blocks.
     """
-    require_kind("aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators")
+    validation.require_kind("aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators")
     most, counts = aggregator.max_votes_per_teacher, None
     for block in blocks:
         counted = histogram(block if most is None else limited(block, most))
@@ -478,18 +508,14 @@ class HistogramAggregator(Aggregator):
         self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None
     ) -> tuple[NDArray[np.integer], Event]:
         """Checks the arguments of `aggregate`, charges the ledger, and returns the counts `[Q, L]` and the price."""
-        require_generator(rng)
+        validation.require_generator(rng)
         require_count("num_teachers", num_teachers)
-        counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
+        counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
         if (most := self.max_votes_per_teacher) is not None:
             within = counts.sum(axis=1, dtype=np.int64) <= most * num_teachers
             rule = f"a sum of at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
             require_entries("votes", within, rule)
-        shape = {"num_queries": counts.shape[0], "num_labels": counts.shape[1], "num_teachers": num_teachers}
-        event = self.event_for(**shape)
-        warn_if_useless(self, **shape)
-        self._pay(event, ledger)
-        return counts, event
+        return counts, self._priced(*counts.shape, num_teachers, ledger)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -509,29 +535,22 @@ class PerQueryAggregator(HistogramAggregator):
             votes: integers `[Q, L]` in 0..num_teachers: how many teachers vote for each label; anything that
                 `numpy.asarray` takes.
             num_teachers: T, public.
-            rng: fresh noise for every query comes from it.
-            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing. Each call is
-                charged: the generator gives each fresh noise.
-
-        Raises:
-            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
+            rng: as in `Aggregator.aggregate`.
+            ledger: as in `Aggregator.aggregate`.
         """
         counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
         labels = np.zeros(counts.shape, dtype=np.bool_)
         answered = np.zeros(len(counts), dtype=np.bool_)
-        for rows, block in _blocks(counts):
+        for start in range(0, len(counts), _QUERIES_AT_ONCE):  # so that working copies stay small
+            rows = slice(start, start + _QUERIES_AT_ONCE)
+            block = counts[rows].astype(np.int64, copy=False)
             labels[rows], answered[rows] = self._draw(block, num_teachers=num_teachers, rng=rng)
         return Release(labels, answered, event, self.adjacency)
 
 
-def _blocks(counts: NDArray[np.integer]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Consecutive rows, few enough that their working copies stay small."""
-    for start in range(0, len(counts), _QUERIES_AT_ONCE):
-        rows = slice(start, start + _QUERIES_AT_ONCE)
-        yield rows, counts[rows].astype(np.int64, copy=False)
-
-
 _VOTES_AT_ONCE = 2**22  # so that working copies stay small
+_FEWEST_MADE_UP = 16
+_MADE_UP_BITS = 2**22
 
 
 def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Iterator[Block]:
@@ -555,7 +574,7 @@ def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Itera
 
 
 def _checked(given: Any) -> Block:
-    block = require_array("votes", given, kinds=None)
+    block = validation.require_array("votes", given, kinds=None)
     require(block.ndim == 3, "votes.shape", block.shape, "[num_teachers, num_queries, num_labels]")
     require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
     real = block.dtype == np.bool_ or np.issubdtype(block.dtype, np.floating)
@@ -563,10 +582,6 @@ def _checked(given: Any) -> Block:
     if block.dtype != np.bool_:
         require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
     return block
-
-
-_FEWEST = 16
-_MADE_UP_BITS = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -604,18 +619,8 @@ class TeacherVotesAggregator(Aggregator):
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
     ) -> Release:
-        """Releases labels for all queries from the votes of all teachers.
-
-        Args:
-            votes: as in `gather`.
-            num_teachers: N, public.
-            rng: fresh noise comes from it.
-            ledger: as in `PerQueryAggregator.aggregate`.
-
-        Raises:
-            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
-        """
-        require_generator(rng)
+        """As `Aggregator.aggregate`, with votes as in `gather`."""
+        validation.require_generator(rng)
         require_count("num_teachers", num_teachers)
         summary = self.gather(votes, num_teachers=num_teachers)
         return self.aggregate_summary(summary, num_teachers=num_teachers, rng=rng, ledger=ledger)
@@ -624,30 +629,21 @@ class TeacherVotesAggregator(Aggregator):
         self, summary: NDArray[Any], *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
     ) -> Release:
         """The same from what `gather` returned."""
-        require_generator(rng)
-        num_queries, num_labels = self._shape(summary)
-        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
-        event = self.event_for(**shape)
-        warn_if_useless(self, **shape)
-        self._pay(event, ledger)
+        validation.require_generator(rng)
+        event = self._priced(*self._shape(summary), num_teachers, ledger)
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
-    def expected_release(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
-    ) -> ExpectedRelease:
-        """See `Aggregator.expected_release`; from the summary of made-up votes."""
-        votes = self._made_up(num_labels, num_teachers, agreement, self._num_made_up(num_labels, num_teachers))
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """Of fewer queries where teachers and labels are many: the votes of each teacher are made up."""
+        most = max(_FEWEST_MADE_UP, _MADE_UP_BITS // (votes.num_teachers * votes.num_labels))
+        few = votes.first(min(votes.num_queries, most))
+        return self._expected_of(self._gathered(few), few)
+
+    def _expected_of(self, summary: NDArray[Any], votes: MadeUpVotes) -> ExpectedRelease:
+        """From the summary that made-up votes have."""
         rng = np.random.default_rng(0)
-        release = self._release(self._summary_of(votes), NoOpEvent(), num_teachers=num_teachers, rng=rng)
+        release = self._release(summary, NoOpEvent(), num_teachers=votes.num_teachers, rng=rng)
         return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
-
-    def _num_made_up(self, num_labels: int, num_teachers: int) -> int:
-        """Fewer where teachers and labels are many, each of whose votes is made up."""
-        return min(NUM_QUERIES, max(_FEWEST, _MADE_UP_BITS // (num_teachers * num_labels)))
-
-    def _summary_of(self, votes: MadeUpVotes) -> NDArray[Any]:
-        """What `gather` gives for made-up votes; an aggregator that can say it from their counts says so."""
-        return self._gathered(votes)
 
     def _gathered_for(self, source: VoteSource, rng: np.random.Generator) -> Callable[[], Release]:
         summary = self._gathered(source)
@@ -655,41 +651,13 @@ class TeacherVotesAggregator(Aggregator):
 
     def _gathered(self, source: VoteSource) -> NDArray[Any]:
         """The summary of a source, gathered once."""
-        key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=source.num_teachers))
+        num_teachers = source.num_teachers
+        key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=num_teachers))
         gathered: NDArray[Any] = source.remembered(
-            key, lambda: self.gather(self._read(source), num_teachers=source.num_teachers)
+            key, lambda: self.gather(self._read(source), num_teachers=num_teachers)
         )
         return gathered
 
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
         return summary.shape[0], summary.shape[1]
-
-
-_FACTOR = 2.0
-
-
-def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
-    """The fields that a class marks in their metadata.
-
-    Args:
-        kind: the class.
-        mark: `noise`, what calibration changes and what may be given in its place; `solved`, what it sets besides.
-    """
-    return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
-
-
-def noise_fields(aggregator: Aggregator) -> frozenset[str]:
-    """The fields that are declared noise, and those that `scaled` changes although nobody declared them.
-
-    >>> from pate.aggregators import GaussianVotes
-    >>> sorted(noise_fields(GaussianVotes(noise_std=40.0)))
-    ['noise_std']
-    """
-    try:
-        scaled = vars(aggregator.scaled(_FACTOR))
-    except (ValueError, NotImplementedError):  # such as a ready table, which is not scaled
-        return declared(type(aggregator))
-    before = vars(aggregator)
-    changed = {name for name in scaled if full_text(scaled[name]) != full_text(before.get(name))}
-    return declared(type(aggregator)) | changed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent
 from pate.accounting.special import softmax
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
-from pate.aggregators.aggregator import Bits
+from pate.aggregators.aggregator import Bits, require_shape
 from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.target_charging import Round, TargetChargedAggregator, session_event
 from pate.mechanisms.gap_selection import GapSelection, Ranking
@@ -140,13 +140,12 @@ class BoundaryMax(TargetChargedAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The session: what its hits can cost, or all queries where those are fewer."""
-        require_count("num_labels", num_labels)
-        require_count("num_teachers", num_teachers)
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         return session_event(
             tight_boundary,
             self.call_epsilon,
             target_hits=self.target_hits,
-            num_calls=require_count("num_queries", num_queries, minimum=0),
+            num_calls=num_queries,
             session_delta=self.session_delta,
             bounded_range=True,
         )
@@ -155,10 +154,6 @@ class BoundaryMax(TargetChargedAggregator):
         """The exponential mechanism for every query."""
         return SelfComposedEvent(BoundedRangeEvent(self.call_epsilon), num_queries)
 
-    def scaled(self, factor: float) -> BoundaryMax:
-        """selection_scale multiplied by `factor`."""
-        return replace(self, selection_scale=self.selection_scale * factor)
-
     def distribution(self, votes: NDArray[np.integer]) -> NDArray[np.float64]:
         """The exact distribution of one call on `[L]` counts: `[L + 1]`, the boundary last."""
         return np.asarray(self._distribution(np.asarray(votes)[None])[0])
@@ -166,7 +161,6 @@ class BoundaryMax(TargetChargedAggregator):
     def hit_probabilities(
         self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
     ) -> NDArray[np.float64]:
-        """That the outcome is the boundary; there is no prior."""
         return np.asarray(self._distribution(votes)[:, -1])
 
     def _distribution(self, counts: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -240,7 +234,6 @@ class BoundaryTopK(TargetChargedAggregator):
         return TopKCall(selection, self.stability_test(num_teachers=num_teachers))
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """The call's second step, for that many teachers."""
         return StabilityTest.laplace(
             test_std=self.test_std, failure_prob=self.failure_prob, num_teachers=num_teachers, adjacency=self.adjacency
         )
@@ -271,10 +264,6 @@ class BoundaryTopK(TargetChargedAggregator):
         )
         return aggregator.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 
-    def scaled(self, factor: float) -> BoundaryTopK:
-        """Both noises multiplied by `factor`."""
-        return replace(self, selection_scale=self.selection_scale * factor, test_std=self.test_std * factor)
-
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | str, float]:
         """The exact distribution of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
         call = self.call(num_labels=len(votes), num_teachers=num_teachers)
@@ -288,7 +277,6 @@ class BoundaryTopK(TargetChargedAggregator):
     def hit_probabilities(
         self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
     ) -> NDArray[np.float64]:
-        """That the outcome is the boundary; there is no prior."""
         call = self.call(num_labels=votes.shape[1], num_teachers=num_teachers)
         return np.asarray(
             boundary_distribution(call.distribution(Ranking.of(np.asarray(votes, dtype=np.int64))))[:, -1]

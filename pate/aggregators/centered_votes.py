@@ -13,14 +13,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
 from pate.accounting.special import few_ndtr
-from pate.aggregators.aggregator import (
-    Arrays,
-    Drawn,
-    ExpectedRelease,
-    InputForm,
-    ReleaseContext,
-    TeacherVotesAggregator,
-)
+from pate.aggregators import aggregator
+from pate.aggregators.aggregator import Arrays, Drawn, ExpectedRelease, ReleaseContext, TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
@@ -29,6 +23,7 @@ from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
 from pate.votes.clipping import ClippedSum, dense_votes, peeked_votes
 from pate.votes.denoising import shrink_singular_values
+from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.source import VoteSource
 
@@ -58,15 +53,9 @@ class CenteredRelease(Release):
     }
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        """See `Release.training_set`; with the scores."""
         values, prevalence = self.scores - self.center, self.center.mean(axis=0)
         scores = NoisyScores(values, self.noise_std, prevalence, self.num_directions)
         return replace(super().training_set(inputs), scores=scores)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Release.arrays`."""
-        names = {"scores": self.scores, "center": self.center, "noise_std": np.array(self.noise_std)}
-        return super().arrays() | names
 
 
 def matched_labels(
@@ -125,7 +114,7 @@ class CenteredVotes(TeacherVotesAggregator):
     ([[0.77, 0.15]], GaussianEvent(noise_multiplier=0.1))
     """
 
-    input_form: ClassVar[InputForm] = "centered"
+    input_form: ClassVar[aggregator.InputForm] = "centered"
     remedies: ClassVar[Mapping[str, str]] = {  # one Gaussian release pays for any number of queries and teachers
         "noise": "a larger epsilon, or more private groups",
         "the teachers": "scaled inputs, or other features",
@@ -158,17 +147,12 @@ class CenteredVotes(TeacherVotesAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """One Gaussian event for the prevalence and the votes; the numbers of queries and labels do not count."""
-        for name, value in (("num_labels", num_labels), ("num_teachers", num_teachers)):
-            require_count(name, value)
-        if require_count("num_queries", num_queries, minimum=0) == 0:
+        aggregator.require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        if num_queries == 0:
             return NoOpEvent()
         if self.prevalence_share == 0:
             return GaussianEvent(self.noise_multiplier)
         return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
-
-    def scaled(self, factor: float) -> CenteredVotes:
-        """noise_multiplier multiplied by `factor`."""
-        return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
     @property
     def prevalence(self) -> Prevalence:
@@ -189,7 +173,7 @@ class CenteredVotes(TeacherVotesAggregator):
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
     ) -> Release:
-        """See `TeacherVotesAggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1].
+        """As `Aggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1].
 
         The prevalence is then that of the votes themselves: each teacher's mean over the queries. Where it is that of
         the teachers' records, or votes depend on it, call `prevalence.release` and `centered_at`.
@@ -207,7 +191,7 @@ class CenteredVotes(TeacherVotesAggregator):
         return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
-        """See `Aggregator.release_from`. The prevalence is that of the teachers' records; one charge covers all."""
+        """The prevalence is that of the teachers' records; one charge covers all."""
         for_prevalence, for_votes = context.rng.spawn(2)
         votes, drawn = self._in_rounds(source), self._drawn(source, context)
         center = self._center_from(source, drawn, rng=for_prevalence)
@@ -225,37 +209,35 @@ class CenteredVotes(TeacherVotesAggregator):
         def in_rounds() -> Arrays:
             within = replace(context, rng=for_votes, drawn=drawn)
             weights = self._rounds.release(votes, self._prevalence_of(center, votes), within)
-            return self._released_rounds(weights, votes, source, event).arrays()
+            return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency).arrays()
 
         return RoundsRelease.of_arrays(drawn.once("release", in_rounds), event=event, adjacency=self.adjacency)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
-        """See `Aggregator.noiseless_from`: around the center that was released."""
+        """Around the center that was released."""
         prevalence = drawn.read("prevalence")
         center = self.center if prevalence is None else prevalence["prevalence"]
         if (votes := self._in_rounds(source)) is not None:
             weights = self._rounds.noiseless(votes, self._prevalence_of(center, votes))
-            return self._released_rounds(weights, votes, source, NonPrivateEvent())
+            return RoundsRelease.of(weights, votes.public, source.num_queries, NonPrivateEvent(), self.adjacency)
         step, summary = self._gathered_around(center, source)
         release = step.noiseless(summary, num_teachers=source.num_teachers)
         return replace(release, num_directions=self._num_directions(source))
 
-    def expected_release(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
-    ) -> ExpectedRelease:
-        """See `Aggregator.expected_release`: of the scores as a student reads them, which no single one shows.
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """Of the scores as a student reads them, which no single one shows.
 
         A student with up to 128 directions averages the noise of Q / 128 queries. A bit is said right if what is left
         of the noise is less than half of the distance between the scores of present and absent labels.
         """
-        votes = self._made_up(num_labels, num_teachers, agreement)
-        share = votes.counts() / num_teachers
+        share = votes.counts() / votes.num_teachers
         apart = float(share[votes.labels].mean() - share[~votes.labels].mean())
         likely = float(votes.labels.mean())
-        length = math.sqrt(num_queries * num_labels * likely * (1 - likely))
+        length = math.sqrt(num_queries * votes.num_labels * likely * (1 - likely))
         clip = self.clip or self.clip_factor * length
         moves = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
-        noise = moves * clip * self.votes_multiplier / num_teachers * math.sqrt(min(_DIRECTIONS / num_queries, 1.0))
+        noise_of_one = moves * clip * self.votes_multiplier / votes.num_teachers
+        noise = noise_of_one * math.sqrt(min(_DIRECTIONS / num_queries, 1.0))
         right = float(few_ndtr(min(1.0, clip / length) * apart / 2 / noise))
         return ExpectedRelease(1.0, right, right)
 
@@ -265,7 +247,7 @@ class CenteredVotes(TeacherVotesAggregator):
         require(self.adjacency is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
     def require_source(self, source: VoteSource) -> None:
-        """See `Aggregator.require_source`: rounds need teachers that can be asked again, a prevalence their shares."""
+        """Rounds need teachers that can be asked again, a prevalence their shares."""
         in_rounds = self._in_rounds(source) is not None
         if self.prevalence_share > 0:
             source.share_sums()
@@ -319,9 +301,6 @@ class CenteredVotes(TeacherVotesAggregator):
     def _prevalence_of(self, center: Any, votes: RoundVotes) -> Array:
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
         return np.broadcast_to(known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels).copy()
-
-    def _released_rounds(self, weights: Array, votes: RoundVotes, source: VoteSource, event: Event) -> RoundsRelease:
-        return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency)
 
     def _num_directions(self, source: VoteSource) -> int | None:
         span = source.span(noise_multiplier=self.votes_multiplier)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent, SelfComposedEvent
-from pate.aggregators.aggregator import NUM_QUERIES, InputForm, TeacherVotesAggregator, vote_blocks
+from pate.aggregators.aggregator import ExpectedRelease, InputForm, TeacherVotesAggregator, require_shape, vote_blocks
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.release import Release
@@ -71,21 +71,16 @@ class ClippedVotes(TeacherVotesAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """A bit for each count that can move (l1), or the noisy counts (l2), for every query."""
-        queries = require_count("num_queries", num_queries, minimum=0)
-        labels, teachers = require_count("num_labels", num_labels), require_count("num_teachers", num_teachers)
-        moved = squared_sensitivity(self.vote_clip, num_labels=labels, adjacency=self.adjacency)
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        moved = squared_sensitivity(self.vote_clip, num_labels=num_labels, adjacency=self.adjacency)
         if self.norm == "l1":
-            return SelfComposedEvent(threshold_event(self.noise_std, self.threshold_share, teachers), queries * moved)
-        return SelfComposedEvent(GaussianEvent(self.noise_std / moved**0.5), queries)
+            bit = threshold_event(self.noise_std, self.threshold_share, num_teachers)
+            return SelfComposedEvent(bit, num_queries * moved)
+        return SelfComposedEvent(GaussianEvent(self.noise_std / moved**0.5), num_queries)
 
     @property
     def max_labels(self) -> int:
-        """`vote_clip`: what it is said to be."""
         return self.vote_clip
-
-    def scaled(self, factor: float) -> ClippedVotes:
-        """noise_std multiplied by `factor`."""
-        return replace(self, noise_std=self.noise_std * factor)
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
@@ -95,12 +90,9 @@ class ClippedVotes(TeacherVotesAggregator):
         blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
         return np.asarray(sum(clip(block) for block in blocks))
 
-    def _num_made_up(self, num_labels: int, num_teachers: int) -> int:
-        return NUM_QUERIES
-
-    def _summary_of(self, votes: MadeUpVotes) -> NDArray[np.int64]:
-        """Nobody names more labels than `vote_clip`, so nothing is clipped."""
-        return votes.counts()
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """From the counts: nobody names more labels than `vote_clip`, so nothing is clipped."""
+        return self._expected_of(votes.counts(), votes)
 
     def _kept(self, block: Block) -> NDArray[np.int64]:
         return np.asarray(limited(block, self.vote_clip).sum(axis=0, dtype=np.int64))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ComposedEvent, Event, Ledger, SelfComposedEvent
-from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator
+from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
 from pate.aggregators.gaussian_votes import GaussianVotes, threshold_event
 from pate.aggregators.gnmax import draw_winner, largest_event
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require, require_count, require_positive
+from pate.votes.made_up_votes import MadeUpVotes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,24 +62,16 @@ class ScreenedAggregator(PerQueryAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The screening of all queries, and as many answers as there can be."""
-        asked = require_count("num_queries", num_queries, minimum=0)
-        require_count("num_labels", num_labels)
-        bit = threshold_event(self.screening_std, self.threshold_share, require_count("num_teachers", num_teachers))
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        bit = threshold_event(self.screening_std, self.threshold_share, num_teachers)
         answer = self._answer_event(num_labels=num_labels, num_teachers=num_teachers)
-        most = asked if self.max_answers is None else min(self.max_answers, asked)
-        return ComposedEvent((SelfComposedEvent(bit, asked), SelfComposedEvent(answer, most)))
+        most = num_queries if self.max_answers is None else min(self.max_answers, num_queries)
+        return ComposedEvent((SelfComposedEvent(bit, num_queries), SelfComposedEvent(answer, most)))
 
-    def scaled(self, factor: float) -> Self:
-        """Both noises multiplied by `factor`."""
-        return replace(self, screening_std=self.screening_std * factor, noise_std=self.noise_std * factor)
-
-    def expected_release(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
-    ) -> ExpectedRelease:
-        """See `Aggregator.expected_release`; of the queries before `max_answers`."""
-        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """Of the queries before `max_answers`."""
         uncapped = self if self.max_answers is None else replace(self, max_answers=None)
-        return super(ScreenedAggregator, uncapped).expected_release(**shape, agreement=agreement)
+        return super(ScreenedAggregator, uncapped)._expected(votes, num_queries)
 
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
@@ -128,7 +121,6 @@ class ConfidentGNMax(ScreenedAggregator):
 
     @property
     def max_votes_per_teacher(self) -> int:
-        """The price is for `max_votes`."""
         return self.max_votes
 
     def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:

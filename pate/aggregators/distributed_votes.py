@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, ZCdpEvent
 from pate.accounting.special import ndtr
-from pate.aggregators.aggregator import Arrays, Bits, ExpectedRelease, PerQueryAggregator, ReleaseContext
+from pate.aggregators.aggregator import Arrays, Bits, ExpectedRelease, PerQueryAggregator, ReleaseContext, require_shape
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
+from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import NoisySum, VoteSource
 
 Integers = NDArray[np.int64]
@@ -75,7 +76,6 @@ class DistributedVotes(PerQueryAggregator):
 
     @cached_property
     def shares(self) -> NoiseShares:
-        """The noise and who draws it."""
         return NoiseShares(
             noise_std=self.noise_std,
             num_holders=self.num_holders,
@@ -85,22 +85,15 @@ class DistributedVotes(PerQueryAggregator):
 
     @property
     def max_votes_per_teacher(self) -> int | None:
-        """The price is for `max_votes`."""
         return self.max_votes
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The noisy counts of all queries, with the shares that are counted on."""
-        queries = require_count("num_queries", num_queries, minimum=0)
-        labels = require_count("num_labels", num_labels)
-        require_count("num_teachers", num_teachers)
-        moved = squared_sensitivity(self.max_votes or labels, num_labels=labels, adjacency=self.adjacency)
-        price = ZCdpEvent(queries * moved / (2 * self.shares.variance) * _UP)
-        failure_prob = self.shares.failure_prob(queries * labels)
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        moved = squared_sensitivity(self.max_votes or num_labels, num_labels=num_labels, adjacency=self.adjacency)
+        price = ZCdpEvent(num_queries * moved / (2 * self.shares.variance) * _UP)
+        failure_prob = self.shares.failure_prob(num_queries * num_labels)
         return ApproximateEvent(price, failure_prob) if failure_prob else price
-
-    def scaled(self, factor: float) -> DistributedVotes:
-        """noise_std multiplied by `factor`."""
-        return replace(self, noise_std=self.noise_std * factor)
 
     def contribution(self, counts: Any, *, num_teachers: int, rng: np.random.Generator) -> Integers:
         """What one holder sends: the counts of its own teachers in steps, each with a share of the noise, `[Q, L]`.
@@ -143,12 +136,11 @@ class DistributedVotes(PerQueryAggregator):
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
 
     def require_source(self, source: VoteSource) -> None:
-        """See `Aggregator.require_source`: a sum that is still to be made is not asked for before it is paid."""
         if not isinstance(source, NoisySum):
-            super().require_source(source)
+            super().require_source(source)  # a sum that is still to be made is not asked for before it is paid
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
-        """See `Aggregator.release_from`. A sum that holders make is asked for once the ledger was charged."""
+        """A sum that holders make is asked for once the ledger was charged."""
         if not isinstance(source, NoisySum):
             return super().release_from(source, context)
         drawn = self._drawn(source, context)
@@ -162,13 +154,10 @@ class DistributedVotes(PerQueryAggregator):
         present = int(found["present"])
         return self.release_of(found["total"], num_teachers=source.num_teachers, num_contributions=present)
 
-    def expected_release(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
-    ) -> ExpectedRelease:
-        """See `Aggregator.expected_release`; in closed form, with the noise of all holders that may be present."""
-        votes = self._made_up(num_labels, num_teachers, agreement)
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """In closed form, with the noise of all holders that may be present."""
         noise_std = (self.shares.variance * self.num_holders / self.shares.num_counted) ** 0.5
-        above = ndtr((votes.counts() - self.threshold_share * num_teachers) / noise_std)
+        above = ndtr((votes.counts() - self.threshold_share * votes.num_teachers) / noise_std)
         return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
 
     def _draw(self, votes: Integers, *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, NoOpEvent, SelfComposedEvent
-from pate.aggregators.aggregator import Bits, PerQueryAggregator
+from pate.aggregators.aggregator import Bits, PerQueryAggregator, require_shape
 from pate.mechanisms import (
     CanonicalTopK,
     JointTopK,
@@ -67,7 +67,6 @@ class FixedTopK(PerQueryAggregator):
 
     @property
     def exact_labels(self) -> int:
-        """K."""
         return self.k
 
     @property
@@ -78,14 +77,11 @@ class FixedTopK(PerQueryAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The mechanism, once per query."""
-        require_count("num_labels", num_labels)
-        require_count("num_teachers", num_teachers)
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         require(self.k <= num_labels, "k", self.k, f"at most {num_labels}, the number of labels")
-        require_count("num_queries", num_queries, minimum=0)
         return SelfComposedEvent(self.top_k.event if self.k < num_labels else NoOpEvent(), num_queries)
 
     def scaled(self, factor: float) -> FixedTopK:
-        """The noise multiplied by `factor`: epsilon divided by it."""
         return replace(self, epsilon=self.epsilon / factor)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, OneBitEvent, SelfComposedEvent
 from pate.accounting.special import few_log_ndtr, few_ndtr
-from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator
+from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
 from pate.mechanisms.noise.noisy_order import are_normally_above
-from pate.validation import require_count, require_positive, require_teachers_by_count
+from pate.validation import require_positive, require_teachers_by_count
+from pate.votes.made_up_votes import MadeUpVotes
 
 
 @lru_cache(maxsize=64)
@@ -51,20 +52,12 @@ class GaussianVotes(PerQueryAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """One bit for each label of each query."""
-        num_bits = require_count("num_queries", num_queries, minimum=0) * require_count("num_labels", num_labels)
-        bit = threshold_event(self.noise_std, 0.5, require_count("num_teachers", num_teachers))
-        return SelfComposedEvent(bit, num_bits)
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        return SelfComposedEvent(threshold_event(self.noise_std, 0.5, num_teachers), num_queries * num_labels)
 
-    def scaled(self, factor: float) -> GaussianVotes:
-        """noise_std multiplied by `factor`."""
-        return replace(self, noise_std=self.noise_std * factor)
-
-    def expected_release(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
-    ) -> ExpectedRelease:
-        """See `Aggregator.expected_release`; in closed form."""
-        votes = self._made_up(num_labels, num_teachers, agreement)
-        above = few_ndtr((np.arange(num_teachers + 1) - num_teachers / 2) / self.noise_std)[votes.counts()]
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """In closed form."""
+        above = few_ndtr((np.arange(votes.num_teachers + 1) - votes.num_teachers / 2) / self.noise_std)[votes.counts()]
         return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:

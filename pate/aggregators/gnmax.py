@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent, WinnerEvent
-from pate.aggregators.aggregator import (
-    NUM_QUERIES,
-    Bits,
-    InputForm,
-    PerQueryAggregator,
-    TeacherVotesAggregator,
-    vote_blocks,
-)
+from pate.aggregators import aggregator
+from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, TeacherVotesAggregator, require_shape
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
@@ -85,18 +79,12 @@ class GNMax(PerQueryAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The winner of every query."""
-        require_count("num_teachers", num_teachers)
-        require_count("num_labels", num_labels)
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         one = largest_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
-        return SelfComposedEvent(one, require_count("num_queries", num_queries, minimum=0))
-
-    def scaled(self, factor: float) -> GNMax:
-        """noise_std multiplied by `factor`."""
-        return replace(self, noise_std=self.noise_std * factor)
+        return SelfComposedEvent(one, num_queries)
 
     @property
     def max_votes_per_teacher(self) -> int:
-        """The price is for `max_votes`."""
         return self.max_votes
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
@@ -138,7 +126,7 @@ class PowersetGNMax(TeacherVotesAggregator):
     array([[ True,  True, False]])
     """
 
-    input_form: ClassVar[InputForm] = "confidences"
+    input_form: ClassVar[aggregator.InputForm] = "confidences"
 
     noise_std: float = field(metadata={"noise": True})
     max_size: int | None = None
@@ -151,26 +139,18 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The winner of every query."""
-        require_count("num_labels", num_labels)
-        require_count("num_teachers", num_teachers)
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         moved = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
-        return SelfComposedEvent(
-            WinnerEvent(self.noise_std, moved), require_count("num_queries", num_queries, minimum=0)
-        )
+        return SelfComposedEvent(WinnerEvent(self.noise_std, moved), num_queries)
 
     @property
     def max_labels(self) -> int | None:
-        """`max_size`."""
         return self.max_size
-
-    def scaled(self, factor: float) -> PowersetGNMax:
-        """noise_std multiplied by `factor`."""
-        return replace(self, noise_std=self.noise_std * factor)
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
         merged: Summary | None = None
-        for block in vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency):
+        for block in aggregator.vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency):
             most = block.shape[2] if self.max_size is None else self.max_size
             counted = _counted(_one_each(limited(block, most)))
             merged = counted if merged is None else _counted(np.concatenate([merged, counted]))
@@ -181,15 +161,9 @@ class PowersetGNMax(TeacherVotesAggregator):
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         return int(summary["query"][-1]) + 1, summary["labels"].shape[1]
 
-    def _num_made_up(self, num_labels: int, num_teachers: int) -> int:
-        return NUM_QUERIES
-
-    def _summary_of(self, votes: MadeUpVotes) -> NDArray[Any]:
-        """The right set of each query alone; no other has many votes."""
-        rows = _one_each(votes.labels[None])
-        missed = (votes.num_teachers - votes.counts()) * votes.labels
-        rows["count"] = np.maximum(votes.num_teachers - missed.sum(axis=1), 0)
-        return rows
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """From the right set of each query alone; no other has many votes."""
+        return self._expected_of(_right_sets(votes), votes)
 
     def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
         num_queries, num_labels = self._shape(summary)
@@ -233,6 +207,14 @@ def _one_each(bits: Bits) -> Summary:
     rows = np.empty(bits.shape[:2], dtype=kind)
     rows["query"], rows["labels"], rows["count"] = np.arange(bits.shape[1]), bits, 1
     return rows.reshape(-1)
+
+
+def _right_sets(votes: MadeUpVotes) -> Summary:
+    """Of each query its own labels, and how many teachers name just these."""
+    rows = _one_each(votes.labels[None])
+    missed = (votes.num_teachers - votes.counts()) * votes.labels
+    rows["count"] = np.maximum(votes.num_teachers - missed.sum(axis=1), 0)
+    return rows
 
 
 def _counted(rows: Summary) -> Summary:

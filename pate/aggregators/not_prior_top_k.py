@@ -20,6 +20,7 @@ from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require, require_count, require_positive, require_probability, require_teachers_by_count
+from pate.votes.made_up_votes import MadeUpVotes
 
 _SMALLEST_ROUND = 25
 _GRID = 2.0**53
@@ -88,12 +89,10 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def expects_prior(self) -> bool:
-        """Always true."""
         return True
 
     @property
     def never_empty(self) -> bool:
-        """Whether a release names a label, and so its prior must."""
         return not self.padded
 
     @property
@@ -110,7 +109,6 @@ class NotPriorTopK(TargetChargedAggregator):
         )
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """The release's second step, for that many teachers."""
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def agreement(self, *, num_teachers: int) -> NDArray[np.float64]:
@@ -150,22 +148,20 @@ class NotPriorTopK(TargetChargedAggregator):
         target_epsilon: float,
         target_delta: float,
         num_queries: int,
-        num_labels: int,
-        num_teachers: int,
         accountant: Callable[[], Accountant] = AutoAccountant,
+        **shape: Any,
     ) -> NotPriorTopK:
         """The releases' noise for their share of the target, then the checks' noise for what is left.
 
         `target_hits` and `first_queries` stay as they are, and `session_delta` is set to the target's delta.
         """
-        shape: dict[str, Any] = {"num_labels": num_labels, "num_teachers": num_teachers}
         num_releases = min(num_queries, self.first_queries + self.target_hits)
         checked = num_queries > self.first_queries
+        target: dict[str, Any] = {"target_delta": target_delta, "accountant": accountant}
         release = self.release_step.calibrated(
             target_epsilon=target_epsilon * (self.release_share if checked else 1.0),
-            target_delta=target_delta,
             num_queries=num_releases,
-            accountant=accountant,
+            **target,
             **shape,
         )
         base = replace(self._with(release), session_delta=target_delta)
@@ -174,24 +170,19 @@ class NotPriorTopK(TargetChargedAggregator):
         prior_scale = calibrate(
             lambda scale: replace(base, prior_scale=scale).event_for(num_queries=num_queries, **shape),
             target_epsilon=target_epsilon,
-            target_delta=target_delta,
-            accountant=accountant,
             start=self.prior_scale,
+            **target,
         )
         return replace(base, prior_scale=prior_scale)
 
-    def expected_release(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
-    ) -> ExpectedRelease:
-        """See `Aggregator.expected_release`. The prior is taken to be right as often as a release is, else empty."""
-        votes = self._made_up(num_labels, num_teachers, agreement)
-        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """The prior is taken to be right as often as a release is, else empty."""
         first = min(num_queries, self.first_queries)
-        released = self.release_step.expected_release(num_queries=max(first, 1), agreement=agreement, **shape)
+        released = self.release_step._expected(votes, max(first, 1))
         if first == num_queries:
             return released
         right = np.arange(len(votes.labels)) < released.answered * released.present * len(votes.labels)
-        checked = self._expected_of(votes, votes.labels & right[:, None], num_queries - first)
+        checked = self._expected_with(votes.labels & right[:, None], votes, num_queries - first)
         return ExpectedRelease.together([(first, released), (num_queries - first, checked)])
 
     def hit_probabilities(
@@ -215,10 +206,10 @@ class NotPriorTopK(TargetChargedAggregator):
         """The first queries, then rounds as long as all before them together: a student learns in proportion."""
         start = 0
         while start < num_queries:
-            size = min(self.round_size, max(start, _SMALLEST_ROUND))
-            stop = min(num_queries, start + size)
-            yield slice(start, min(stop, self.first_queries) if start < self.first_queries else stop)
-            start = min(stop, self.first_queries) if start < self.first_queries else stop
+            end = self.first_queries if start < self.first_queries else num_queries
+            stop = min(end, num_queries, start + min(self.round_size, max(start, _SMALLEST_ROUND)))
+            yield slice(start, stop)
+            start = stop
 
     def _ask(
         self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
@@ -235,10 +226,7 @@ class NotPriorTopK(TargetChargedAggregator):
         step, ranking = self.release_step, Ranking.of(counts)
         selection = step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
         k = selection.select(ranking, numbers.column(1))
-        gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
-        passed = numbers.column(2).on_grid() < step.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
-        answered = passed | (k == 0) | (k == counts.shape[1])
-        return ranking.top(np.where(answered, k, 0)), answered
+        return step.tested(ranking, k, numbers.column(2).on_grid(), num_teachers=num_teachers)
 
 
 def margins(counts: NDArray[np.integer], sets: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -67,7 +67,6 @@ class Prevalence:
 
     @property
     def event(self) -> GaussianEvent:
-        """The price of all steps."""
         return GaussianEvent.composed(self._multipliers)
 
     def release(

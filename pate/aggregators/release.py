@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -69,7 +69,6 @@ class PublicNames:
     }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Both as arrays."""
         return {"record_ids": self.record_ids, "label_names": np.array(self.label_names, np.str_)}
 
 
@@ -96,12 +95,10 @@ class Release:
 
     @property
     def num_queries(self) -> int:
-        """Q, refused queries included."""
         return len(self.answered)
 
     @property
     def num_answered(self) -> int:
-        """How many queries were answered."""
         return int(self.answered.sum())
 
     @property
@@ -112,6 +109,10 @@ class Release:
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
         """What a student learns from, given the inputs of the queries `[Q, …]`."""
         return TrainingSet(inputs[self.answered], self.labels[self.answered])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a file of it holds, by the names of the fields."""
+        return {name: np.asarray(getattr(self, name)) for name in self._FORMS}
 
     def save(self, path: Path, *, names: PublicNames | None = None) -> None:
         """Writes all that was released to an .npz file; equal releases give equal bytes.
@@ -124,42 +125,30 @@ class Release:
         write_arrays(path, **self.arrays(), **({} if names is None else names.arrays()))
 
     @classmethod
-    def load(cls, path: Path, *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
+    def load(cls, path: Path, *, event: Event, adjacency: Adjacency) -> Self:
         """Reads what `save` wrote.
 
         Args:
             path: the file.
             event: what it cost, which the file does not say.
             adjacency: what the event is priced for.
-            **beside: other fields that the file does not hold.
 
         Raises:
             DamagedFile: the file is not what `save` wrote.
         """
-        given = {"event", "adjacency", *beside}
-        saved = [item.name for item in fields(cls) if item.name not in given and item.default is MISSING]
-        forms = {name: cls._FORMS.get(name, ArrayForm("biuf")) for name in saved}
-        arrays = read_arrays(path, forms, remedy=REMEDY, beside=PublicNames.FORMS)
-        for name in PublicNames.FORMS:
-            arrays.pop(name, None)
-        cls._check(arrays, path)
-        return cls.of_arrays(arrays, event=event, adjacency=adjacency, **beside)
+        arrays = read_arrays(path, cls._FORMS, remedy=REMEDY, beside=PublicNames.FORMS)
+        arrays = {name: arrays[name] for name in cls._FORMS}
+        lengths = {len(array) for name, array in arrays.items() if array.ndim and name != "weights"}
+        widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
+        if len(lengths) != 1 or len(widths) != 1:
+            raise damaged(path, "arrays of one length", f"{sorted(lengths)} and {sorted(widths)}", REMEDY)
+        return cls.of_arrays(arrays, event=event, adjacency=adjacency)
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, NDArray[Any]], *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
-        """The release with these arrays."""
+        """The release with these arrays, and with other fields beside."""
         values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
         return cls(event=event, adjacency=adjacency, **values, **beside)
-
-    @classmethod
-    def _check(cls, arrays: dict[str, NDArray[Any]], path: Path) -> None:
-        """Raises `DamagedFile` where the arrays of a file do not go together."""
-        if len(lengths := {len(array) for array in arrays.values() if array.ndim}) != 1:
-            raise damaged(path, "arrays of one length", f"{sorted(lengths)}", REMEDY)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What the file holds, by the names of the fields."""
-        return {"labels": self.labels, "answered": self.answered}
 
 
 @dataclass(frozen=True)
@@ -183,12 +172,10 @@ class ChargedRelease(Release):
 
     @property
     def session(self) -> ChargedRelease:
-        """Itself."""
         return self
 
     @property
     def num_hits(self) -> int:
-        """Hits so far."""
         return int(self.hits.sum())
 
     @property
@@ -200,7 +187,3 @@ class ChargedRelease(Release):
     def num_abstained(self) -> int:
         """Hits without an answer."""
         return int((self.hits & ~self.answered).sum())
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Release.arrays`."""
-        return super().arrays() | {"hits": self.hits, "num_asked": np.array(self.num_asked)}

@@ -1,29 +1,21 @@
-"""StableTopK: a private choice of k by noisy gaps, then a test whether the top k are stable."""
+"""Stable top-k, with any k or a fixed one: k chosen by noisy gaps, then a test whether the top k are stable."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Accountant,
-    Adjacency,
-    AutoAccountant,
-    ComposedEvent,
-    Event,
-    NoOpEvent,
-    SelfComposedEvent,
-    calibrate,
-)
+from pate import validation
+from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, NoOpEvent, SelfComposedEvent, calibrate
 from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_classic
 from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.aggregators.aggregator import Bits, PerQueryAggregator
+from pate.aggregators.aggregator import Bits, PerQueryAggregator, require_shape
 from pate.mechanisms.gap_selection import (
     SELECTION_NOISES,
     FixedKRegularizer,
@@ -34,33 +26,17 @@ from pate.mechanisms.gap_selection import (
 )
 from pate.mechanisms.noisy_top_k import SubsetPeeling
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_choice,
-    require_count,
-    require_kind,
-    require_positive,
-    require_probability,
-)
+from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+
+Rank = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class SelectThenTest:
-    """The two steps of a stable top-k, as `StableTopK.steps` gives them.
-
-    Attributes:
-        selection: chooses k, for the numbers of labels and teachers of the votes.
-        parameters: of the test.
-    """
+    """The two steps of a stable top-k for votes of one shape, as `StableTopK.steps` gives them."""
 
     selection: GapSelection
-    parameters: StabilityTestParameters
-
-    @property
-    def test(self) -> StabilityTest:
-        """The second step."""
-        return self.parameters.stability_test(num_teachers=self.selection.num_teachers)
+    test: StabilityTest
 
     @property
     def event(self) -> ComposedEvent:
@@ -109,33 +85,39 @@ class SelectThenTest:
             low, high = (low, middle) if enough else (middle, high)
         return high
 
+    def rank(self) -> Rank:
+        """Smaller is better: the lone gap released with 1/2, in parts of a vote; then how rarely that of T votes is."""
+        most = self.release_probability(self.selection.num_teachers)
+        gap = self.gap_to_release(0.5)
+        if not gap:
+            return (math.inf if gap is None else 0.0), -most
+        around = [self.release_probability(votes) for votes in (gap - 1, gap)]
+        return gap - 1 + float(np.interp(0.5, around, (0.0, 1.0))), -most
+
 
 @dataclass(frozen=True, kw_only=True)
-class StabilityTestParameters:
-    """What `StableTopK` and `StableFixedTopK` say of their test, by the names of their fields; checked when it is made.
+class StableAggregator(PerQueryAggregator):
+    """The fields that `StableTopK`, which explains them, and `StableFixedTopK` share, and their test."""
 
-    Attributes:
-        test: "gaussian", "laplace" or "table".
-        test_std: std of the noise in votes, > 0; for "gaussian" and "laplace".
-        table_order: Renyi order that the table is made for, > 1; for "table".
-        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table".
-        table: a ready table, or the path of one: it is read, and brings its own order and failure probability.
-        failure_prob: probability that an unstable set passes, in (0, 1).
-        adjacency: what one change means.
-    """
-
-    test: str
-    test_std: float | None = None
-    table_order: float | None = None
-    table_budget: float | None = None
+    selection_scale: float = field(metadata={"noise": True})
+    selection_noise: str = field(default="gumbel", metadata={"public": True})
+    test: str = field(default="gaussian", metadata={"public": True})
+    test_std: float | None = field(default=None, metadata={"noise": True})
+    table_order: float | None = field(default=None, metadata={"noise": True})
+    table_budget: float | None = field(default=None, metadata={"noise": True})
     table: CertifiedTable | StabilityTable | str | None = None
-    failure_prob: float
-    adjacency: Adjacency
+    failure_prob: float = 1e-9
+    padded: bool = False
+    max_k: int | None = None
+    selection_share: float | None = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("selection_scale", self.selection_scale)
+        validation.require_choice("selection_noise", self.selection_noise, SELECTION_NOISES)
         if self.table is not None:
             self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
-        require_choice("test", self.test, ("gaussian", "laplace", "table"))
+        validation.require_choice("test", self.test, ("gaussian", "laplace", "table"))
         require_probability("failure_prob", self.failure_prob)
         if self.table is not None:
             require(self.test == "table", "test", self.test, "table, where a ready table is given")
@@ -145,55 +127,14 @@ class StabilityTestParameters:
             require(1 < order < math.inf, "table_order", order, "a finite number > 1")
         else:
             require_positive("test_std", self._given("test_std"))
-
-    def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """The test for that many teachers."""
-        if isinstance(self.table, CertifiedTable):
-            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
-        if self.test == "table":
-            levels = num_teachers // self.adjacency.gap_sensitivity + 1
-            ready = self.table if isinstance(self.table, StabilityTable) else self.optimal_table(num_levels=levels)
-            return StabilityTest.from_table(ready, num_teachers=num_teachers, adjacency=self.adjacency)
-        make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
-        return make(
-            test_std=float(self._given("test_std")),
-            failure_prob=self.failure_prob,
-            num_teachers=num_teachers,
-            adjacency=self.adjacency,
-        )
-
-    def optimal_table(self, *, num_levels: int) -> StabilityTable:
-        """The table of order and budget that passes most, with that many levels."""
-        return optimal_stability_table(
-            order=float(self._given("table_order")),
-            rdp_budget=float(self._given("table_budget")),
-            failure_prob=self.failure_prob,
-            num_levels=num_levels,
-        )
-
-    def scaled(self, factor: float) -> StabilityTestParameters:
-        """The noise multiplied by `factor`; a table's budget divided by its square.
-
-        Raises:
-            InvalidValue: a ready table.
-        """
-        self.require_no_ready_table()
-        return replace(
-            self,
-            test_std=None if self.test_std is None else self.test_std * factor,
-            table_budget=None if self.table_budget is None else self.table_budget / factor**2,
-        )
-
-    def require_no_ready_table(self) -> None:
-        """Refuses a ready table, which has a price of its own."""
-        if self.table is not None:
-            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
+        if self.selection_share is not None:
+            require_probability("selection_share", self.selection_share)
 
     def _adopt(self, table: CertifiedTable | StabilityTable) -> None:
         """A ready table has an order and a failure probability of its own."""
-        require_kind("table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms")
-        fields = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
-        for name, value in fields.items():
+        validation.require_kind("table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms")
+        own = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
+        for name, value in own.items():
             object.__setattr__(self, name, value)
 
     def _given(self, name: str) -> float:
@@ -202,132 +143,76 @@ class StabilityTestParameters:
             raise InvalidValue(f"{name}=None: expected a number, test={self.test} needs it")
         return value
 
-
-_ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
-_LOG_SCALES = (-60.0, 25.0)
-_LOGIT_OF_95 = math.log(0.95 / 0.05)
-_STRIDE = 6
-_SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
-_FINER = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
-
-Rank = tuple[float, float]
-
-
-def best_split(
-    steps: SelectThenTest,
-    *,
-    selection_share: float | None,
-    target_epsilon: float,
-    target_delta: float,
-    num_queries: int,
-    budget_share: float = 1.0,
-) -> SelectThenTest:
-    """The steps with the order, the selection scale and the test that suit a target; public parameters only.
-
-    At each order the target leaves a Renyi budget for every query. The steps get `budget_share` of it, and of that
-    `selection_share` goes to the selection. Given that share, the best order is the one whose table rises to 0.95 in
-    the fewest levels. Without it, order and share are those at which the smallest lone gap is released with
-    probability 1/2 (`SelectThenTest.gap_to_release`).
-
-    Raises:
-        InvalidValue: a ready table; no order leaves a budget; failure probabilities use up delta.
-    """
-    steps.parameters.require_no_ready_table()
-    require_positive("target_epsilon", target_epsilon)
-    failure_prob = steps.parameters.failure_prob
-    left = target_delta - num_queries * failure_prob
-    if left <= 0:
-        raise InvalidValue(
-            f"failure_prob={failure_prob}: {num_queries} queries use up target_delta={target_delta}: "
-            "expected the sum over all queries to stay below it"
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The second step, for that many teachers."""
+        if isinstance(self.table, CertifiedTable):
+            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
+        if self.test == "table":
+            table = self.table
+            if not isinstance(table, StabilityTable):
+                table = optimal_stability_table(
+                    order=float(self._given("table_order")),
+                    rdp_budget=float(self._given("table_budget")),
+                    failure_prob=self.failure_prob,
+                    num_levels=num_teachers // self.adjacency.gap_sensitivity + 1,
+                )
+            return StabilityTest.from_table(table, num_teachers=num_teachers, adjacency=self.adjacency)
+        make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
+        return make(
+            test_std=float(self._given("test_std")),
+            failure_prob=self.failure_prob,
+            num_teachers=num_teachers,
+            adjacency=self.adjacency,
         )
-    budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]
-    fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
-    if not fits:
-        raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
-    split = _Split(steps)
-    if selection_share is not None:
-        order, budget = min(fits, key=lambda fit: split.levels_to_pass(fit[0], (1 - selection_share) * fit[1]))
-        return split.spend(order, selection_share * budget, (1 - selection_share) * budget)
-    return split.best(fits)
 
+    def scaled(self, factor: float) -> Self:
+        """All noise multiplied by `factor`; a table's budget divided by its square.
 
-@dataclass(frozen=True)
-class _Split:
-    """Two steps, and what a budget buys there."""
+        Raises:
+            InvalidValue: a ready table.
+        """
+        self.require_no_ready_table()
+        test_std = None if self.test_std is None else self.test_std * factor
+        table_budget = None if self.table_budget is None else self.table_budget / factor**2
+        return replace(self._beside_test_scaled(factor), test_std=test_std, table_budget=table_budget)
 
-    steps: SelectThenTest
+    def _beside_test_scaled(self, factor: float) -> Self:
+        return replace(self, selection_scale=self.selection_scale * factor)
 
-    def best(self, fits: list[tuple[float, float]]) -> SelectThenTest:
-        """The order at an even split, the best share there, the order once more: the order hardly needs the share."""
+    def require_no_ready_table(self) -> None:
+        """Refuses a ready table, which has a price of its own."""
+        if self.table is not None:
+            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
 
-        def spend(fit: tuple[float, float], share: float) -> SelectThenTest:
-            return self.spend(fit[0], share * fit[1], (1 - share) * fit[1])
+    def _with_table_calibrated(self, *, accountant: Callable[[], Accountant], **release: Any) -> Self:
+        """A ready table stays as it is, and the noise of the other steps is solved for, in their ratio."""
+        target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")}
+        factor = calibrate(
+            lambda noise: self._beside_test_scaled(noise).event_for(**release), **target, accountant=accountant
+        )
+        return self._beside_test_scaled(factor)
 
-        def best_fit(share: float, fits: list[tuple[float, float]]) -> tuple[float, float]:
-            return min(fits, key=lambda fit: split_rank(spend(fit, share)))
+    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
+        """The formula behind the paper's 3.6: all steps as sensitivity-1 noise, classic zCDP conversion.
 
-        middle = fits.index(best_fit(0.5, fits[::_STRIDE]))
-        near = fits[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
-        fit = best_fit(0.5, near)
-        coarse = min(_SHARES, key=lambda share: split_rank(spend(fit, share)))
-        share = min((coarse + step for step in _FINER), key=lambda share: split_rank(spend(fit, share)))
-        return spend(best_fit(share, near), share)
+        Defined for Gaussian noise in selection and test only. Not a bound for either adjacency
+        (docs/proofs/gap_selection.md).
+        """
+        if (self.selection_noise, self.test) != ("gaussian", "gaussian"):
+            return None
+        left = target_delta - num_queries * self.failure_prob
+        return zcdp_to_epsilon_classic(num_queries * self._paper_rho(), target_delta=left) if left > 0 else math.inf
 
-    def spend(self, order: float, selection_rdp: float, test_rdp: float) -> SelectThenTest:
-        """The steps that cost these Renyi divergences at one order."""
-        selection, parameters = self.steps.selection, self.steps.parameters
-        if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
-            scale = _noise_at(lambda noise: replace(selection, noise_scale=noise).event, order, selection_rdp)
-            selection = replace(selection, noise_scale=scale)
-        if parameters.test == "table":
-            return SelectThenTest(selection, replace(parameters, table_order=order, table_budget=test_rdp))
-        std = _noise_at(self._test_event, order, test_rdp)
-        return SelectThenTest(selection, replace(parameters, test_std=std))
-
-    def levels_to_pass(self, order: float, test_rdp: float) -> Rank:
-        """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
-        parameters = replace(self.steps.parameters, test="table", table_order=order, table_budget=test_rdp)
-        num_levels = self.steps.selection.num_teachers // parameters.adjacency.gap_sensitivity + 2
-        table = parameters.optimal_table(num_levels=num_levels)
-        last = table.logits[-1]
-        if last < _LOGIT_OF_95:
-            return math.inf, -last
-        return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
-
-    def _test_event(self, noise: float) -> Event:
-        parameters = replace(self.steps.parameters, test_std=noise)
-        return parameters.stability_test(num_teachers=self.steps.selection.num_teachers).event
-
-
-def split_rank(steps: SelectThenTest) -> Rank:
-    """Smaller is better: the lone gap released with 1/2, in fractions of a vote; then how rarely that of T votes is."""
-    most = steps.release_probability(steps.selection.num_teachers)
-    gap = steps.gap_to_release(0.5)
-    if not gap:
-        return (math.inf if gap is None else 0.0), -most
-    around = [steps.release_probability(votes) for votes in (gap - 1, gap)]
-    return gap - 1 + float(np.interp(0.5, around, (0.0, 1.0))), -most
-
-
-def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> float:
-    """The noise that costs `rdp` at one order."""
-    from scipy.optimize import brentq  # loads slowly
-
-    orders = np.array([order])
-
-    def excess(log_noise: float) -> float:
-        curve = rdp_curve(count_leaves(event(math.exp(log_noise))), orders)
-        return math.log(max(float(curve[0]), 1e-300) / rdp)
-
-    return math.exp(brentq(excess, *_LOG_SCALES)) if excess(_LOG_SCALES[0]) > 0 else math.exp(_LOG_SCALES[0])
+    def _paper_rho(self) -> float:
+        """The zCDP that this formula charges one query."""
+        return 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
 
 
 _EVEN = 0.5  # between selection and test
 
 
 @dataclass(frozen=True, kw_only=True)
-class StableTopK(PerQueryAggregator):
+class StableTopK(StableAggregator):
     """Chooses k by noisy max over the gaps of the sorted histogram, then releases the top-k set if the gap passes.
 
     A refused query is an abstention: its k is not released. k = 0 ("no label") and k = L are constant sets and need
@@ -365,48 +250,17 @@ class StableTopK(PerQueryAggregator):
     (array([ True,  True, False, False]), array([ True, False]))
     """
 
-    selection_scale: float = field(metadata={"noise": True})
-    selection_noise: str = field(default="gumbel", metadata={"public": True})
-    test: str = field(default="gaussian", metadata={"public": True})
-    test_std: float | None = field(default=None, metadata={"noise": True})
-    table_order: float | None = field(default=None, metadata={"noise": True})
-    table_budget: float | None = field(default=None, metadata={"noise": True})
-    table: CertifiedTable | StabilityTable | str | None = None
-    failure_prob: float = 1e-9
-    padded: bool = False
     regularizer: Regularizer | None = field(default=None, metadata={"public": True})
-    max_k: int | None = None
-    selection_share: float | None = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("selection_scale", self.selection_scale)
-        require_choice("selection_noise", self.selection_noise, SELECTION_NOISES)
-        for name, value in vars(self.test_parameters).items():  # a ready table brings values of its own
-            object.__setattr__(self, name, value)
-        if self.selection_share is not None:
-            require_probability("selection_share", self.selection_share)
         object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
         if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
 
     @property
     def max_labels(self) -> int | None:
-        """`max_k`."""
         return self.max_k
-
-    @property
-    def test_parameters(self) -> StabilityTestParameters:
-        """All fields that the second step needs."""
-        return StabilityTestParameters(
-            test=self.test,
-            test_std=self.test_std,
-            table_order=self.table_order,
-            table_budget=self.table_budget,
-            table=self.table,
-            failure_prob=self.failure_prob,
-            adjacency=self.adjacency,
-        )
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
         """The first step, for votes of that shape."""
@@ -421,79 +275,31 @@ class StableTopK(PerQueryAggregator):
             adjacency=self.adjacency,
         )
 
-    def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """The second step, for that many teachers."""
-        return self.test_parameters.stability_test(num_teachers=num_teachers)
-
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
         """Both steps, for votes of that shape."""
         selection = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
-        return SelectThenTest(selection, self.test_parameters)
-
-    def with_steps(self, steps: SelectThenTest) -> StableTopK:
-        """The same aggregator with the noise of such steps."""
-        return replace(self, selection_scale=steps.selection.noise_scale, **vars(steps.parameters))
+        return SelectThenTest(selection, self.stability_test(num_teachers=num_teachers))
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection and test, once a query."""
         steps = self.steps(num_labels=num_labels, num_teachers=num_teachers)
-        require_count("num_queries", num_queries, minimum=0)
-        return SelfComposedEvent(steps.event, num_queries)
+        return SelfComposedEvent(steps.event, require_count("num_queries", num_queries, minimum=0))
 
-    def scaled(self, factor: float) -> StableTopK:
-        """Selection noise and test noise multiplied by `factor`; a table's budget divided by its square."""
-        test = self.test_parameters.scaled(factor)
-        return replace(self, selection_scale=self.selection_scale * factor, **vars(test))
-
-    def calibrated(
-        self,
-        *,
-        target_epsilon: float,
-        target_delta: float,
-        num_queries: int,
-        num_labels: int,
-        num_teachers: int,
-        accountant: Callable[[], Accountant] = AutoAccountant,
-    ) -> StableTopK:
+    def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableTopK:
         """The least noise for a target; a table's order, or a split that is left open, is found first.
 
         An open split is the best by the sum of both prices, or an even one where that turns out better. A ready table
-        stays as it is, and only the selection's noise is solved for.
+        stays as it is, and only the selection's noise is solved for. Arguments are those of `Aggregator.calibrated`.
         """
-        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
-        goal: dict[str, Any] = {
-            "target_epsilon": target_epsilon,
-            "target_delta": target_delta,
-            "num_queries": num_queries,
-        }
         if self.table is not None:
-            return self._with_table_calibrated(accountant=accountant, **goal, **shape)
+            return self._with_table_calibrated(accountant=accountant, **release)
         if self.test != "table" and self.selection_share is not None:
-            return super().calibrated(**goal, **shape, accountant=accountant)
+            return super().calibrated(**release, accountant=accountant)
         shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
-        splits = [best_split(self.steps(**shape), selection_share=share, **goal) for share in shares]
-        made = [
-            super(StableTopK, self.with_steps(split)).calibrated(**goal, **shape, accountant=accountant)
-            for split in splits
-        ]
-        return min(made, key=lambda aggregator: split_rank(aggregator.steps(**shape)))
-
-    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """The formula behind the paper's 3.6: both steps as sensitivity-1 Gaussians, classic zCDP conversion.
-
-        Defined for Gaussian noise in both steps only. Not a bound for either adjacency (docs/proofs/gap_selection.md).
-        """
-        if self.paper_rho is None:
-            return None
-        left = target_delta - num_queries * self.failure_prob
-        return zcdp_to_epsilon_classic(num_queries * self.paper_rho, target_delta=left) if left > 0 else math.inf
-
-    @property
-    def paper_rho(self) -> float | None:
-        """The zCDP that this formula charges one query; not a bound."""
-        if (self.selection_noise, self.test) != ("gaussian", "gaussian"):
-            return None
-        return 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
+        splits = [best_split(self, selection_share=share, **release) for share in shares]
+        made = [super(StableTopK, split).calibrated(**release, accountant=accountant) for split in splits]
+        shape = {name: release[name] for name in ("num_labels", "num_teachers")}
+        return min(made, key=lambda aggregator: aggregator.steps(**shape).rank())
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
         """The exact distribution for one histogram `[L]`: each released set of labels, and None for a refusal."""
@@ -513,12 +319,18 @@ class StableTopK(PerQueryAggregator):
         rest = super(StableTopK, replace(self, regularizer=None)).identity(**shape)
         return f"{rest}, {self.gap_selection(**shape).offsets.tolist()}"
 
+    def tested(
+        self, ranking: Ranking, k: NDArray[np.int64], uniform: NDArray[np.float64], *, num_teachers: int
+    ) -> tuple[Bits, Bits]:
+        """Labels and answered of the k that were chosen `[q]`, given a uniform number for each."""
+        answered = uniform < self._pass_probs(ranking, k, num_teachers)
+        return ranking.top(np.where(answered, k, 0)), answered
+
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         selection = self.gap_selection(num_labels=votes.shape[1], num_teachers=num_teachers)
         ranking = Ranking.of(votes)
         k = selection.draw(ranking, rng)
-        answered = rng.random(len(k)) < self._pass_probs(ranking, k, num_teachers)
-        return ranking.top(np.where(answered, k, 0)), answered
+        return self.tested(ranking, k, rng.random(len(k)), num_teachers=num_teachers)
 
     def _pass_probs(self, ranking: Ranking, k: NDArray[np.int64], num_teachers: int) -> NDArray[np.float64]:
         """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
@@ -526,21 +338,9 @@ class StableTopK(PerQueryAggregator):
         probs = self.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
         return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs)
 
-    def _with_table_calibrated(
-        self, *, target_epsilon: float, target_delta: float, accountant: Callable[[], Accountant], **shape: int
-    ) -> StableTopK:
-        scale = calibrate(
-            lambda noise: replace(self, selection_scale=noise).event_for(**shape),
-            target_epsilon=target_epsilon,
-            target_delta=target_delta,
-            accountant=accountant,
-            start=self.selection_scale,
-        )
-        return replace(self, selection_scale=scale)
-
 
 @dataclass(frozen=True, kw_only=True)
-class StableFixedTopK(PerQueryAggregator):
+class StableFixedTopK(StableAggregator):
     """Releases exactly k labels for every query: a stable set near size k, filled up or cut down by peeling.
 
     First `StableTopK`, whose regularizer prefers sizes near k. A set of k labels is released as it is. From a larger
@@ -553,24 +353,17 @@ class StableFixedTopK(PerQueryAggregator):
           `SubsetPeeling`, for the stated adjacency.
         * Failure probabilities of all queries add up and are taken from delta.
 
+    Edge cases: with `padded`, a stable set of size 0 or L means that all k labels are peeled from all. `max_k` limits
+    the stable set; the peel looks at all labels in any case.
+
     Attributes:
         k: how many labels each query gets, 1..L.
-        selection_scale: scale of the selection noise in votes, > 0, as in `StableTopK`.
         peel_scale: scale of the Gumbel noise on counts for a single pick, in votes, > 0; j picks use sqrt(j) times it.
         penalty: votes that a candidate loses for each label away from k, >= 0.
-        selection_noise: "gumbel", "gaussian", "laplace" or "exponential".
-        test: "gaussian", "laplace" or "table".
-        test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
-        table_order: Renyi order that the table is made for, > 1; for "table".
-        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table".
-        table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
-        failure_prob: probability that an unstable set is released, per query; a ready table brings its own.
-        padded: whether sizes 0 and L compete; either means that all k labels are peeled from all.
-        max_k: the largest size that competes, >= 1; None for no limit. The peel looks at all labels in any case.
-        selection_share: the part of the Renyi budget of `StableTopK` that calibration of a table gives to the
-            selection, in (0, 1); None for the share that releases the smallest gap.
         peel_share: the part of the whole Renyi budget that calibration of a table gives to the peel, in (0, 1). The
             paper's is 0.5; the peel decides most labels, and deserves more.
+
+    The other attributes are those of `StableTopK`.
 
     Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 
@@ -583,19 +376,8 @@ class StableFixedTopK(PerQueryAggregator):
     """
 
     k: int
-    selection_scale: float = field(metadata={"noise": True})
     peel_scale: float = field(metadata={"noise": True})
     penalty: float = 0.0
-    selection_noise: str = field(default="gumbel", metadata={"public": True})
-    test: str = field(default="gaussian", metadata={"public": True})
-    test_std: float | None = field(default=None, metadata={"noise": True})
-    table_order: float | None = field(default=None, metadata={"noise": True})
-    table_budget: float | None = field(default=None, metadata={"noise": True})
-    table: CertifiedTable | StabilityTable | str | None = None
-    failure_prob: float = 1e-9
-    padded: bool = False
-    max_k: int | None = None
-    selection_share: float | None = 0.5
     peel_share: float = 0.8
 
     def __post_init__(self) -> None:
@@ -603,97 +385,43 @@ class StableFixedTopK(PerQueryAggregator):
         require_count("k", self.k)
         require_positive("peel_scale", self.peel_scale)
         require_probability("peel_share", self.peel_share)
-        first = self.stable_top_k  # checks the rest
-        for name, value in vars(first.test_parameters).items():  # a ready table brings values of its own
-            object.__setattr__(self, name, value)
+        _ = self.stable_top_k  # checks the rest
 
     @property
     def exact_labels(self) -> int:
-        """How many labels each answer has: k."""
         return self.k
 
     @property
     def stable_top_k(self) -> StableTopK:
         """The first step."""
-        return StableTopK(
-            selection_scale=self.selection_scale,
-            selection_noise=self.selection_noise,
-            test=self.test,
-            test_std=self.test_std,
-            table_order=self.table_order,
-            table_budget=self.table_budget,
-            table=self.table,
-            failure_prob=self.failure_prob,
-            padded=self.padded,
-            regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty),
-            max_k=self.max_k,
-            selection_share=self.selection_share,
-            adjacency=self.adjacency,
-        )
+        shared = {item.name: getattr(self, item.name) for item in fields(StableAggregator)}
+        return StableTopK(**shared, regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty))
 
     @property
     def peeling(self) -> SubsetPeeling:
         """The second step."""
         return SubsetPeeling(noise_scale=self.peel_scale, adjacency=self.adjacency)
 
-    def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """The test within the first step, for that many teachers."""
-        return self.stable_top_k.stability_test(num_teachers=num_teachers)
-
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection, test and peel, once a query."""
-        require_count("num_queries", num_queries, minimum=0)
-        require_count("num_labels", num_labels)
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         require(self.k <= num_labels, "k", self.k, f"at most the number of labels, {num_labels}")
         if self.k == num_labels:
-            require_count("num_teachers", num_teachers)
             return SelfComposedEvent(NoOpEvent(), num_queries)
         steps = self.stable_top_k.steps(num_labels=num_labels, num_teachers=num_teachers)
         return SelfComposedEvent(ComposedEvent((*steps.event.events, self.peeling.event)), num_queries)
 
-    def scaled(self, factor: float) -> StableFixedTopK:
-        """All noise multiplied by `factor`; a table's budget divided by its square."""
-        test = self.stable_top_k.test_parameters.scaled(factor)
-        return replace(self._with_picks_scaled(factor), **vars(test))
-
-    def calibrated(
-        self,
-        *,
-        target_epsilon: float,
-        target_delta: float,
-        num_queries: int,
-        num_labels: int,
-        num_teachers: int,
-        accountant: Callable[[], Accountant] = AutoAccountant,
-    ) -> StableFixedTopK:
+    def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
         """The least noise for a target; with a table, its order and the split of its budget are found first.
 
-        A ready table stays as it is, and the noise of the two other steps is solved for, in their ratio.
+        A ready table stays as it is, and the noise of the two other steps is solved for, in their ratio. Arguments are
+        those of `Aggregator.calibrated`.
         """
-        release: dict[str, Any] = {
-            "target_epsilon": target_epsilon,
-            "target_delta": target_delta,
-            "num_queries": num_queries,
-            "num_labels": num_labels,
-            "num_teachers": num_teachers,
-        }
         if self.table is not None:
             return self._with_table_calibrated(accountant=accountant, **release)
-        split = self.test == "table" and self.k < num_labels
+        split = self.test == "table" and self.k < release["num_labels"]
         base = self._split(**release) if split else self
         return super(StableFixedTopK, base).calibrated(**release, accountant=accountant)
-
-    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """The formula of `StableTopK.paper_epsilon` with the peel added at its add/remove price.
-
-        Defined for Gaussian noise in both steps of `StableTopK` only. Not a bound for either adjacency.
-        """
-        adaptive = self.stable_top_k.paper_rho
-        if adaptive is None:
-            return None
-        left = target_delta - num_queries * self.failure_prob
-        rho = num_queries * (adaptive + 1 / (8 * self.peel_scale**2))
-        return zcdp_to_epsilon_classic(rho, target_delta=left) if left > 0 else math.inf
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...], float]:
         """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
@@ -718,37 +446,27 @@ class StableFixedTopK(PerQueryAggregator):
         kept, part, size = _plan(stable, self.k)
         return kept | self.peeling.draw(votes, part, size, rng), everyone
 
-    def _with_picks_scaled(self, factor: float) -> StableFixedTopK:
-        """The noise of selection and peel multiplied."""
+    def _beside_test_scaled(self, factor: float) -> StableFixedTopK:
         return replace(self, selection_scale=self.selection_scale * factor, peel_scale=self.peel_scale * factor)
 
-    def _with_table_calibrated(
-        self, *, target_epsilon: float, target_delta: float, accountant: Callable[[], Accountant], **shape: int
-    ) -> StableFixedTopK:
-        factor = calibrate(
-            lambda noise: self._with_picks_scaled(noise).event_for(**shape),
-            target_epsilon=target_epsilon,
-            target_delta=target_delta,
-            accountant=accountant,
-        )
-        return self._with_picks_scaled(factor)
+    def _paper_rho(self) -> float:
+        return super()._paper_rho() + 1 / (8 * self.peel_scale**2)  # the peel at its add/remove price
 
     def _split(self, **release: Any) -> StableFixedTopK:
         """The table and the scales that suit a target: the peel costs its share at the table's order."""
-        shape = {name: release.pop(name) for name in ("num_labels", "num_teachers")}
+        share = self.peel_share
         adaptive = best_split(
-            self.stable_top_k.steps(**shape),
-            selection_share=self.selection_share,
-            budget_share=1 - self.peel_share,
-            **release,
+            self.stable_top_k, selection_share=self.selection_share, budget_share=1 - share, **release
         )
-        order = float(adaptive.parameters.table_order or 0)
-        spent = rdp_curve(count_leaves(adaptive.event), np.array([order]))[0]
-        peel_range = math.sqrt(8 * float(spent) * self.peel_share / (1 - self.peel_share) / order)
+        steps = adaptive.steps(num_labels=release["num_labels"], num_teachers=release["num_teachers"])
+        order = float(adaptive.table_order or 0)
+        spent = float(rdp_curve(count_leaves(steps.event), np.array([order]))[0])
+        peel_range = math.sqrt(8 * spent * share / (1 - share) / order)
         return replace(
             self,
-            selection_scale=adaptive.selection.noise_scale,
-            **vars(adaptive.parameters),
+            selection_scale=adaptive.selection_scale,
+            table_order=adaptive.table_order,
+            table_budget=adaptive.table_budget,
             peel_scale=self.adjacency.gap_sensitivity / peel_range,
         )
 
@@ -758,3 +476,116 @@ def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, NDArray[np.int64]]:
     found = stable.sum(axis=1)
     large = (found > k)[:, None]
     return stable & ~large, np.where(large, stable, ~stable), np.where(found > k, k, k - found)
+
+
+_ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
+_LOG_SCALES = (-60.0, 25.0)
+_LOGIT_OF_95 = math.log(0.95 / 0.05)
+_STRIDE = 6
+_SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
+_FINER = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
+
+
+def best_split(
+    aggregator: StableTopK,
+    *,
+    num_labels: int,
+    num_teachers: int,
+    selection_share: float | None,
+    target_epsilon: float,
+    target_delta: float,
+    num_queries: int,
+    budget_share: float = 1.0,
+) -> StableTopK:
+    """The aggregator with the order, the selection scale and the test that suit a target; public parameters only.
+
+    At each order the target leaves a Renyi budget for every query. Both steps get `budget_share` of it, and of that
+    `selection_share` goes to the selection. Given that share, the best order is the one whose table rises to 0.95 in
+    the fewest levels. Without it, order and share are those at which the smallest lone gap is released with
+    probability 1/2 (`SelectThenTest.gap_to_release`).
+
+    Raises:
+        InvalidValue: a ready table; no order leaves a budget; failure probabilities use up delta.
+    """
+    aggregator.require_no_ready_table()
+    require_positive("target_epsilon", target_epsilon)
+    failure_prob = aggregator.failure_prob
+    left = target_delta - num_queries * failure_prob
+    if left <= 0:
+        raise InvalidValue(
+            f"failure_prob={failure_prob}: {num_queries} queries use up target_delta={target_delta}: "
+            "expected the sum over all queries to stay below it"
+        )
+    budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]
+    fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
+    if not fits:
+        raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
+    split = _Split(aggregator, num_labels, num_teachers)
+    if selection_share is None:
+        return split.best(fits)
+    fit = min(fits, key=lambda fit: split.levels_to_pass(fit[0], (1 - selection_share) * fit[1]))
+    return split.spend(fit, selection_share)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """An aggregator for votes of a shape, and what a budget buys there."""
+
+    aggregator: StableTopK
+    num_labels: int
+    num_teachers: int
+
+    def best(self, fits: list[tuple[float, float]]) -> StableTopK:
+        """The order at an even split, the best share there, the order once more: the order hardly needs the share."""
+
+        def rank(fit: tuple[float, float], share: float) -> Rank:
+            return self.spend(fit, share).steps(num_labels=self.num_labels, num_teachers=self.num_teachers).rank()
+
+        middle = fits.index(min(fits[::_STRIDE], key=lambda fit: rank(fit, _EVEN)))
+        near = fits[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
+        even = min(near, key=lambda fit: rank(fit, _EVEN))
+        coarse = min(_SHARES, key=lambda share: rank(even, share))
+        best = min((coarse + step for step in _FINER), key=lambda share: rank(even, share))
+        return self.spend(min(near, key=lambda fit: rank(fit, best)), best)
+
+    def spend(self, fit: tuple[float, float], selection_share: float) -> StableTopK:
+        """The aggregator whose steps share a Renyi budget at one order."""
+        order, budget = fit
+        selection = self.aggregator.gap_selection(num_labels=self.num_labels, num_teachers=self.num_teachers)
+        made, test_rdp = self.aggregator, (1 - selection_share) * budget
+        if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
+            scale = _noise_at(
+                lambda noise: replace(selection, noise_scale=noise).event, order, selection_share * budget
+            )
+            made = replace(made, selection_scale=scale)
+        if made.test == "table":
+            return replace(made, table_order=order, table_budget=test_rdp)
+        return replace(made, test_std=_noise_at(self._test_event, order, test_rdp))
+
+    def levels_to_pass(self, order: float, test_rdp: float) -> Rank:
+        """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
+        num_levels = self.num_teachers // self.aggregator.adjacency.gap_sensitivity + 2
+        failure_prob = self.aggregator.failure_prob
+        table = optimal_stability_table(
+            order=order, rdp_budget=test_rdp, failure_prob=failure_prob, num_levels=num_levels
+        )
+        last = table.logits[-1]
+        if last < _LOGIT_OF_95:
+            return math.inf, -last
+        return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
+
+    def _test_event(self, noise: float) -> Event:
+        return replace(self.aggregator, test_std=noise).stability_test(num_teachers=self.num_teachers).event
+
+
+def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> float:
+    """The noise that costs `rdp` at one order."""
+    from scipy.optimize import brentq  # loads slowly
+
+    orders = np.array([order])
+
+    def excess(log_noise: float) -> float:
+        curve = rdp_curve(count_leaves(event(math.exp(log_noise))), orders)
+        return math.log(max(float(curve[0]), 1e-300) / rdp)
+
+    return math.exp(brentq(excess, *_LOG_SCALES)) if excess(_LOG_SCALES[0]) > 0 else math.exp(_LOG_SCALES[0])

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import (
-    Accountant,
     ApproximateEvent,
-    AutoAccountant,
     BoundarySessionEvent,
     ComposedEvent,
     Event,
@@ -27,13 +25,13 @@ from pate.accounting import (
 )
 from pate.accounting.target_charging import QTarget, best_session_price, overrun_probability
 from pate.aggregators.aggregator import (
+    Arrays,
     Bits,
     Drawn,
     ExpectedRelease,
     HistogramAggregator,
     PriorRule,
     ReleaseContext,
-    Watch,
 )
 from pate.aggregators.release import ChargedRelease
 from pate.mechanisms.noise.uniforms import LazyUniforms
@@ -103,19 +101,12 @@ def session_event(
     counted = _composed(target.epsilon, count, overrun + failure_prob)
     if bounded_range is None and beside is None:
         return counted
-    session = SessionEvent(
-        target.epsilon, target.hit_prob, target_hits, num_calls, _composed(target.epsilon, count, overrun)
-    )
-    by_hits = ApproximateEvent(_of_calls(session, epsilon, bounded_range), failure_prob)
+    known = (target.epsilon, target.hit_prob, target_hits, num_calls, _composed(target.epsilon, count, overrun))
+    session = SessionEvent(*known)
+    if bounded_range is not None:  # priced by its calls' own laws
+        session = BoundarySessionEvent(*known, call_epsilon=epsilon, bounded_range=bounded_range)
+    by_hits = ApproximateEvent(session, failure_prob)
     return by_hits if _hits_cost_less(by_hits, counted, beside, session_delta) else counted
-
-
-def _of_calls(session: SessionEvent, call_epsilon: float, bounded_range: bool | None) -> SessionEvent:
-    """The session, priced by its calls' own laws where they are in the boundary wrapper."""
-    if bounded_range is None:
-        return session
-    known = {each.name: getattr(session, each.name) for each in fields(session)}
-    return BoundarySessionEvent(**known, call_epsilon=call_epsilon, bounded_range=bounded_range)
 
 
 def _hits_cost_less(by_hits: Event, counted: Event, beside: Event | None, delta: float) -> bool:
@@ -160,55 +151,8 @@ class Round:
     hits: Bits
 
 
-@dataclass
-class DrawnRounds:
-    """The rounds of one session: what was committed is read back, never drawn again.
-
-    Attributes:
-        drawn: where they are committed.
-        target_hits: hits after which the session halts.
-        watch: told of every round once it is committed, those that are read back included.
-        asked: queries of the rounds so far.
-        hits: hits of the rounds so far.
-    """
-
-    drawn: Drawn
-    target_hits: int
-    watch: Watch | None = None
-    asked: int = field(default=0, init=False)
-    hits: int = field(default=0, init=False)
-
-    def done(self) -> list[Round]:
-        """The first rounds, up to the first that is missing."""
-        rounds: list[Round] = []
-        while (arrays := self.drawn.read(_name(len(rounds)))) is not None:
-            rounds.append(Round(**arrays))
-        for outcome in rounds:
-            self._tell(outcome)
-        return rounds
-
-    def add(self, index: int, outcome: Round) -> Round:
-        """Commits a new round; returns the one that counts, which another process may have drawn."""
-        counts = Round(**self.drawn.once(_name(index), lambda: dict(vars(outcome))))
-        self._tell(counts)
-        return counts
-
-    def _tell(self, outcome: Round) -> None:
-        self.asked, self.hits = self.asked + len(outcome.hits), self.hits + int(outcome.hits.sum())
-        if self.watch is not None:
-            self.watch(self.asked, self.hits, self.target_hits - self.hits)
-
-
-def _name(index: int) -> str:
-    return f"round-{index}"
-
-
 _WORDS_AHEAD = 1  # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own
 """With 256 bits of each number drawn beforehand, a session asks for more with a probability below 2**-180."""
-
-
-OnRound = Callable[[int, Round], Round | None]
-"""Called with the number of each round and its outcome, before the next round begins; may give the one that counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,15 +209,12 @@ class TargetChargedAggregator(HistogramAggregator):
             num_teachers: T.
         """
 
-    def expected_release(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
-    ) -> ExpectedRelease:
-        """See `Aggregator.expected_release`; of the whole session, which halts with its last hit."""
-        votes = self._made_up(num_labels, num_teachers, agreement)
-        return self._expected_of(votes, None, num_queries)
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """Of the whole session, which halts with its last hit."""
+        return self._expected_with(None, votes, num_queries)
 
-    def _expected_of(self, votes: MadeUpVotes, prior: Bits | None, num_queries: int) -> ExpectedRelease:
-        """Of so many queries like those, with that prior, each charged by its hit."""
+    def _expected_with(self, prior: Bits | None, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
+        """With that prior, each query being charged by its hit."""
         counts, total = votes.counts(self.max_votes_per_teacher), votes.num_teachers
         numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), np.random.default_rng(0))
         outcome = self._ask(counts, numbers, prior, first=num_queries, num_teachers=total)
@@ -282,25 +223,10 @@ class TargetChargedAggregator(HistogramAggregator):
         expected = ExpectedRelease.counted(outcome.labels, outcome.answered, votes.labels)
         return replace(expected, answered=asked * expected.answered)
 
-    def calibrated(
-        self,
-        *,
-        target_epsilon: float,
-        target_delta: float,
-        num_queries: int,
-        num_labels: int,
-        num_teachers: int,
-        accountant: Callable[[], Accountant] = AutoAccountant,
-    ) -> Self:
+    def calibrated(self, *, target_delta: float, **release: Any) -> Self:
         """The least noise for a target, with `target_hits` as it is and `session_delta` set to the target's delta."""
-        return super(TargetChargedAggregator, replace(self, session_delta=target_delta)).calibrated(
-            target_epsilon=target_epsilon,
-            target_delta=target_delta,
-            num_queries=num_queries,
-            num_labels=num_labels,
-            num_teachers=num_teachers,
-            accountant=accountant,
-        )
+        base = replace(self, session_delta=target_delta)
+        return super(TargetChargedAggregator, base).calibrated(target_delta=target_delta, **release)
 
     @final
     def aggregate(
@@ -311,59 +237,61 @@ class TargetChargedAggregator(HistogramAggregator):
         rng: np.random.Generator,
         ledger: Ledger | None = None,
         prior: NDArray[np.bool_] | PriorRule | None = None,
-        done: Sequence[Round] = (),
-        on_round: OnRound | None = None,
     ) -> ChargedRelease:
         """Releases labels for the queries in order, until the session halts.
 
         Args:
             votes: integers `[Q, L]` in 0..num_teachers.
             num_teachers: T, public.
-            rng: as in `PerQueryAggregator.aggregate`.
+            rng: as in `Aggregator.aggregate`.
             ledger: charged with the whole session before anything is drawn.
             prior: bool `[Q, L]`, or a rule that is asked before each round; public, or computed from what was released
                 before. Aggregators that need none take no notice of it.
-            done: the first rounds of the same session, where it continues one that was stopped; taken as they are, so
-                nothing but what `on_round` was told may be given.
-            on_round: told each new round; the round that it returns, if it does, counts instead: where two processes
-                go on with one session, one of both rounds is committed. What it raises ends the session.
 
         Raises:
-            InvalidValue: as `PerQueryAggregator.aggregate`; a prior or a round of another shape.
+            InvalidValue: as `Aggregator.aggregate`; a prior of another shape.
         """
         _require_prior(prior, votes, num_teachers)
         counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
-        numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), rng, ahead=_WORDS_AHEAD)
-        labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
-        num_asked = 0
-        for index, rows in enumerate(self._rounds(len(counts))):
-            left = self.target_hits - int(hits.sum())
-            if index < len(done):
-                outcome = _require_round(done[index], labels[rows].shape, left)
-            else:
-                block, expected = counts[rows].astype(np.int64, copy=False), _expected(prior, labels, answered, rows)
-                outcome = self._ask(block, numbers.rows(rows), expected, first=rows.start, num_teachers=num_teachers)
-                outcome = _halted(outcome, left)
-                if on_round is not None:
-                    outcome = _require_round(on_round(index, outcome) or outcome, labels[rows].shape, left)
-            labels[rows], answered[rows], hits[rows] = outcome.labels, outcome.answered, outcome.hits
-            num_asked = rows.stop
-            if outcome.hits.sum() == left:
-                num_asked = rows.start + int(np.flatnonzero(outcome.hits)[-1]) + 1
-                break
-        return ChargedRelease(labels, answered, event, self.adjacency, hits, num_asked, self.target_hits)
+        return self._session(counts, event, prior, ReleaseContext(rng, drawn=Drawn()), num_teachers)
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> ChargedRelease:
-        """See `Aggregator.release_from`. A round is committed before anybody sees it or the next one begins."""
-        rounds = DrawnRounds(self._drawn(source, context), self.target_hits, context.watch)
-        return self.aggregate(
-            self._read(source),
-            num_teachers=source.num_teachers,
-            rng=context.rng,
-            prior=context.prior if self.expects_prior else None,
-            done=rounds.done(),
-            on_round=rounds.add,
-        )
+        """A round is committed before anybody sees it or the next one begins; one that is there is read back."""
+        context = replace(context, drawn=self._drawn(source, context))
+        prior, num_teachers = context.prior if self.expects_prior else None, source.num_teachers
+        counts, event = self._charge(self._read(source), num_teachers=num_teachers, rng=context.rng, ledger=None)
+        return self._session(counts, event, prior, context, num_teachers)
+
+    def _session(
+        self,
+        counts: NDArray[np.integer],
+        event: Event,
+        prior: NDArray[np.bool_] | PriorRule | None,
+        context: ReleaseContext,
+        num_teachers: int,
+    ) -> ChargedRelease:
+        """All rounds, each drawn and paid for as the context says."""
+        numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), context.rng, ahead=_WORDS_AHEAD)
+        labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
+        drawn, num_asked = context.drawn or Drawn(), 0
+
+        def ask(rows: slice, left: int) -> Arrays:
+            block, expected = counts[rows].astype(np.int64, copy=False), _expected(prior, labels, answered, rows)
+            outcome = self._ask(block, numbers.rows(rows), expected, first=rows.start, num_teachers=num_teachers)
+            return dict(vars(_halted(outcome, left)))
+
+        for index, rows in enumerate(self._rounds(len(counts))):
+            left = self.target_hits - int(hits.sum())
+            outcome = Round(**drawn.once(f"round-{index}", partial(ask, rows, left)))
+            _require_round(outcome, labels[rows].shape, left)
+            labels[rows], answered[rows], hits[rows] = outcome.labels, outcome.answered, outcome.hits
+            num_asked, left = rows.stop, left - int(outcome.hits.sum())
+            if context.watch is not None:
+                context.watch(num_asked, self.target_hits - left, left)
+            if left == 0:
+                num_asked = int(np.flatnonzero(hits)[-1]) + 1
+                break
+        return ChargedRelease(labels, answered, event, self.adjacency, hits, num_asked, self.target_hits)
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         """The rows of each round."""
@@ -402,10 +330,9 @@ def _require_prior(prior: NDArray[np.bool_] | PriorRule | None, votes: Any, num_
     require(bits.shape == shape, "prior.shape", bits.shape, f"{shape}, as the votes")
 
 
-def _require_round(outcome: Round, shape: tuple[int, ...], left: int) -> Round:
-    """A round that was kept, if it can be one of this session."""
+def _require_round(outcome: Round, shape: tuple[int, ...], left: int) -> None:
+    """A round that was kept has to be one of this session."""
     found = (outcome.labels.shape, outcome.answered.shape, outcome.hits.shape)
     if found != (shape, shape[:1], shape[:1]):
-        raise InvalidValue(f"done={found[0]}: expected a round of {shape}")
-    require(bool(outcome.hits.sum() <= left), "done", f"{outcome.hits.sum()} hits", f"at most {left} hits")
-    return outcome
+        raise InvalidValue(f"round={found[0]}: expected a round of {shape}")
+    require(bool(outcome.hits.sum() <= left), "round", f"{outcome.hits.sum()} hits", f"at most {left} hits")

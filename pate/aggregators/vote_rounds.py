@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,8 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, Event, GaussianEvent
 from pate.accounting.special import expit
 from pate.aggregators.aggregator import Drawn, ReleaseContext
-from pate.aggregators.release import REMEDY, Release, TrainingSet
+from pate.aggregators.release import Release, TrainingSet
 from pate.files.arrays import ArrayForm
-from pate.files.disk import damaged
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipping import ClippedMoments
@@ -56,20 +54,7 @@ class RoundsRelease(Release):
         return cls(labels, np.ones(num_queries, dtype=np.bool_), event, by, scores, weights)
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        """See `Release.training_set`; with the weights."""
         return replace(super().training_set(inputs), weights=self.weights)
-
-    @classmethod
-    def _check(cls, arrays: dict[str, NDArray[Any]], path: Path) -> None:
-        """See `Release`."""
-        labels, scores, weights = arrays["labels"], arrays["scores"], arrays["weights"]
-        good = len(labels) == len(arrays["answered"]) and labels.shape == scores.shape
-        if not good or weights.shape[1] != labels.shape[1]:
-            raise damaged(path, "arrays of one length", "others", REMEDY)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Release.arrays`."""
-        return super().arrays() | {"scores": self.scores, "weights": self.weights}
 
 
 _LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
@@ -122,7 +107,6 @@ class VoteRounds:
 
     @property
     def event(self) -> GaussianEvent:
-        """The price of all rounds."""
         return GaussianEvent(self.noise_multiplier)
 
     def require_shape(self, *, num_teachers: int, num_labels: int) -> None:

@@ -19,7 +19,7 @@ _SEED = 7919  # another one than that of the noise, which would be the order of 
 
 
 class MadeUpVotes(VoteSource):
-    """See `VoteSource`. No data is read: a public model of queries, drawn with a fixed seed.
+    """A public model of queries, drawn with a fixed seed: no data is read.
 
     Rule: a query has `num_present` of the L labels; where L is 1, every other query has it. The share `agreement` of
     the teachers names each label that is present, and whoever misses it names one that is absent, these in turn: a
@@ -43,7 +43,7 @@ class MadeUpVotes(VoteSource):
         self.num_teachers = require_count("num_teachers", num_teachers)
         require(0 <= agreement <= 1, "agreement", agreement, "a number in [0, 1]")
         require(1 <= num_present <= num_labels, "num_present", num_present, f"1 to {num_labels}, the labels")
-        self.num_present = num_present
+        self.agreement, self.num_present = agreement, num_present
         order = np.argsort(np.random.default_rng(_SEED).random((num_queries, num_labels)), axis=1)
         num_present_of = np.full(num_queries, num_present)
         if num_labels == 1:
@@ -54,15 +54,24 @@ class MadeUpVotes(VoteSource):
             _placed(each, order) for each in _spread(present, round(agreement * num_teachers), num_teachers)
         )
 
+    def first(self, num_queries: int) -> MadeUpVotes:
+        """The votes on the first queries."""
+        return MadeUpVotes(
+            num_queries=num_queries,
+            num_labels=self.num_labels,
+            num_teachers=self.num_teachers,
+            agreement=self.agreement,
+            num_present=self.num_present,
+        )
+
     def bits(self) -> Iterator[Bits]:
-        """See `VoteSource.bits`."""
         size = max(1, _BLOCK_ENTRIES // self._counts.size)
         for first in range(0, self.num_teachers, size):
             teachers = np.arange(first, min(first + size, self.num_teachers))[:, None, None]
             yield (teachers - self._starts) % self.num_teachers < self._counts
 
     def label_shares(self) -> Array:
-        """See `VoteSource.label_shares`: every label is as common as the next."""
+        """Every label is as common as the next."""
         return np.full((self.num_teachers, self.num_labels), self.labels.mean())
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -180,12 +179,9 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     ids, names = arrays["record_ids"], tuple(map(str, arrays["label_names"].tolist()))
     if labels.ndim != 2 or answered.shape != ids.shape or labels.shape != (len(answered), len(names)):
         raise damaged(path, rule, "arrays of different lengths", _REMEDY)
-    if {"scores", "noise_std", "center"} <= arrays.keys():
-        made: Any = {"event": NoOpEvent(), "adjacency": adjacency, "num_directions": None}
-        return CenteredRelease.load(path, **made), PublicNames(ids, names)
-    if {"scores", "weights"} <= arrays.keys():
-        made = {"event": NoOpEvent(), "adjacency": adjacency}
-        return RoundsRelease.load(path, **made), PublicNames(ids, names)
+    for kind, own in ((CenteredRelease, {"scores", "noise_std", "center"}), (RoundsRelease, {"scores", "weights"})):
+        if own <= arrays.keys():
+            return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(ids, names)
     return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)
 
 

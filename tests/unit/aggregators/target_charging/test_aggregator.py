@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +30,7 @@ from pate.aggregators.boundary import bit_epsilon
 from pate.aggregators.target_charging import session_event
 from pate.mechanisms.noise.uniforms import LazyUniforms, draw_index, stated_weights
 from pate.validation import InvalidValue
-from pate.votes.source import VoteSource
+from pate.votes.source import CountedVotes
 
 SHAPE = {"num_labels": 4, "num_teachers": 40}
 CLEAR, UNSURE = [40, 39, 0, 0], [20, 20, 20, 20]
@@ -79,79 +78,12 @@ def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
     assert whole.num_asked == parts.num_asked
 
 
-def test_a_continued_session_gives_what_it_would_have_given() -> None:
-    votes, kept = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100, list[Round]()
-    aggregator = boundary_max(target_hits=8)
-
-    def stop(index: int, outcome: Round) -> None:
-        if index == 2:
-            raise KeyboardInterrupt
-        kept.append(outcome)
-
-    with pytest.raises(KeyboardInterrupt):
-        released(aggregator, votes, on_round=stop)
-    told = list[int]()
-    continued = released(aggregator, votes, done=kept, on_round=lambda index, _: told.append(index))
-    straight = released(aggregator, votes)
-    np.testing.assert_array_equal(continued.labels, straight.labels)
-    np.testing.assert_array_equal(continued.hits, straight.hits)
-    assert told[0] == 2
-
-
-def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() -> None:
-    """Of two processes that go on with one session, one is told the other's round."""
-    votes, other = [UNSURE] * 60, Round(np.ones((20, 4), bool), np.ones(20, bool), np.zeros(20, bool))
-    release = released(boundary_max(), votes, on_round=lambda index, _: other if index == 0 else None)
-    assert release.labels[:20].all()
-    assert not release.hits[:20].any()
-    with pytest.raises(InvalidValue, match=r"^done=6 hits: expected at most 5 hits"):
-        released(boundary_max(), votes, on_round=lambda *_: replace(other, hits=np.arange(20) < 6))
-
-
-def test_a_session_from_a_source_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
-    """A part that was committed is never drawn again, and a session that was paid for is not paid for again."""
-    source, ledger, kept, told = Counted([UNSURE] * 60), Ledger(target_delta=1e-3), Stopping(3), list[tuple[int, ...]]()
-    aggregator = boundary_max(target_hits=20)
-
-    def context(seed: int, drawn: Drawn) -> ReleaseContext:
-        return ReleaseContext(np.random.default_rng(seed), ledger, drawn, watch=lambda *seen: told.append(seen))
-
-    with pytest.raises(KeyboardInterrupt):
-        aggregator.release_from(source, context(0, kept))
-    assert [asked for asked, _, _ in told] == [20, 40]
-    assert ledger.entries == []  # `drawn` pays
-    before = {name: arrays["labels"].copy() for name, arrays in kept._parts.items()}
-    told.clear()
-    kept.most = 99
-    release = aggregator.release_from(source, context(1, kept))
-    assert [asked for asked, _, _ in told][:2] == [20, 40]
-    for index in range(2):
-        np.testing.assert_array_equal(release.labels[20 * index : 20 * index + 20], before[f"round-{index}"])
-
-
-class Counted(VoteSource):
-    """Counts, and nothing else of the teachers."""
-
-    def __init__(self, counts: Any) -> None:
-        self._counts, self.num_teachers, self.records_per_teacher = np.array(counts), 40, 1.0
-        self.num_queries, self.num_labels = self._counts.shape
-
-    def bits(self) -> Iterator[NDArray[np.bool_]]:
-        raise NotImplementedError
-
-    def label_shares(self) -> NDArray[np.float64]:
-        raise NotImplementedError
-
-    def counts(self, most: int | None = None) -> NDArray[np.int64]:
-        return self._counts
-
-
 class Stopping(Drawn):
     """Keeps so many parts, and is interrupted."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int = 99, **parts: Round) -> None:
         super().__init__()
-        self.most = most
+        self.most, self._parts = most, {name.replace("_", "-"): dict(vars(part)) for name, part in parts.items()}
 
     def once(self, part: str, draw: Any) -> Any:
         if len(self._parts) == self.most - 1 and part not in self._parts:
@@ -159,18 +91,66 @@ class Stopping(Drawn):
         return super().once(part, draw)
 
 
+def from_source(aggregator: Any, votes: Any, drawn: Drawn | None, seed: int = 0, **context: Any) -> ChargedRelease:
+    source = CountedVotes(np.array(votes), num_teachers=40)
+    release: ChargedRelease = aggregator.release_from(
+        source, ReleaseContext(np.random.default_rng(seed), drawn=drawn, **context)
+    )
+    return release
+
+
+def test_a_continued_session_gives_what_it_would_have_given() -> None:
+    votes, kept, told = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100, Stopping(3), list[int]()
+    aggregator = boundary_max(target_hits=8)
+    with pytest.raises(KeyboardInterrupt):
+        from_source(aggregator, votes, kept)
+    kept.most = 99
+    continued = from_source(aggregator, votes, kept, watch=lambda asked, *_: told.append(asked))
+    straight = released(aggregator, votes)
+    np.testing.assert_array_equal(continued.labels, straight.labels)
+    np.testing.assert_array_equal(continued.hits, straight.hits)
+    assert told[:3] == [20, 40, 60]
+
+
+def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() -> None:
+    """Of two processes that go on with one session, one is told the other's round."""
+    other = Round(np.ones((20, 4), bool), np.ones(20, bool), np.zeros(20, bool))
+    release = from_source(boundary_max(), [UNSURE] * 60, Stopping(round_0=other))
+    assert release.labels[:20].all()
+    assert not release.hits[:20].any()
+
+
+def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
+    """A part that was committed is never drawn again, and a session that was paid for is not paid for again."""
+    votes, ledger, kept, told = [UNSURE] * 60, Ledger(target_delta=1e-3), Stopping(3), list[int]()
+    aggregator = boundary_max(target_hits=20)
+    context: dict[str, Any] = {"ledger": ledger, "watch": lambda asked, *_: told.append(asked)}
+    with pytest.raises(KeyboardInterrupt):
+        from_source(aggregator, votes, kept, **context)
+    assert told == [20, 40]
+    assert ledger.entries == []  # `drawn` pays
+    before = {name: arrays["labels"].copy() for name, arrays in kept._parts.items()}
+    kept.most = 99
+    release = from_source(aggregator, votes, kept, 1, **context)
+    assert told[2:4] == [20, 40]
+    for index in range(2):
+        np.testing.assert_array_equal(release.labels[20 * index : 20 * index + 20], before[f"round-{index}"])
+
+
 def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
     good = Round(np.zeros((20, 4), bool), np.zeros(20, bool), np.zeros(20, bool))
-    with pytest.raises(InvalidValue, match=r"done=\(19, 4\): expected a round of \(20, 4\)"):
-        released(boundary_max(), [UNSURE] * 40, done=[replace(good, labels=np.zeros((19, 4), bool))])
-    with pytest.raises(InvalidValue, match=r"done=20 hits: expected at most 5 hits"):
-        released(boundary_max(), [UNSURE] * 40, done=[replace(good, hits=np.ones(20, bool))])
+    for changes, found in (
+        ({"labels": np.zeros((19, 4), bool)}, r"round=\(19, 4\): expected a round of \(20, 4\)"),
+        ({"hits": np.arange(20) < 6}, "round=6 hits: expected at most 5 hits"),
+    ):
+        with pytest.raises(InvalidValue, match=found):
+            from_source(boundary_max(), [UNSURE] * 40, Stopping(round_0=replace(good, **changes)))
 
 
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
-    ledger = Ledger(target_delta=1e-3)
-    seen: list[int] = []
-    released(boundary_max(), [UNSURE] * 60, ledger=ledger, on_round=lambda *_: seen.append(len(ledger.entries)))
+    ledger, seen = Ledger(target_delta=1e-3), list[int]()
+    watch = lambda *_: seen.append(len(ledger.entries))  # noqa: E731
+    from_source(boundary_max(), [UNSURE] * 60, None, ledger=ledger, watch=watch)
     assert set(seen) == {1}
     assert ledger.entries[0].event == boundary_max().event_for(num_queries=60, **SHAPE)
 
