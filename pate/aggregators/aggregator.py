@@ -515,7 +515,7 @@ class HistogramAggregator(Aggregator):
             within = counts.sum(axis=1, dtype=np.int64) <= most * num_teachers
             rule = f"a sum of at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
             require_entries("votes", within, rule)
-        return counts, self._priced(*counts.shape, num_teachers, ledger)
+        return counts, self._priced(len(counts), counts.shape[1], num_teachers, ledger)
 
 
 @dataclass(frozen=True, kw_only=True)

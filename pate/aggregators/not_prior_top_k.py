@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, calibrate
+from pate.accounting import AutoAccountant, ComposedEvent, Event, calibrate
 from pate.accounting.target_charging import not_prior
 from pate.aggregators.aggregator import Bits, ExpectedRelease
 from pate.aggregators.boundary import bit_epsilon
@@ -142,36 +142,30 @@ class NotPriorTopK(TargetChargedAggregator):
         """All noises multiplied by `factor`; the table's budget divided by its square."""
         return replace(self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor)
 
-    def calibrated(
-        self,
-        *,
-        target_epsilon: float,
-        target_delta: float,
-        num_queries: int,
-        accountant: Callable[[], Accountant] = AutoAccountant,
-        **shape: Any,
-    ) -> NotPriorTopK:
+    def calibrated(self, *, target_delta: float, **release: Any) -> NotPriorTopK:
         """The releases' noise for their share of the target, then the checks' noise for what is left.
 
-        `target_hits` and `first_queries` stay as they are, and `session_delta` is set to the target's delta.
+        `target_hits` and `first_queries` stay as they are, and `session_delta` is set to the target's delta. Arguments
+        are those of `Aggregator.calibrated`.
         """
-        num_releases = min(num_queries, self.first_queries + self.target_hits)
-        checked = num_queries > self.first_queries
-        target: dict[str, Any] = {"target_delta": target_delta, "accountant": accountant}
-        release = self.release_step.calibrated(
+        shape = {name: release.pop(name) for name in ("num_queries", "num_labels", "num_teachers")}
+        target_epsilon, checked = release.pop("target_epsilon"), shape["num_queries"] > self.first_queries
+        num_releases = min(shape["num_queries"], self.first_queries + self.target_hits)
+        released = self.release_step.calibrated(
             target_epsilon=target_epsilon * (self.release_share if checked else 1.0),
-            num_queries=num_releases,
-            **target,
-            **shape,
+            target_delta=target_delta,
+            **(shape | {"num_queries": num_releases}),
+            **release,
         )
-        base = replace(self._with(release), session_delta=target_delta)
+        base = replace(self._with(released), session_delta=target_delta)
         if not checked:
             return base
         prior_scale = calibrate(
-            lambda scale: replace(base, prior_scale=scale).event_for(num_queries=num_queries, **shape),
+            lambda scale: replace(base, prior_scale=scale).event_for(**shape),
             target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            accountant=release.get("accountant", AutoAccountant),
             start=self.prior_scale,
-            **target,
         )
         return replace(base, prior_scale=prior_scale)
 
