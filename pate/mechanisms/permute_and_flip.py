@@ -39,12 +39,9 @@ _MOST = 2.0**61
 
 
 def toss(chances: Array, uniforms: LazyUniforms, exact: Callable[..., Callable[[int], Bounds]]) -> Bits:
-    """Coins that show True with exactly these probabilities, elementwise.
+    """Coins that show True with exactly these probabilities, elementwise; `chances` are off by at most 2**-47.
 
-    Args:
-        chances: floats in [0, 1], off by at most 2**-47.
-        uniforms: of the same shape.
-        exact: of each place, its probability between fractions at most 2 * 10**-digits apart.
+    `exact` gives the probability of a place between fractions at most 2 * 10**-digits apart.
     """
     u = uniforms.approximate()
     shown = u < chances
@@ -101,14 +98,9 @@ def _first_weights(numbers: Counts, scale: float) -> Weights:
 
 
 def lucky_place(numbers: Counts, first: int, alive: NDArray[np.bool_], scale: float, rng: np.random.Generator) -> int:
-    """One of the living places whose coin shows True, each as likely.
+    """One of the living places whose coin shows True, each as likely; `first` is the first living one.
 
-    Args:
-        numbers: `[n]` rising; a coin has probability exp(-(number - that of `first`) / scale).
-        first: the first living place.
-        alive: `[n]`.
-        scale: > 0.
-        rng: the noise.
+    A coin has probability exp(-(number - that of `first`) / scale), for rising numbers.
     """
     base = int(numbers[first])
     ends = _ends(numbers, first, scale)
@@ -201,11 +193,8 @@ class PermuteAndFlipTopK(PureTopK):
         return SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`.
-
-        An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
-        exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
-        """
+        # An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
+        # exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
         order, falling = falling_order(counts)
         if counts.shape[1] >= _LONG:
             ranks = np.stack([self._picked(row[0] - row, rng) for row in falling])

@@ -116,15 +116,10 @@ def require_values(values: Any) -> Whole:
 
 @dataclass(frozen=True)
 class ReleasedValues:
-    """The outcome of calls that release a number or nothing.
+    """The outcome of calls that release a number or nothing."""
 
-    Attributes:
-        values: int64 `[]` or `[Q]`; 0 where nothing was released, not to be read.
-        answered: bool `[]` or `[Q]`: whether the number was released.
-    """
-
-    values: Whole
-    answered: Bits
+    values: Whole  # [] or [Q]; 0 where nothing was released, not to be read
+    answered: Bits  # [] or [Q]
 
     @property
     def in_target(self) -> Bits:
@@ -188,13 +183,9 @@ def require_threshold(name: str, value: Any) -> int:
 
 @dataclass(frozen=True)
 class Sides:
-    """The outcome of calls that compare a noisy number with two thresholds.
+    """The outcome of calls that compare a noisy number with two thresholds."""
 
-    Attributes:
-        sides: int64 `[]` or `[Q]`: -1 below, 0 between, 1 above.
-    """
-
-    sides: Whole
+    sides: Whole  # [] or [Q]: -1 below, 0 between, 1 above
 
     @property
     def in_target(self) -> Bits:
@@ -418,11 +409,7 @@ class SweepTopK(NoisyCounts):
         return self.k
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
-        """Draws for one histogram `[d]` or each of a batch `[Q, d]`.
-
-        Raises:
-            InvalidValue: counts that are not whole numbers in 0..2**40, fewer than k of them, or `rng` is a seed.
-        """
+        """Draws for one histogram `[d]` or each of a batch `[Q, d]`, of whole numbers in 0..2**40."""
         require_generator(rng)
         checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT).astype(np.int64)
         require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")

@@ -29,15 +29,11 @@ _LOWEST = -(2.0**1000)  # so that sums and errors stay finite; nothing is lost, 
 
 
 class Number(Protocol):
-    """A real number between bounds that can be narrowed."""
+    """A real number between bounds, infinite where nothing is known, that can be narrowed as far as it takes."""
 
-    def bounds(self) -> Limits:
-        """Below and above it; infinite where nothing is known."""
-        ...
+    def bounds(self) -> Limits: ...
 
-    def extend(self) -> None:
-        """Narrows them, to a difference as small as it takes if repeated."""
-        ...
+    def extend(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -99,17 +95,11 @@ class _Sum:
 
 @dataclass(frozen=True)
 class DrawnNoise:
-    """Values of noise.
+    """Values of noise."""
 
-    Attributes:
-        values: floats `[Q, n]`.
-        error: how far a value can lie from the exact one; infinite where nothing is sure.
-        exact: the exact value at a row and a place.
-    """
-
-    values: Array
-    error: float
-    exact: Callable[..., Number]
+    values: Array  # [Q, n]
+    error: float  # how far a value can lie from the exact one; infinite where nothing is sure
+    exact: Callable[..., Number]  # the exact value at a row and a place
 
     def summed(self) -> DrawnNoise:
         """The sum of each row: `[Q, 1]`, of values >= 0."""
@@ -120,14 +110,11 @@ class DrawnNoise:
 
     def times(self, factor: DrawnNoise) -> DrawnNoise:
         """Each value times the one value, `[Q, 1]`, that its row has of another."""
-        largest = [float(np.abs(noise.values).max()) for noise in (self, factor)]
-        error = (
-            self.error * (largest[1] + factor.error) + factor.error * largest[0] + _ERROR_OF_LOG * math.prod(largest)
-        )
-        exact = self.exact
-        return DrawnNoise(
-            self.values * factor.values, error, lambda row, place: _Product(exact(row, place), factor.exact(row, 0))
-        )
+        one, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
+        error = self.error * (other + factor.error) + factor.error * one + _ERROR_OF_LOG * (one * other)
+        exact, exact_factor = self.exact, factor.exact
+        products = self.values * factor.values
+        return DrawnNoise(products, error, lambda row, place: _Product(exact(row, place), exact_factor(row, 0)))
 
     def with_last(self, other: DrawnNoise, last: NDArray[np.int64]) -> DrawnNoise:
         """The same with the value of another, `[Q, 1]`, at the place `last` of each row."""
@@ -154,15 +141,7 @@ def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> D
 def draw_largest(
     kind: str, log_sizes: Array, size: Callable[..., int], rng: np.random.Generator, error: float = 0.0
 ) -> DrawnNoise:
-    """The largest of N independent values each, for N far beyond a float.
-
-    Args:
-        kind: of `KINDS`.
-        log_sizes: log N, elementwise.
-        size: N at a place.
-        rng: for the noise.
-        error: of the logarithms.
-    """
+    """The largest of N independent values each, for N far beyond a float: `size` at a place, logs off by `error`."""
     uniforms = LazyUniforms.draw(log_sizes.shape, rng)
     u = uniforms.approximate()
     values = KINDS[kind].quantile_of_log(np.log(-np.log(u)) - log_sizes)
@@ -194,24 +173,14 @@ def _largest_within(kind: str, u: Fraction, number: int, digits: int) -> tuple[F
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What noise is added to, in units of the noise.
+    """What noise is added to, in units of the noise."""
 
-    Attributes:
-        floats: `[Q, n]`, off by at most 2**-46 (1 + |value|).
-        exact: of a row and a place.
-    """
-
-    floats: Array
-    exact: Callable[[int, int], Fraction]
+    floats: Array  # [Q, n], off by at most 2**-46 (1 + |value|)
+    exact: Callable[[int, int], Fraction]  # of a row and a place
 
     @classmethod
     def scaled(cls, numbers: NDArray[Any], scale: float | Array) -> Values:
-        """(number - largest) / scale, for whole numbers up to 2**53, or floats whose differences are exact.
-
-        Args:
-            numbers: `[Q, n]`.
-            scale: `[]` or `[Q, 1]`, > 0.
-        """
+        """(number - largest) / scale for whole numbers up to 2**53, or floats whose differences are exact: `[Q, n]`."""
         below = np.asarray(numbers - numbers.max(axis=1, keepdims=True))
         divisors = np.broadcast_to(scale, (len(below), 1))
 
@@ -225,18 +194,18 @@ class Values:
 def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: NDArray[np.bool_] | None = None) -> Integers:
     """The places of the k largest of value + noise, the largest first: `[Q, k]`.
 
-    Args:
-        values: `[Q, n]`.
-        noise: `[Q, n]`, with a density, so that no two sums are equal.
-        k: 1..n.
-        part: `[Q, n]` which places compete; the others come last, in any order. None for all.
+    The noise has a density, so that no two sums are equal. Places outside of `part`, `[Q, n]`, come last.
     """
+
+    def sum_at(row: int, place: int) -> _Sum:
+        return _Sum(values.exact(row, place), ((1, noise.exact(row, place)),))
+
     noisy = values.floats + noise.values
     if part is not None:
         noisy[~part] = -np.inf
     order, apart = _largest(noisy, noise.error) if k == 1 else _several_largest(noisy, k, noise.error)
     for row in np.flatnonzero(~apart).tolist():
-        order[row] = _in_order(noisy[row], noise.error, k, partial(_sum_at, values, noise, row))
+        order[row] = _in_order(noisy[row], noise.error, k, partial(sum_at, row))
     return order
 
 
@@ -258,16 +227,10 @@ def _several_largest(noisy: Array, k: int, of_noise: float) -> tuple[Integers, N
 
 
 def _error_of(noisy: Array, of_noise: float) -> Array:
-    """How far a sum can lie from the exact one; noisy + error rises with noisy, and so does noisy - error.
-
-    A value is at most |noisy| + |noise| in size, and noise in floats below 64 or, where it is larger, has that in its
-    own error.
-    """
+    """How far a sum can lie from the exact one; noisy + error rises with noisy, and so does noisy - error."""
+    # A value is at most |noisy| + |noise| in size, and noise in floats below 64 or, where it is larger, has that in its
+    # own error.
     return np.asarray(_FEW_OPERATIONS * (_LARGEST_NOISE + np.abs(noisy)) + of_noise)
-
-
-def _sum_at(values: Values, noise: DrawnNoise, row: int, place: int) -> _Sum:
-    return _Sum(values.exact(row, place), ((1, noise.exact(row, place)),))
 
 
 def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], _Sum]) -> list[int]:
@@ -312,13 +275,7 @@ class Scaled:
 
 
 def are_above(numbers: NDArray[Any], threshold: float, terms: tuple[Scaled, ...]) -> Bits:
-    """Whether number + the sum of noise terms >= threshold, exactly: `[Q, n]`.
-
-    Args:
-        numbers: `[Q, n]` whole numbers up to 2**53, or floats.
-        threshold: finite.
-        terms: each `[Q, n]` or `[Q, 1]`.
-    """
+    """Whether number + the sum of noise terms, `[Q, n]` or `[Q, 1]`, is at least threshold, exactly: `[Q, n]`."""
     excess = numbers - threshold
     error = _FEW_OPERATIONS * (np.abs(numbers) + abs(threshold))
     for term in terms:

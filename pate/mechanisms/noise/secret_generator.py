@@ -48,8 +48,7 @@ def cipher_generator(key: bytes) -> np.random.Generator:
     """The ChaCha20 stream of a key, from its beginning: the same key gives the same noise.
 
     Rule: 20 rounds, the key as it is, nonce and counter 0. Children that `spawn` gives have keys from blocks of the
-    same cipher that the stream does not reach. It exists once, as `secret_generator` says: the key's stream is drawn in
-    the process that made the generator.
+    same cipher that the stream does not reach. It exists once, as `secret_generator` says.
 
     Args:
         key: 32 bytes, secret, for one purpose alone.

@@ -188,17 +188,12 @@ _EACH_SUMMAND = 2.0**-49
 def draw_index(weights: Array, uniforms: LazyUniforms, exact: Callable[[int], Weights], error: float = 0.0) -> Integers:
     """An index of each row with probability proportional to its exact weight: `[Q]`.
 
-    Rule: the first index whose running sum of weights exceeds u times the total. A float decides where it is further
-    from every running sum than both can be off; else more bits of u are drawn and the weights computed more closely,
-    until one index is left. So an outcome of any probability > 0 is possible, however small.
-
-    Args:
-        weights: `[Q, n]` floats >= 0, the largest of a row at least about 1; their errors add up to at most
-            2**-47 + n 2**-50 + `error` of the row's total.
-        uniforms: `[Q]`, u of each row.
-        exact: of each row, its exact weights.
-        error: relative error of the weights beyond that of a few float operations.
+    Of `weights` `[Q, n]` the largest of a row is at least about 1, and the errors of a row add up to at most 2**-47 +
+    n 2**-50 + `error` of its total. An outcome of any probability > 0 is possible, however small.
     """
+    # The first index whose running sum of weights exceeds u times the total. A float decides where it is further from
+    # every running sum than both can be off; else more bits of u are drawn and the weights computed more closely,
+    # until one index is left.
     rows, n = weights.shape
     margin = _FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error
     cumulated = np.cumsum(weights, axis=1)

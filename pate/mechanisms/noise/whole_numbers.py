@@ -112,11 +112,9 @@ def _by_rejection(shape: tuple[int, ...], candidates: Callable[[int], tuple[Inte
 
 
 def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Coins that show True with probability exp(-numerator / denominator), 0 <= numerator <= denominator: `[n]`.
-
-    Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
-    with probability exp(-numerator / denominator).
-    """
+    """Coins that show True with probability exp(-numerator / denominator), 0 <= numerator <= denominator: `[n]`."""
+    # Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
+    # with probability exp(-numerator / denominator).
     result = np.zeros(len(numerators), dtype=bool)
     going, turn = np.arange(len(numerators)), 1
     while going.size:
@@ -140,15 +138,9 @@ def _unit_geometric(count: int, rng: np.random.Generator) -> Integers:
 class RoundedGaussian:
     """The whole number nearest to N(0, std**2).
 
-    Rule: a candidate is x = m + u with P(m) proportional to exp(-m) and u uniform; it is kept with probability
-    exp(m - 1/2 - x**2 / 2), which makes x half a standard normal; then x times std gets a sign and is rounded.
-
-    Formal guarantees:
-        * A vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded. So it costs
-          what the continuous release costs, by post-processing: the exact price of a Gaussian holds without a term
-          for the grid, under any accountant.
-        * The distribution is exact for a source of uniform bits. Every comparison is decided from an enclosure of both
-          sides; where 64 bits do not decide it, more bits are drawn and `decimal` computes more digits.
+    Formal guarantee: a vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded.
+    So it costs what the continuous release costs, by post-processing, without a term for the grid, under any
+    accountant. The distribution is exact for a source of uniform bits.
 
     Attributes:
         std: in steps of the grid, in (0, 2**44].
@@ -179,6 +171,9 @@ class RoundedGaussian:
 
     def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, NDArray[np.bool_]]:
         """Rounded |x| std and whether it is kept, `[n]` each, from three words per candidate."""
+        # A candidate is x = m + u with P(m) proportional to exp(-m) and u uniform; it is kept with probability
+        # exp(m - 1/2 - x**2 / 2), which makes x half a standard normal. Every comparison is decided from an enclosure
+        # of both sides; where 64 bits do not decide it, more bits are drawn and `decimal` computes more digits.
         whole, sure = _geometric_words(bits[0])
         fraction, coin = bits[1] * _WORD_UNIT, bits[2] * _WORD_UNIT
         chance = np.exp(-0.5 * (whole - 1.0) ** 2 - fraction * whole - 0.5 * fraction**2)
@@ -234,10 +229,6 @@ _EXP_TABLE = np.array([math.floor(exp_bounds(-Fraction(j), 40)[0] * 2**64) for j
 class DiscreteGaussian:
     """Whole numbers z with probability proportional to exp(-z**2 / (2 v)).
 
-    Rule: of the order 0, 1, -1, 2, -2, …, the first z at which the running sum of weights exceeds u times the total, u
-    uniform. Floats decide where u is far from every running sum; else more bits of u are drawn, and the weights of all
-    numbers computed more closely, until one z is left.
-
     Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2 v) zCDP
     once such noise is added to every entry. The distribution is exact for a source of uniform bits; no number is too
     far out to be drawn.
@@ -272,7 +263,7 @@ class DiscreteGaussian:
         return np.asarray(np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total)
 
     def _drawn(self, uniforms: LazyUniforms) -> Integers:
-        """The number that each u stands for."""
+        """The first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total."""
         edges, u = _edges(self.variance), uniforms.approximate()
         places = np.searchsorted(edges, u, side="right") - 1
         above = edges[np.minimum(places + 1, len(edges) - 1)]
@@ -304,8 +295,7 @@ def _edges(variance: int) -> Array:
 class NoiseShares:
     """Shares of discrete Gaussian noise, of which any `num_counted` together have a standard deviation of `noise_std`.
 
-    Counts are taken in steps of 1 / `steps` of a vote, so that a share is wide in steps, and every share has the
-    variance `share.variance` in steps squared.
+    Counts are taken in steps of 1 / `steps` of a vote, so that a share is wide in steps.
 
     Formal guarantee: the sum of `num_counted` shares or more, added to a vector of D counts that moves by at most s
     votes in l2 between neighbors, is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`. It holds
@@ -356,21 +346,15 @@ class NoiseShares:
 
     @property
     def share(self) -> DiscreteGaussian:
-        """What one holder adds to each of its counts, in steps.
-
-        Raises:
-            InvalidValue: noise too large to draw.
-        """
+        """What one holder adds to each of its counts, in steps; a refusal of noise too large to draw."""
         rule = f"at most {4096 * math.isqrt(self.num_counted)}: a share is drawn up to a standard deviation of 4096"
         require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
         return DiscreteGaussian(self.share_variance)
 
     def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Noise as wide as the shares of all holders together, drawn in one place; in steps.
-
-        The sum of k shares and one draw of k times the variance differ by `failure_prob` at most, so as many shares are
-        drawn as one as can be.
-        """
+        """Noise as wide as the shares of all holders together, drawn in one place; in steps."""
+        # The sum of k shares and one draw of k times the variance differ by `failure_prob` at most, so as many shares
+        # are drawn as one as can be.
         at_once = LARGEST_VARIANCE // self.share.variance
         whole, rest = divmod(self.num_holders, at_once)
         noise = np.zeros(shape, dtype=np.int64)
@@ -384,10 +368,8 @@ class NoiseShares:
         return self.num_counted * self.share_variance / self.steps**2 * _DOWN
 
     def failure_prob(self, num_counts: int) -> float:
-        """By how much the noise on that many counts may differ from one draw of discrete Gaussian noise.
-
-        A sum of shares has a part of at least 1 minus this of the law of one draw (docs/proofs/distributed_noise.md).
-        """
+        """By how much the noise on that many counts may differ from one draw of discrete Gaussian noise."""
+        # a sum of shares has a part of at least 1 minus this of the law of one draw (docs/proofs/distributed_noise.md)
         exponents = (2 * math.pi**2 * self.share_variance * k / (k + 1) for k in range(1, self.num_counted))
         waves = (math.exp(-min(exponent * _DOWN, 700.0)) for exponent in exponents)
         spread = math.fsum(math.atanh(min(2 * wave / (1 - wave) * _UP, 1 - 2.0**-53)) for wave in waves)

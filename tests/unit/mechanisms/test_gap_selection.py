@@ -11,7 +11,7 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, OpposedMaximaEvent, PureDpEvent
 from pate.mechanisms import FixedKRegularizer, GapSelection
-from pate.mechanisms.gap_selection import SELECTION_NOISES, checked_regularizer, exactly_addable, offsets_of
+from pate.mechanisms.gap_selection import SELECTION_NOISES, Ranking, checked_regularizer, exactly_addable
 from pate.validation import InvalidValue
 
 SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
@@ -19,12 +19,6 @@ SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
 
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
-
-
-def test_candidates_with_and_without_padding() -> None:
-    assert SELECTION.candidates.tolist() == [1, 2, 3]
-    padded = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6, padded=True)
-    assert padded.candidates.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_distribution_by_hand() -> None:
@@ -81,9 +75,17 @@ def test_regularizer_as_function_or_numbers(noise: str) -> None:
 
 @pytest.mark.parametrize(
     ("padded", "max_k", "candidates"),
-    [(False, 1, [1]), (False, 2, [1, 2]), (False, 9, [1, 2, 3]), (True, 1, [0, 1]), (True, 4, [0, 1, 2, 3, 4])],
+    [
+        (False, None, [1, 2, 3]),
+        (True, None, [0, 1, 2, 3, 4]),
+        (False, 1, [1]),
+        (False, 2, [1, 2]),
+        (False, 9, [1, 2, 3]),
+        (True, 1, [0, 1]),
+        (True, 4, [0, 1, 2, 3, 4]),
+    ],
 )
-def test_candidates_up_to_max_k(padded: bool, max_k: int, candidates: list[int]) -> None:
+def test_candidates_up_to_max_k(padded: bool, max_k: int | None, candidates: list[int]) -> None:
     selection = dataclasses.replace(SELECTION, padded=padded, max_k=max_k)
     assert selection.candidates.tolist() == candidates
     dataclasses.replace(selection, regularizer=[0.0] * len(candidates))
@@ -137,52 +139,6 @@ def test_one_candidate_needs_no_noise() -> None:
     assert (selection(np.tile([1, 5], (20, 1)), rng=rng()) == 1).all()
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("noise_scale", 0.0, r"noise_scale=0\.0: expected a number > 0"),
-        ("noise_scale", math.nan, r"noise_scale=nan: expected a number > 0"),
-        ("noise_scale", "2", r"noise_scale=2: expected a number > 0"),
-        ("noise", "gumble", r"noise=gumble: expected one of .* \(did you mean gumbel\?\)"),
-        ("num_labels", 1, r"num_labels=1: expected a whole number >= 2"),
-        ("num_teachers", 0, r"num_teachers=0: expected a whole number >= 1"),
-        ("adjacency", "swap", r"adjacency=swap: expected one of replace_one, add_remove"),
-        ("max_k", 0, r"max_k=0: expected a whole number >= 1"),
-        ("max_k", 2.0, r"max_k=2\.0: expected a whole number >= 1"),
-        ("regularizer", [1.0, 2.0], r"regularizer=\(2,\): expected 3 numbers"),
-        ("regularizer", lambda k: math.inf, r"regularizer=.*: expected finite numbers"),
-        ("regularizer", [0.0, math.nan, 0.0], r"regularizer=.*: expected finite numbers"),
-    ],
-)
-def test_impossible_parameters_are_refused(field: str, value: Any, message: str) -> None:
-    parameters: dict[str, Any] = {"noise_scale": 2.0, "num_labels": 4, "num_teachers": 6} | {field: value}
-    with pytest.raises(InvalidValue, match=message):
-        GapSelection(**parameters)
-
-
-@pytest.mark.parametrize(
-    ("votes", "message"),
-    [
-        ([1, 2, 3], r"votes\.shape=\(3,\): expected 4 labels"),
-        ([1, 2, 3, 7], r"votes\[3\]: expected counts in 0\.\.6"),
-        ([0.5, 2, 3, 4], r"votes\.dtype=float64: expected integer vote counts"),
-    ],
-)
-def test_impossible_votes_are_refused(votes: list[float], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        SELECTION(np.array(votes), rng=rng())
-    with pytest.raises(InvalidValue, match=message):
-        SELECTION.probabilities(np.array(votes))
-
-
-def test_a_seed_is_no_generator() -> None:
-    with pytest.raises(InvalidValue, match=r"rng=5: expected a numpy\.random\.Generator, not a seed"):
-        SELECTION(np.array([1, 2, 3, 4]), rng=5)
-
-
-CANDIDATES = np.arange(1, 4)
-
-
 def test_fixed_k_by_hand() -> None:
     regularizer = FixedKRegularizer(k=2, penalty=1.5)
     assert [regularizer(candidate) for candidate in range(5)] == [-3.0, -1.5, 0.0, -1.5, -3.0]
@@ -190,61 +146,11 @@ def test_fixed_k_by_hand() -> None:
     assert math.copysign(1, FixedKRegularizer(k=2, penalty=0.0)(2)) == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"k": -1, "penalty": 1.0}, r"k=-1: expected a whole number >= 0"),
-        ({"k": 2.0, "penalty": 1.0}, r"k=2\.0: expected a whole number >= 0"),
-        ({"k": 2, "penalty": -1.0}, r"penalty=-1\.0: expected a number >= 0"),
-        ({"k": 2, "penalty": math.inf}, r"penalty=inf: expected a number >= 0"),
-    ],
-)
-def test_impossible_preferences_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        FixedKRegularizer(**fields)
-
-
 @pytest.mark.parametrize("numbers", [[0, 1, -2], (0.0, 1.0, -2.0), np.array([0, 1, -2]), np.float32([0, 1, -2])])
 def test_numbers_become_a_tuple_that_compares_and_hashes(numbers: Any) -> None:
     assert checked_regularizer(numbers) == (0.0, 1.0, -2.0)
     selection = GapSelection(noise_scale=1.0, num_labels=4, num_teachers=5, regularizer=numbers)
     assert hash(selection) == hash(GapSelection(noise_scale=1.0, num_labels=4, num_teachers=5, regularizer=[0, 1, -2]))
-
-
-def test_functions_and_nothing_stay_what_they_are() -> None:
-    def steps(k: int) -> float:
-        return float(k)
-
-    assert checked_regularizer(steps) is steps
-    assert checked_regularizer(None) is None
-    assert offsets_of(None, CANDIDATES).tolist() == [0, 0, 0]
-    assert offsets_of(steps, CANDIDATES).tolist() == [1, 2, 3]
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "1", None, True, [1.0], 1j])
-def test_values_that_are_no_finite_numbers_are_refused_on_one_line(value: Any) -> None:
-    for refuse in (
-        lambda: checked_regularizer([0.0, value, 0.0]),
-        lambda: offsets_of(lambda k: value, CANDIDATES),
-        lambda: offsets_of([0.0, value, 0.0], CANDIDATES),
-    ):
-        with pytest.raises(InvalidValue, match=r"regularizer=.*: expected finite numbers") as caught:
-            refuse()
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(3.0, r"3\.0"), ("steep", "steep"), (np.zeros((2, 2)), r"array of shape \(2, 2\)")]
-)
-def test_what_is_neither_function_nor_list_is_refused(value: Any, shown: str) -> None:
-    with pytest.raises(InvalidValue, match=rf"regularizer={shown}: expected a function of k or a list of numbers"):
-        checked_regularizer(value)
-
-
-@pytest.mark.parametrize("count", [0, 2, 4])
-def test_one_number_for_each_candidate(count: int) -> None:
-    with pytest.raises(InvalidValue, match=rf"regularizer=\({count},\): expected 3 numbers"):
-        offsets_of([0.0] * count, CANDIDATES)
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
@@ -261,3 +167,71 @@ def test_offsets_beside_which_gaps_would_be_rounded_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"regularizer=1e\+17: expected numbers up to 2\*\*50"):
         GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, regularizer=[1e17, 1e17])
     assert exactly_addable(np.array([0.1, -3.0]), to=1000).tolist() == pytest.approx([0.1, -3.0], abs=1e-12)
+
+
+WRONG: list[tuple[str, Any]] = [
+    *(("noise_scale", value) for value in (0.0, math.nan, "2")),
+    ("noise", "gumble"),
+    ("num_labels", 1),
+    ("num_teachers", 0),
+    ("adjacency", "swap"),
+    *(("max_k", value) for value in (0, 2.0)),
+    *(
+        ("regularizer", value)
+        for value in ([1.0, 2.0], [], [0.0] * 4, lambda k: math.inf, 3.0, "steep", np.zeros((2, 2)))
+    ),
+    *(("regularizer", [0.0, v, 0.0]) for v in (math.nan, math.inf, -math.inf, "1", None, True, [1.0], 1j)),
+    *(("regularizer", lambda k, v=v: v) for v in (math.nan, math.inf, "1", None, True, [1.0], 1j)),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG)
+def test_impossible_parameters_are_refused_on_one_line(field: str, value: Any) -> None:
+    with pytest.raises(InvalidValue, match=rf"^{field}=[^\n]*: expected [^\n]*$"):
+        dataclasses.replace(SELECTION, **{field: value})
+
+
+@pytest.mark.parametrize("votes", [[1, 2, 3], [1, 2, 3, 7], [0.5, 2, 3, 4]])
+def test_impossible_votes_and_seeds_are_refused(votes: list[float]) -> None:
+    for ask in (lambda: SELECTION(np.array(votes), rng=rng()), lambda: SELECTION.probabilities(np.array(votes))):
+        with pytest.raises(InvalidValue, match=r"^votes(\.shape=|\.dtype=|\[3\]).*: expected"):
+            ask()
+    with pytest.raises(InvalidValue, match=r"rng=5: expected a numpy\.random\.Generator, not a seed"):
+        SELECTION(np.array([1, 2, 3, 4]), rng=5)
+
+
+@pytest.mark.parametrize(("k", "penalty"), [(-1, 1.0), (2.0, 1.0), (2, -1.0), (2, math.inf)])
+def test_impossible_preferences_are_refused(k: Any, penalty: float) -> None:
+    with pytest.raises(InvalidValue, match=r"^(k|penalty)=.*: expected a (whole )?number >= 0"):
+        FixedKRegularizer(k=k, penalty=penalty)
+
+
+def test_ranks_by_hand() -> None:
+    ranking = Ranking.of(np.array([[2, 5, 5, 0], [1, 1, 1, 1]]))
+    np.testing.assert_array_equal(ranking.sorted_counts, [[5, 5, 2, 0], [1, 1, 1, 1]])
+    np.testing.assert_array_equal(ranking.gaps(padded=False, num_teachers=7), [[0, 3, 2], [0, 0, 0]])
+    np.testing.assert_array_equal(ranking.gaps(padded=True, num_teachers=7), [[2, 0, 3, 2, 0], [6, 0, 0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [(0, [0, 0, 0, 0]), (1, [0, 1, 0, 0]), (2, [0, 1, 1, 0]), (3, [1, 1, 1, 0]), (4, [1, 1, 1, 1])],
+)
+def test_top_sets_by_hand(k: int, expected: list[int]) -> None:
+    ranking = Ranking.of(np.array([[2, 5, 5, 0]]))
+    np.testing.assert_array_equal(ranking.top(np.array([k])), [expected])
+
+
+def test_ties_go_to_the_lowest_index_and_k_may_differ_by_row() -> None:
+    ranking = Ranking.of(np.full((4, 3), 9))
+    np.testing.assert_array_equal(ranking.top(np.arange(4)), [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
+
+
+def test_against_a_stable_sort() -> None:
+    counts = np.random.default_rng(0).integers(0, 6, size=(500, 7))
+    ranking = Ranking.of(counts)
+    order = np.argsort(-counts, axis=1, kind="stable")
+    for k in range(8):
+        expected = np.zeros_like(counts, dtype=bool)
+        np.put_along_axis(expected, order[:, :k], True, axis=1)
+        np.testing.assert_array_equal(ranking.top(np.full(500, k)), expected)

@@ -156,3 +156,23 @@ def test_a_release_whose_parameters_nobody_gave_is_left_out() -> None:
     finding = found(VOTES, noise_std=40.0, screening_std=60.0)["stable_top_k"]
     assert finding.parameters == {"noise_std": 40.0, "screening_std": 60.0}
     assert found(VOTES, noise_std=40.0)["confident_votes"].assumed == ("screening_std", "threshold_share")
+
+
+def test_what_is_known_replaces_what_an_aggregator_has() -> None:
+    parameters = ReleaseParameters(noise_std=40.0, vote_clip=3, max_size=4)
+    clipped, bare = parameters.applied(ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.4))
+    assert (clipped, bare) == (ClippedVotes(noise_std=40.0, vote_clip=3, threshold_share=0.4), False)
+    assert parameters.known == {"noise_std": 40.0, "vote_clip": 3, "max_size": 4}
+    assert parameters.assumed == {"screening_std": 50.0, "threshold_share": 0.6}
+
+
+def test_noise_goes_by_the_aggregators_own_names() -> None:
+    start = StableTopK(selection_scale=1.0, test_std=2.0)
+    stable, bare = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(start)
+    assert (stable, bare) == (StableTopK(selection_scale=40.0, test_std=60.0), False)
+    assert ReleaseParameters().applied(start) == (start, False)
+
+
+def test_no_noise_is_told_apart() -> None:
+    assert ReleaseParameters(screening_std=0.0).applied(StableTopK(selection_scale=1.0, test_std=2.0))[1]
+    assert not ReleaseParameters(screening_std=0.0).applied(ClippedVotes(noise_std=1.0, vote_clip=1))[1]

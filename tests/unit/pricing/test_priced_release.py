@@ -1,17 +1,59 @@
-"""What a budget buys, worked out by hand: Q queries of 1 / noise_std each cost Q / noise_std."""
+"""What a budget buys, worked out by hand: Q queries of 1 / noise_std each cost Q / noise_std, and prices add up."""
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import pytest
 
-from pate.accounting import RdpAccountant
-from pate.aggregators import GaussianVotes, StableTopK
-from pate.pricing import Budget, ReleaseShape, plan_release
+from pate.accounting import (
+    Accountant,
+    ApproximateEvent,
+    AutoAccountant,
+    Event,
+    ExactAccountant,
+    GaussianEvent,
+    NonPrivateEvent,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    gaussian_epsilon,
+)
+from pate.aggregators import Aggregator, GaussianVotes, StableTopK
+from pate.pricing import Budget, PricedRelease, ReleaseShape, largest_num_queries, plan_release
+from pate.pricing.priced_release import require_achievable_delta, smallest_delta
 from pate.validation import InvalidValue
-from tests.unit.pricing.one_price import OnePrice, Sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnePrice(GaussianVotes):
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        return SelfComposedEvent(PureDpEvent(1 / self.noise_std), num_queries)
+
+
+class Sum(Accountant):
+    """Basic composition of such events, which nothing makes cheaper."""
+
+    name = "sum"
+    failure_prob = 0.0
+
+    def __init__(self) -> None:
+        self.total = 0.0
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        assert isinstance(event, SelfComposedEvent) and isinstance(event.event, PureDpEvent)
+        self.total += count * event.count * event.event.epsilon
+        return self
+
+    def get_epsilon(self, target_delta: float) -> float:
+        return self.total
+
+    def get_delta(self, target_epsilon: float) -> float:
+        return 0.0 if self.total <= target_epsilon else 1.0
+
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)
 
@@ -71,21 +113,163 @@ def test_the_accountant_of_the_budget_counts() -> None:
     assert double.aggregator.noise_std == pytest.approx(single.aggregator.noise_std, rel=3e-4)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"max_epsilon": 0.001}, r"max_epsilon=0\.001: expected at least 0\.1, the price of one query"),
-        ({"target_delta": 1e-12}, r"target_delta=1e-12: expected at least 2\.67e-12, below which draws"),
-        ({"target_delta": 1e-15, "max_epsilon": 1.0}, r"target_delta=1e-15: expected at least 4\.45e-15, below which"),
-    ],
-)
-def test_what_no_budget_buys_is_refused(fields: dict[str, float], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        plan_release(OnePrice(noise_std=10.0), SHAPE, budget(**fields))
-
-
 @pytest.mark.parametrize("fields", [{}, {"target_epsilon": 8.0}])
 def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str, float]) -> None:
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with pytest.raises(InvalidValue, match=re.escape("failure_prob: 6e-06 in all uses up target_delta=1e-06")):
         plan_release(failing, SHAPE, Budget(target_delta=1e-6, **fields))
+
+
+def test_the_three_are_the_keyword_arguments_of_an_aggregator() -> None:
+    assert SHAPE.as_arguments == {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
+    aggregator = GaussianVotes(noise_std=100.0)
+    assert SHAPE.event_of(aggregator) == aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
+
+
+def test_another_number_of_queries_leaves_the_rest() -> None:
+    assert SHAPE.with_queries(7) == ReleaseShape(num_queries=7, num_labels=40, num_teachers=800)
+    with pytest.raises(InvalidValue, match="num_queries=0: expected a whole number >= 1"):
+        SHAPE.with_queries(0)
+
+
+def test_the_price_of_an_event_by_hand() -> None:
+    budget = Budget(target_delta=1e-6, accountant=Sum)
+    assert budget.epsilon_of(SelfComposedEvent(PureDpEvent(0.25), 12)) == 3.0
+    assert Budget(target_delta=1e-6).epsilon_of(GaussianEvent(2.0)) == AutoAccountant().compose(
+        GaussianEvent(2.0)
+    ).get_epsilon(1e-6)
+
+
+def test_what_has_no_guarantee_costs_infinity() -> None:
+    budget = Budget(target_delta=1e-6)
+    assert budget.epsilon_of(NonPrivateEvent()) == math.inf
+    failing = ApproximateEvent(PureDpEvent(0.25), 5e-7)
+    assert budget.epsilon_of(failing) < math.inf
+    assert budget.epsilon_of(SelfComposedEvent(failing, 2)) == math.inf
+
+
+VOTES = {"num_labels": 40, "num_teachers": 800}
+GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
+
+
+@pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=100.0), GUMBEL, GaussianVotes(noise_std=9000.0)])
+@pytest.mark.parametrize("budget", [3.0, 8.0])
+def test_one_query_more_is_too_many(aggregator: Aggregator, budget: float) -> None:
+    most = largest_num_queries(aggregator, max_epsilon=budget, target_delta=1e-6, **VOTES)
+    assert epsilon(aggregator, most) <= budget
+    assert most == 999 or epsilon(aggregator, most + 1) > budget
+
+
+def test_against_the_closed_form_of_a_gaussian() -> None:
+    """Bits of a Gaussian cost 2 / pi of it where noise is large: mu = sqrt(num_bits 2 / pi) / noise_std."""
+    most = largest_num_queries(GaussianVotes(noise_std=1000.0), max_epsilon=2.0, target_delta=1e-6, **VOTES)
+    mu = math.sqrt(most * 40 * 2 / math.pi) / 1000
+    assert 0.9 * 2.0 < gaussian_epsilon(mu, target_delta=1e-6) <= 2.0
+
+
+def test_a_tighter_accountant_pays_for_more() -> None:
+    class Tighter(RdpAccountant):
+        def get_epsilon(self, target_delta: float) -> float:
+            return super().get_epsilon(target_delta) / 1.5
+
+    budget = {"max_epsilon": 8.0, "target_delta": 1e-6, **VOTES}
+    most = largest_num_queries(GUMBEL, accountant=Tighter, **budget)
+    assert epsilon(GUMBEL, most, Tighter) <= 8.0 < epsilon(GUMBEL, most + 1, Tighter)
+    looser = largest_num_queries(GUMBEL, accountant=lambda: RdpAccountant([5.0]), **budget)
+    assert looser < largest_num_queries(GUMBEL, **budget)
+
+
+def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:
+    class OneSession(GaussianVotes):
+        def event_for(self, **shape: int) -> PureDpEvent:
+            return PureDpEvent(1.0)
+
+    budget = {"max_epsilon": 1.0, "num_labels": 4, "num_teachers": 8, "accountant": ExactAccountant}
+    most = largest_num_queries(OneSession(noise_std=1.0), target_delta=1e-9, **budget)
+    assert most == int(1e-9 * 2**53 / 4)
+    assert largest_num_queries(OneSession(noise_std=1.0), target_delta=0.5, **budget) == 10**9
+
+
+@pytest.mark.parametrize(("at_most", "most"), [(1, 1), (825, 825), (826, 826), (827, 826), (10_000, 826)])
+@pytest.mark.parametrize("accountant", [RdpAccountant, lambda: RdpAccountant()])
+def test_a_cap_is_kept_and_changes_nothing_below_it(at_most: int, most: int, accountant: Any) -> None:
+    budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "accountant": accountant, **VOTES}
+    assert largest_num_queries(GaussianVotes(noise_std=100.0), at_most=at_most, **budget) == most
+
+
+def test_an_event_that_only_its_own_accountant_prices_is_counted_by_that_one() -> None:
+    class Mine(Event):
+        pass
+
+    class Own(GaussianVotes):
+        def event_for(self, *, num_queries: int, **others: int) -> Event:
+            return SelfComposedEvent(Mine(), num_queries)
+
+    class Counts(RdpAccountant):
+        num_events = 0
+
+        def compose(self, event: Event, count: int = 1) -> Counts:
+            self.num_events += event.count
+            return self
+
+        def get_epsilon(self, target_delta: float) -> float:
+            return float(self.num_events)
+
+    budget = {"max_epsilon": 17.5, "target_delta": 1e-6, "accountant": Counts, **VOTES}
+    assert largest_num_queries(Own(noise_std=1.0), **budget) == 17
+
+
+def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant) -> float:
+    return make().compose(aggregator.event_for(num_queries=num_queries, **VOTES)).get_epsilon(1e-6)
+
+
+def test_the_smallest_delta_is_a_grid_step_for_every_label() -> None:
+    assert smallest_delta(num_queries=600, num_labels=40) == 24_000 * 2.0**-53
+    assert require_achievable_delta(1e-6, num_queries=600, num_labels=40) == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        *(
+            (lambda n=n, v=v: replace(SHAPE, **{n: v}), f"{n}={v}: ")
+            for n in SHAPE.as_arguments
+            for v in (0, -1, 2.5, True)
+        ),
+        (lambda: smallest_delta(num_queries=0, num_labels=40), "num_queries=0: "),
+        (
+            lambda: require_achievable_delta(1e-30, num_queries=600, num_labels=40),
+            "target_delta=1e-30: .* 2.67e-12, below",
+        ),
+        (lambda: budget(target_delta=1.0), "target_delta=1.0: "),
+        (lambda: budget(target_epsilon=0.0), "target_epsilon=0.0: "),
+        (lambda: budget(max_epsilon=math.inf), "max_epsilon=inf: "),
+        (
+            lambda: budget(accountant="rdp"),
+            "accountant=rdp: expected a class such as ",
+        ),
+        (lambda: budget(target_epsilon=8.0, max_epsilon=2.0), "max_epsilon=2.0: expected no target_epsilon beside it"),
+        (lambda: bought(max_epsilon=0.001), "max_epsilon=0.001: expected at least 0.1, the price of one query"),
+        (lambda: bought(target_delta=1e-12), "target_delta=1e-12: expected at least 2.67e-12, below which draws"),
+        (
+            lambda: bought(target_delta=1e-15, max_epsilon=1.0),
+            "target_delta=1e-15: .* 4.45e-15, below",
+        ),
+        (lambda: asked(at_most=0), "at_most=0: "),
+        (lambda: asked(target_delta=1e-15), "target_delta=1e-15: expected at least 4.45e-15, below which draws"),
+        (lambda: asked(max_epsilon=0.01), "max_epsilon=0.01: expected at least 0.*, the price of one query"),
+        (lambda: asked(max_epsilon=math.nan), "max_epsilon=nan: "),
+        (lambda: asked(target_delta=1e-10), "failure_prob: 1e-09 in all uses up target_delta=1e-10"),
+    ],
+)
+def test_what_is_impossible_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        make()
+
+
+def bought(**fields: float) -> PricedRelease:
+    return plan_release(OnePrice(noise_std=10.0), SHAPE, budget(**fields))
+
+
+def asked(**fields: float) -> int:
+    return largest_num_queries(GUMBEL, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES)

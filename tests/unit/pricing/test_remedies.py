@@ -1,12 +1,14 @@
-"""What a refusal suggests, copied literally, is not refused: for random shapes, budgets and aggregators."""
+"""The guard before anything is spent: what is refused, and that what it suggests, copied literally, is not."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pate.accounting import ExactAccountant, RdpAccountant, ZCdpAccountant
 from pate.aggregators import (
     Aggregator,
     CenteredVotes,
@@ -18,7 +20,16 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.pricing import Budget, ReleaseShape, SettingNames, plan_release, require_useful
+from pate.pricing import (
+    Budget,
+    ReleaseShape,
+    SettingNames,
+    cheapest_accountant,
+    expected_release,
+    plan_release,
+    require_useful,
+    suggest,
+)
 from pate.pricing.remedies import group_votes_tell_more, remedies
 from pate.validation import InvalidValue
 
@@ -151,3 +162,164 @@ def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() 
     centered = plan_release(CenteredVotes(noise_multiplier=1.0), shape, of)
     assert not group_votes_tell_more(centered, of, num_groups=61_629)
     assert not group_votes_tell_more(replace(priced, epsilon=0.001), of, num_groups=61_629), "noise hides these too"
+
+
+SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
+
+PEELING = FixedTopK(k=5, epsilon=1.0)
+
+
+def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
+    return Budget(**({"target_delta": 1e-6, "target_epsilon": epsilon} | changes))
+
+
+def guarded(
+    aggregator: Aggregator, shape: ReleaseShape = SHAPE, of: Budget | None = None, **options: Any
+) -> tuple[str, ...]:
+    of = of or budget()
+    return require_useful(aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options)
+
+
+def test_remedies_are_no_larger_than_they_must_be() -> None:
+    aggregator = GaussianVotes(noise_std=1.0)
+    found = remedies(aggregator, plan_release(aggregator, SHAPE, budget()), budget())
+    for short, of in (
+        (replace(SHAPE, num_teachers=round(found.num_teachers * 0.9)), budget()),
+        (SHAPE, budget(found.target_epsilon * 0.85)),
+        (SHAPE.with_queries(round(found.num_queries * 1.4)), budget()),
+    ):
+        planned = plan_release(aggregator, short, of)
+        assert expected_release(planned.aggregator, short).success < 0.9
+
+
+def test_noise_that_was_given_is_answered_with_less_noise() -> None:
+    aggregator, of = GaussianVotes(noise_std=500.0), budget(None)
+    with pytest.raises(InvalidValue, match=r"aggregator\.noise_std=7\d\.\d+; allow_useless=true"):
+        guarded(aggregator, of=of)
+    found = remedies(aggregator, plan_release(aggregator, SHAPE, of), of)
+    assert expected_release(replace(aggregator, **found.noise), SHAPE).success >= 0.9
+    assert (found.target_epsilon, found.num_queries) == (None, None)
+
+
+def test_a_test_that_nothing_passes_is_the_reason() -> None:
+    with pytest.raises(InvalidValue, match="no gap of 100 votes passes the test"):
+        guarded(TABLE, replace(SHAPE, num_teachers=100), budget(1.0))
+
+
+def test_teachers_are_left_ten_groups_each() -> None:
+    with pytest.raises(InvalidValue) as refused:
+        guarded(GaussianVotes(noise_std=1.0), num_groups=2500)
+    assert "num_teachers=200: expected" in str(refused.value)
+    assert "num_teachers=" not in str(refused.value).partition("what works")[2]
+    with pytest.raises(InvalidValue, match="what works: num_teachers=7"):
+        guarded(GaussianVotes(noise_std=1.0))
+
+
+def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pate.pricing.remedies.remedies", None)
+    (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
+    assert line.endswith("where chance has 50%; allowed by allow_useless=true")
+
+
+def test_below_nine_in_ten_is_a_line_and_above_it_none() -> None:
+    (line,) = guarded(GaussianVotes(noise_std=1.0), replace(SHAPE, num_teachers=500))
+    assert line.startswith("num_teachers=500: teachers are heard in 8")
+    assert guarded(GaussianVotes(noise_std=1.0), replace(SHAPE, num_teachers=2000)) == ()
+
+
+@pytest.mark.parametrize("of", [budget(1e-12), budget(1e-30), budget(None)], ids=["1e-12", "1e-30", "noise given"])
+@pytest.mark.parametrize("noise", [1e8, 1e12])
+def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(of: Budget, noise: float) -> None:
+    """At this delta it costs 0, and not because nothing is drawn."""
+    for aggregator in (
+        GaussianVotes(noise_std=noise),
+        FixedTopK(k=5, epsilon=1e-15),
+        CenteredVotes(noise_multiplier=noise),
+    ):
+        with pytest.raises(InvalidValue, match=r"5[01]% of the answered bits would be right, .* what works: .*=\d"):
+            guarded(aggregator, of=of)
+        (line,) = guarded(aggregator, of=of, allow_useless=True)
+        assert line.endswith("allowed by allow_useless=true")
+
+
+def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not() -> None:
+    """With 50 teachers at epsilon 8 a stable top-k answered none of 100 real queries."""
+    shape, of = ReleaseShape(num_queries=100, num_labels=40, num_teachers=50), budget(8.0)
+    with pytest.raises(
+        InvalidValue, match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered; wh"
+    ):
+        guarded(TABLE, shape, of)
+    found = remedies(TABLE, plan_release(TABLE, shape, of), of)
+    assert guarded(TABLE, replace(shape, num_teachers=found.num_teachers), of) is not None
+    assert guarded(TABLE, shape, budget(found.target_epsilon)) is not None
+
+
+def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = FixedTopK(k=40, epsilon=1.0)
+    assert guarded(everything, of=budget(None)) == ()
+
+    def refuses(*_: Any, **__: Any) -> None:
+        raise InvalidValue("votes=made up: expected others")
+
+    monkeypatch.setattr(GaussianVotes, "expected_release", refuses)
+    assert guarded(GaussianVotes(noise_std=1e6), of=budget(None)) == ()
+
+
+class TestDelta:
+    def test_above_one_over_the_groups_is_a_line(self) -> None:
+        loud = replace(SHAPE, num_teachers=2000)
+        (line,) = guarded(GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=20_000)
+        assert line.startswith("target_delta=0.0001: above 1 / 20000, one over the private groups: publishing a group")
+        assert guarded(GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=9_000) == ()
+
+    def test_a_hundredth_is_refused_and_allowed(self) -> None:
+        loud, of = replace(SHAPE, num_teachers=2000), budget(target_delta=0.01)
+        with pytest.raises(InvalidValue, match=r"target_delta=0.01: expected a delta below 0.01, .*allow_useless=true"):
+            guarded(GaussianVotes(noise_std=1.0), loud, of)
+        (line,) = guarded(GaussianVotes(noise_std=1.0), loud, of, allow_useless=True)
+        assert "allowed by allow_useless=true" in line
+        guarded(GaussianVotes(noise_std=1.0), loud, replace(of, target_delta=0.0099))
+
+
+class TestSuggestion:
+    @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), PEELING], ids=["votes", "peeling"])
+    def test_what_is_suggested_is_heard_and_beats_the_neighbors(self, aggregator: Aggregator) -> None:
+        found = suggest(aggregator, SHAPE, budget(4.0), num_private=62_115)
+        shape = replace(SHAPE, num_teachers=found.num_teachers, num_queries=found.num_queries)
+        planned = plan_release(aggregator, shape, budget(4.0))
+        assert expected_release(planned.aggregator, shape).success >= 0.9
+        assert found.records_per_teacher == pytest.approx(62_115 / found.num_teachers)
+        assert 100 < found.num_teachers < 3000, "neither too few to be heard nor too many to know anything"
+        assert 0 < found.clear_queries < found.num_queries
+
+    def test_more_private_records_buy_more(self) -> None:
+        told = [suggest(PEELING, SHAPE, budget(4.0), num_private=count).clear_queries for count in (10_000, 100_000)]
+        assert told[1] > 1.5 * told[0]
+
+    def test_a_pool_of_queries_is_kept_to(self) -> None:
+        assert suggest(PEELING, SHAPE, budget(4.0), max_queries=300).num_queries <= 300
+
+    @pytest.mark.parametrize(
+        ("of", "options", "said"),
+        [
+            (budget(None), {}, "suggest=true: expected a target_epsilon"),
+            (budget(0.001), {"num_private": 1000}, "up to 100 were tried"),
+            (budget(2.0), {"num_private": 50}, "num_private=50: expected at least 200"),
+        ],
+    )
+    def test_what_cannot_be_suggested_is_said(self, of: Budget, options: dict[str, int], said: str) -> None:
+        with pytest.raises(InvalidValue, match=said):
+            suggest(PEELING, SHAPE, of, **options)
+
+
+def test_the_accountant_to_take_is_the_cheapest_that_is_quick() -> None:
+    known = {"rdp": RdpAccountant, "zcdp": ZCdpAccountant, "exact": ExactAccountant}
+    by_renyi = replace(budget(None), accountant=RdpAccountant)
+    one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), SHAPE, by_renyi)
+    assert cheapest_accountant(one_gaussian, by_renyi, known).accountant == "exact"
+    many_bits = plan_release(GaussianVotes(noise_std=200.0), SHAPE, by_renyi)
+    assert cheapest_accountant(many_bits, by_renyi, known).accountant == "rdp"
+    assert (
+        cheapest_accountant(plan_release(many_bits.aggregator, SHAPE, budget(None)), budget(None), known).accountant
+        == "auto"
+    )

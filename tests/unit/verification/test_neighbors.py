@@ -81,14 +81,14 @@ def test_all_histograms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "teachers", "match"),
-    [(0, 3, "num_labels=0"), (2, 0, "num_teachers=0"), (9, 9, r"num_labels, num_teachers=9, 9: expected a smaller")],
+    ("name", "instance"),
+    [
+        ("num_labels", (0, 3, "replace_one")),
+        ("num_teachers", (2, 0, "replace_one")),
+        ("num_labels, num_teachers", (9, 9, "replace_one")),
+        ("adjacency", (2, 2, "zero_out")),
+    ],
 )
-def test_impossible_instances(labels: int, teachers: int, match: str) -> None:
-    with pytest.raises(InvalidValue, match=match):
-        neighbors(labels, teachers, Adjacency.REPLACE_ONE)
-
-
-def test_an_unknown_adjacency() -> None:
-    with pytest.raises(InvalidValue, match="adjacency=zero_out"):
-        neighbors(2, 2, "zero_out")
+def test_impossible_instances(name: str, instance: tuple[int, int, Adjacency]) -> None:
+    with pytest.raises(InvalidValue, match=f"^{name}=.*: expected "):
+        neighbors(*instance)

@@ -136,32 +136,19 @@ def test_several_releases_against_the_price_of_all() -> None:
     assert verify(exponential_mechanism, event=Claim.of(event), count=5, **SHAPE).refuted  # the price of one
 
 
-@pytest.mark.parametrize(
-    ("distribution", "match"),
-    [
-        (lambda h: {0: 0.5, 1: 0.49}, r"distribution\(\(0, 0\)\)=total 0\.99, smallest 0: expected probabilities"),
-        (lambda h: {0: math.nan, 1: 1.0}, r"distribution\(\(0, 0\)\)=total nan"),
-        (lambda h: {0: 1.5, 1: -0.5}, r"smallest -0\.5"),
-        (lambda h: [0.5, 0.5], r"distribution\(\(0, 0\)\)=list: expected a mapping"),
-        (lambda h: {}, r"total 0, smallest"),
-    ],
-)
-def test_distributions_that_are_none(distribution: Any, match: str) -> None:
-    match = match.replace("smallest 0:", r"smallest 0\.49:")
-    with pytest.raises(InvalidValue, match=match):
-        verify(distribution, event=PureDpEvent(1.0), **SHAPE)
+@pytest.mark.parametrize("law", [{0: 0.5, 1: 0.49}, {0: math.nan, 1: 1.0}, {0: 1.5, 1: -0.5}, [0.5, 0.5], {}])
+def test_distributions_that_are_none(law: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"^distribution\(\(0, 0\)\)=.*: expected "):
+        verify(lambda histogram: law, event=PureDpEvent(1.0), **SHAPE)
 
 
 class UnknownEvent(Event):
     pass
 
 
-@pytest.mark.parametrize(
-    ("event", "match"),
-    [(3.6, "event=float: expected an event of pate.accounting, or a Claim"), (UnknownEvent(), "event=UnknownEvent")],
-)
-def test_events_that_cannot_be_priced(event: Any, match: str) -> None:
-    with pytest.raises(InvalidValue, match=match):
+@pytest.mark.parametrize("event", [3.6, UnknownEvent()])
+def test_events_that_cannot_be_priced(event: Any) -> None:
+    with pytest.raises(InvalidValue, match=f"event={type(event).__name__}"):
         verify(exponential_mechanism, event=event, **SHAPE)
 
 
@@ -213,12 +200,9 @@ def test_laplace_noise_by_panels_that_end_at_the_kinks() -> None:
     assert verdict.ratio > 0.5
 
 
-def test_limits_that_cut_off_mass() -> None:
+def test_limits_that_cut_off_mass_or_stand_in_the_wrong_order() -> None:
     with pytest.raises(InvalidValue, match=r"first integral=0\.6\d+: expected 1 within 1e-9"):
         verify_densities(*gaussians(1.0), event=GaussianEvent(1.0), low=-1.0, high=1.0)
-
-
-def test_limits_in_the_wrong_order() -> None:
     with pytest.raises(InvalidValue, match="low=1: expected a number below high=0"):
         verify_densities(np.zeros_like, np.zeros_like, event=GaussianEvent(1.0), low=1, high=0)
 
@@ -309,28 +293,18 @@ def test_outcomes_of_several_numbers_and_of_objects() -> None:
         ).refuted
 
 
-def test_too_few_outcomes() -> None:
-    with pytest.raises(InvalidValue, match="sampler=3 outcomes: expected 100"):
-        verify_samples(
-            lambda h, n, rng: [0, 1, 0],
-            event=GaussianEvent(1.0),
-            rng=np.random.default_rng(0),
-            num_samples=100,
-            **SHAPE_OF_SAMPLES,
-        )
-
-
 @pytest.mark.parametrize(
-    ("options", "match"),
+    ("name", "options"),
     [
-        ({"rng": 7}, "rng=7: expected a numpy.random.Generator"),
-        ({"confidence": 1.0}, r"confidence=1\.0"),
-        ({"num_samples": 1}, "num_samples=1: expected a whole number >= 2"),
-        ({"event": Claim(renyi=((2.0, 1.0),))}, r"deltas=\(\): expected at least one point"),
-        ({"num_labels": 1, "one_vote": True}, "num_labels=1: expected an instance with neighbors"),
+        ("rng", {"rng": 7}),
+        ("confidence", {"confidence": 1.0}),
+        ("num_samples", {"num_samples": 1}),
+        ("deltas", {"event": Claim(renyi=((2.0, 1.0),))}),
+        ("num_labels", {"num_labels": 1, "one_vote": True}),
+        ("sampler", {"sampler": lambda h, n, rng: [0, 1, 0]}),
     ],
 )
-def test_impossible_arguments(options: dict[str, Any], match: str) -> None:
-    defaults = {"event": GaussianEvent(1.0), "rng": np.random.default_rng(0)} | SHAPE_OF_SAMPLES
-    with pytest.raises(InvalidValue, match=match):
-        verify_samples(noisy_best, **(defaults | options))
+def test_impossible_arguments(name: str, options: dict[str, Any]) -> None:
+    defaults = {"sampler": noisy_best, "event": GaussianEvent(1.0), "rng": np.random.default_rng(0)} | SHAPE_OF_SAMPLES
+    with pytest.raises(InvalidValue, match=rf"^{name}=.*: expected "):
+        verify_samples(**(defaults | options))

@@ -39,11 +39,6 @@ def test_scales_and_events() -> None:
     assert LipschitzTopK(k=4, epsilon=2.0).noise_scale == 4.0
 
 
-def test_kinds_of_noise_are_checked() -> None:
-    with pytest.raises(InvalidValue, match="noise=laplas: expected one of exponential, gumbel, half_logistic, laplace"):
-        LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
-
-
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
 def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     kind = UNIT_NOISES[noise]
@@ -128,27 +123,20 @@ def test_a_batch_of_different_parts_and_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"size": 5}, r"size=\[5\]: expected 0\.\.the number of indices that compete"),
-        ({"size": -1}, r"size=\[-1\]: expected 0\.\.the number of indices that compete"),
-        ({"counts": [1.0, 2, 3, 4, 5]}, r"counts\.dtype=float64: expected integer vote counts"),
-        ({"counts": [-1, 2, 3, 4, 5]}, r"counts\[0\]: expected counts in"),
-        ({"rng": 0}, r"rng=0: expected a numpy\.random\.Generator, not a seed"),
-    ],
+    ("name", "changes"),
+    [("size", {"size": 5}), ("size", {"size": -1}), ("counts", {"counts": [-1, 2, 3, 4, 5]}), ("rng", {"rng": 0})],
 )
-def test_impossible_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_impossible_arguments_are_refused(name: str, changes: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {"counts": COUNTS, "part": PART, "size": 2, "rng": np.random.default_rng(0)} | changes
-    with pytest.raises(InvalidValue, match=message):
+    with pytest.raises(InvalidValue, match=rf"^{name}.*: expected"):
         SubsetPeeling(noise_scale=1.0)(arguments.pop("counts"), **arguments)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
-def test_impossible_scales_are_refused(scale: float) -> None:
-    with pytest.raises(InvalidValue, match=rf"noise_scale={scale}: expected a number > 0"):
-        SubsetPeeling(noise_scale=scale)
-
-
-def test_long_distributions_are_refused() -> None:
+def test_impossible_parameters_are_refused() -> None:
+    for scale in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InvalidValue, match=rf"noise_scale={scale}: expected a number > 0"):
+            SubsetPeeling(noise_scale=scale)
     with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
         SubsetPeeling(noise_scale=1.0).distribution_of(np.arange(100), np.ones(100, dtype=bool), 3)
+    with pytest.raises(InvalidValue, match="noise=laplas: expected one of exponential, gumbel, half_logistic, laplace"):
+        LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
