@@ -144,15 +144,13 @@ def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_gr
     return Remedies(teachers, epsilon, queries)
 
 
-def group_votes_tell_more(priced: PricedRelease, budget: Budget, *, num_groups: int) -> bool:
-    """Whether `experiment=centered_votes` would tell far more for the price of a release; by public numbers alone.
+def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int) -> bool:
+    """Whether centered votes of all private groups would tell far more for that price; by public numbers alone.
 
     A student of answers learns from no more samples than are answered rightly. One of centered votes learns from all
     private groups, one teacher each, as far as their noise lets it. Far more is ten times as many, through noise that
     leaves nothing in doubt if 70% of the teachers agree.
     """
-    from pate.aggregators import CenteredVotes  # which a price of another aggregator does not load
-
     shape, aggregator = priced.shape, priced.aggregator
     fits = aggregator.input_form != "centered" and aggregator.adjacency is Adjacency.REPLACE_ONE
     if not fits or not 0 < priced.epsilon < math.inf:
@@ -161,7 +159,7 @@ def group_votes_tell_more(priced: PricedRelease, budget: Budget, *, num_groups: 
         told = shape.num_queries * expected_release(aggregator, shape, agreement=AGREEMENTS["90%"]).success
         same = replace(budget, target_epsilon=priced.epsilon, max_epsilon=None)
         groups = replace(shape, num_teachers=num_groups)
-        other = plan_release(CenteredVotes(noise_multiplier=1.0), groups, same)
+        other = plan_release(centered, groups, same)
         heard = expected_release(other.aggregator, groups, agreement=AGREEMENTS["typical"]).success >= GOAL
     except InvalidValue:
         return False

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import __version__
+from pate import __version__, aggregators
 from pate.accounting import Adjacency
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
@@ -232,7 +232,10 @@ class Results:
         priced = PricedRelease(self.aggregator, shape, self.release.event, self.epsilon)
         groups = self.dataset.private.num_groups
         applies = self.dataset.kind == "features" and not self.aggregator.single_label
-        if not applies or not group_votes_tell_more(priced, self.budget, num_groups=groups):
+        if not applies:
+            return ""
+        centered = aggregators.CenteredVotes(noise_multiplier=1.0)
+        if not group_votes_tell_more(priced, self.budget, centered, num_groups=groups):
             return ""
         reason = f"it learns from all {groups:,} private groups"
         return f"experiment=centered_votes would do far better at this price: {reason}."

@@ -2,34 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
-import pytest
-
-VECTORS = {labels: np.array(list(product((0, 1), repeat=labels))) for labels in range(1, 7)}
-
-
-def shortened(vectors: np.ndarray, tau: int) -> np.ndarray:
-    """w of norm l2."""
-    return vectors * np.minimum(1.0, np.sqrt(tau / np.maximum(vectors.sum(axis=1, keepdims=True), 1)))
-
-
-@pytest.mark.parametrize("num_labels", VECTORS)
-def test_bits_with_at_most_tau_ones_differ_in_at_most_min_2_tau_l_places_and_it_is_attained(num_labels: int) -> None:
-    for tau in range(1, num_labels + 1):
-        few = VECTORS[num_labels][VECTORS[num_labels].sum(axis=1) <= tau]
-        assert (few[:, None] != few).sum(axis=-1).max() == min(2 * tau, num_labels)
-
-
-@pytest.mark.parametrize("num_labels", VECTORS)
-def test_shortened_vectors_are_as_near_and_it_is_attained(num_labels: int) -> None:
-    for tau in range(1, num_labels + 1):
-        w = shortened(VECTORS[num_labels], tau)
-        assert (w @ w.T >= 0).all()
-        assert (w**2).sum(axis=1).max() == pytest.approx(min(tau, num_labels))
-        distances = ((w[:, None] - w) ** 2).sum(axis=-1)
-        assert distances.max() == pytest.approx(min(2 * tau, num_labels))
 
 
 def test_a_cap_chosen_by_looking_at_others_moves_more() -> None:

@@ -12,7 +12,6 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting.pld import opposite_maxima
 from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp
-from pate.mechanisms.noise.kinds import gaussian_argmax
 
 Array = np.ndarray
 
@@ -144,16 +143,6 @@ def test_hockey_sticks_of_two_normals_that_move_are_those_of_one_that_moves_fart
     assert found == pytest.approx(exact, abs=1e-4)
 
 
-def test_half_of_the_renyi_price_is_exceeded_by_39_tied_gaps() -> None:
-    orders = np.array([2.0, 8.0])
-    tied = np.zeros(39)
-    p, q = (gaussian_argmax(u) for u in (tied, tied + np.where(np.arange(39) % 2 == 0, -0.02, 0.02)))
-    exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
-    price = opposed_maxima_rdp(50.0, 39, orders)
-    assert (exact <= price).all()
-    assert (exact > 0.45 * price).any()
-
-
 @pytest.mark.parametrize("epsilon", [0.02, 0.5, 3.0])
 @pytest.mark.parametrize("order", [1.05, 2.0, 20.0])
 def test_the_bounded_range_curve_is_the_supremum_over_two_point_pairs(epsilon: float, order: float) -> None:
@@ -169,18 +158,6 @@ def test_the_bounded_range_curve_is_the_supremum_over_two_point_pairs(epsilon: f
     assert searched <= charged * (1 + 1e-9)
     assert charged <= searched * (1 + 1e-5)
     assert charged <= order * epsilon**2 / 8
-
-
-def test_random_bounded_range_pairs_stay_below_the_curve() -> None:
-    rng = np.random.default_rng(1)
-    orders = np.array([1.2, 3.0, 9.0])
-    for _ in range(300):
-        epsilon = 10 ** rng.uniform(-1.5, 0.7)
-        base = rng.dirichlet(np.full(5, 0.5)) + 1e-12
-        tilted = base * np.exp(rng.uniform(0, epsilon, 5))
-        p, q = tilted / tilted.sum(), base / base.sum()
-        exact = np.log((p[:, None] ** orders * q[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
-        assert (exact <= bounded_range_rdp(epsilon, orders) * (1 + 1e-9) + 1e-13).all()
 
 
 def test_exponential_and_laplace_survival_functions_are_lipschitz_in_logarithm_and_the_gaussian_s_is_not() -> None:

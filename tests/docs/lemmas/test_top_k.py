@@ -27,14 +27,6 @@ def test_densities_fall_no_faster_than_exponentially(noise: str) -> None:
     assert (density(x + shift) >= np.exp(-shift) * density(x) * (1 - 1e-12)).all()
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_a_difference_of_counts_moves_by_at_most_w_and_so_much(adjacency: Adjacency) -> None:
-    first, second = neighbors(3, 3, adjacency)
-    moves = second - first
-    width = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    assert (moves.max(axis=1) - moves.min(axis=1)).max() == width
-
-
 def test_the_shift_of_one_shot_lies_between_0_and_w() -> None:
     """With `up` the largest move of a count, every index of the sequence is shifted by 0..w."""
     for values, width in (((-1, 0, 1), 2), ((0, 1), 1), ((-1, 0), 1)):

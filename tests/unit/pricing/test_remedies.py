@@ -44,6 +44,7 @@ AGGREGATORS: tuple[Aggregator, ...] = (
     PowersetGNMax(noise_std=1.0),
     TABLE,
 )
+CENTERED = CenteredVotes(noise_multiplier=1.0)
 Plan = tuple[Aggregator, ReleaseShape, Budget]
 NAMES, GROUPS = SettingNames(), 20_000
 pytestmark = pytest.mark.slow
@@ -157,11 +158,13 @@ def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() 
         Budget(target_delta=1e-6, target_epsilon=8.0),
     )
     priced = plan_release(TABLE, shape, of)
-    assert group_votes_tell_more(priced, of, num_groups=61_629)
-    assert not group_votes_tell_more(priced, of, num_groups=1_617)
-    centered = plan_release(CenteredVotes(noise_multiplier=1.0), shape, of)
-    assert not group_votes_tell_more(centered, of, num_groups=61_629)
-    assert not group_votes_tell_more(replace(priced, epsilon=0.001), of, num_groups=61_629), "noise hides these too"
+    assert group_votes_tell_more(priced, of, CENTERED, num_groups=61_629)
+    assert not group_votes_tell_more(priced, of, CENTERED, num_groups=1_617)
+    centered = plan_release(CENTERED, shape, of)
+    assert not group_votes_tell_more(centered, of, CENTERED, num_groups=61_629)
+    assert not group_votes_tell_more(replace(priced, epsilon=0.001), of, CENTERED, num_groups=61_629), (
+        "noise hides these too"
+    )
 
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
