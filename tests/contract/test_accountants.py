@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 
 import pate.accounting
@@ -224,6 +223,11 @@ EXTREMES = (
     pa.SmoothSensitivityEvent(1.0, 800.0),
     pa.OneBitEvent((-1e308, 1e308), 1),
     pa.OneBitEvent((0.0, 5e-324), 1),
+    pa.GaussianEvent(1e-200),
+    pa.PureDpEvent(1e-300),
+    pa.BoundedRangeEvent(1e-12),
+    pa.OneBitEvent((-math.inf, 0.0, math.inf), 1),
+    pa.OneBitEvent((3.0,), 5),
 )
 
 
@@ -270,17 +274,6 @@ def test_what_has_no_price_is_refused_by_name_and_adds_nothing(accountant: Kind)
 
 
 @every_accountant
-@pytest.mark.parametrize("count", [-1, 1.5, True])
-def test_impossible_counts_are_refused_and_add_nothing(accountant: Kind, count: Any) -> None:
-    made = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 1e-6))
-    before = made.get_epsilon(DELTA)
-    with pytest.raises(InvalidValue, match=rf"count={count}: expected a whole number >= 0"):
-        made.compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 0.5), count)
-    assert made.get_epsilon(DELTA) == before
-    assert made.failure_prob == 1e-6
-
-
-@every_accountant
 def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
     plain = priced(accountant, pa.PureDpEvent(0.3))
     failing = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 4e-6))
@@ -299,39 +292,19 @@ def test_failures_that_use_up_delta_are_an_error(accountant: Kind) -> None:
 
 
 @every_accountant
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 2.0, math.nan, None])
-def test_delta_outside_0_1_is_an_error(accountant: Kind, delta: Any) -> None:
-    with pytest.raises(InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"):
-        priced(accountant, pa.PureDpEvent(0.3)).get_epsilon(delta)
-
-
-@every_accountant
-@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
-def test_negative_epsilon_is_an_error(accountant: Kind, epsilon: float) -> None:
-    with pytest.raises(InvalidValue, match=rf"target_epsilon={epsilon}: expected a number >= 0"):
-        priced(accountant, pa.PureDpEvent(0.3)).get_delta(epsilon)
-
-
-@every_accountant
-@pytest.mark.parametrize(
-    "event",
-    [
-        pa.GaussianEvent(1e-200),
-        pa.GaussianEvent(1e200),
-        pa.PureDpEvent(1e305),
-        pa.PureDpEvent(1e-300),
-        pa.BoundedRangeEvent(1e300),
-        pa.BoundedRangeEvent(1e-12),
-        pa.OneBitEvent((-1e308, 1e308), reach=1),
-        pa.OneBitEvent((-math.inf, 0.0, math.inf), reach=1),
-        pa.OneBitEvent((3.0,), reach=5),
-    ],
-    ids=repr,
-)
-def test_extreme_prices_are_never_nan_or_negative(accountant: Kind, event: pa.Event) -> None:
-    for count in (1, 100) if not refuses(accountant, event) else ():
-        made = accountant().compose(event, count)
-        epsilon, delta = made.get_epsilon(DELTA), made.get_delta(1.0)
-        assert epsilon >= 0
-        assert 0 <= delta <= 1
-        assert not np.isnan(epsilon)
+def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> None:
+    made = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 1e-6))
+    before = made.get_epsilon(DELTA)
+    figures: list[Any] = [-1, 1.5, True]
+    for count in figures:
+        with pytest.raises(InvalidValue, match=rf"count={count}: expected a whole number >= 0"):
+            made.compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 0.5), count)
+    assert made.get_epsilon(DELTA) == before
+    assert made.failure_prob == 1e-6
+    figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]
+    for delta in figures:
+        with pytest.raises(InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"):
+            made.get_epsilon(delta)
+    for epsilon in (-1.0, math.nan):
+        with pytest.raises(InvalidValue, match=rf"target_epsilon={epsilon}: expected a number >= 0"):
+            made.get_delta(epsilon)
