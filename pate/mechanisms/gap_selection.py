@@ -83,15 +83,6 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
     return tuple(_finite(value) for value in values.tolist())
 
 
-def offsets_of(regularizer: Regularizer | None, candidates: NDArray[np.int64]) -> Array:
-    """The regularizer's finite value for each candidate, `[n]`, or a refusal."""
-    if regularizer is None:
-        return np.zeros(len(candidates))
-    values = [regularizer(k) for k in candidates.tolist()] if callable(regularizer) else list(regularizer)
-    require(len(values) == len(candidates), "regularizer", f"({len(values)},)", f"{len(candidates)} numbers")
-    return np.array([_finite(value) for value in values])
-
-
 def exactly_addable(offsets: Array, *, to: int) -> Array:
     """The offsets rounded to a grid on which their sums with whole numbers up to `to`, and differences, are exact.
 
@@ -175,7 +166,12 @@ class GapSelection:
     @property
     def offsets(self) -> Array:
         """The regularizer's value for each candidate, on a grid on which adding gaps is exact: `[n]`."""
-        return exactly_addable(offsets_of(self.regularizer, self.candidates), to=self.num_teachers)
+        given, n = self.regularizer, len(self.candidates)
+        if given is None:
+            return np.zeros(n)
+        values = [given(k) for k in self.candidates.tolist()] if callable(given) else list(given)
+        require(len(values) == n, "regularizer", f"({len(values)},)", f"{n} numbers")
+        return exactly_addable(np.array([_finite(value) for value in values]), to=self.num_teachers)
 
     @property
     def event(self) -> Event:

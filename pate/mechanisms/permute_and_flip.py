@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,15 +49,21 @@ def toss(chances: Array, uniforms: LazyUniforms, exact: Callable[..., Callable[[
     return np.asarray(shown)
 
 
-def toss_exponential(numbers: Counts, scale: float, rng: np.random.Generator) -> Bits:
-    """Coins of probability exp(-number / scale), elementwise, for whole numbers >= 0; always True for 0."""
+def toss_exponential(numbers: Counts, scale: float, rng: np.random.Generator, *, level: int = 0) -> Bits:
+    """Coins of probability 2**level exp(-number / scale) <= 1, elementwise, for whole numbers >= 0; True for 0."""
     divisor = Fraction(scale)
 
     def exact(*place: int) -> Callable[[int], Bounds]:
-        return partial(exp_bounds, -Fraction(int(numbers[place])) / divisor)
+        exponent = -Fraction(int(numbers[place])) / divisor
+
+        def times_power(digits: int) -> Bounds:
+            low, high = exp_bounds(exponent, digits + level)
+            return low * 2**level, high * 2**level
+
+        return times_power
 
     with np.errstate(over="ignore"):
-        chances = np.exp(np.maximum(-numbers / scale, _LEAST))
+        chances = np.minimum(np.ldexp(np.exp(np.maximum(-numbers / scale, _LEAST)), level), 1.0)
     return np.asarray(toss(chances, LazyUniforms.draw(numbers.shape, rng), exact) | (numbers == 0))
 
 
@@ -139,20 +144,7 @@ def _first_in_random_order(
 def _shown(numbers: Counts, base: int, level: int, ends: Counts, scale: float, rng: np.random.Generator) -> Counts:
     """The places of a level whose coins show True."""
     places = ends[level] + thinned(int(ends[level + 1] - ends[level]), level, rng)
-    deficits, divisor = numbers[places] - base, Fraction(scale)
-
-    def exact(place: int) -> Callable[[int], Bounds]:
-        exponent = -Fraction(int(deficits[place])) / divisor
-
-        def times_power(digits: int) -> Bounds:
-            low, high = exp_bounds(exponent, digits + level)
-            return low * 2**level, high * 2**level
-
-        return times_power
-
-    with np.errstate(over="ignore"):
-        chances = np.minimum(np.ldexp(np.exp(np.maximum(-deficits / scale, _LEAST)), level), 1.0)
-    return np.asarray(places[toss(chances, LazyUniforms.draw(chances.shape, rng), exact) | (deficits == 0)])
+    return places[toss_exponential(numbers[places] - base, scale, rng, level=level)]
 
 
 def thinned(count: int, level: int, rng: np.random.Generator) -> Counts:

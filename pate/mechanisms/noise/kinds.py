@@ -83,9 +83,8 @@ def _laplace_within(u: Fraction, digits: int) -> Bounds:
 
 
 def _normal_of_log(log_q: Array) -> Array:
-    with np.errstate(divide="ignore", over="ignore"):
-        log_below = -np.exp(log_q)
-        log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(log_below)))
+    with np.errstate(over="ignore"):
+        log_below, log_above = -np.exp(log_q), _log_above(log_q)
         return np.asarray(np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above)))
 
 
