@@ -10,13 +10,4 @@ from pate.federated.request import Request
 from pate.federated.roll import Contribution, Roll
 from pate.federated.rounds_release import RoundsOfHolders
 
-__all__ = [
-    "Collection",
-    "Contribution",
-    "Question",
-    "Request",
-    "Roll",
-    "RoundsOfHolders",
-    "answer_question",
-    "collect",
-]
+__all__ = ["Collection", "Contribution", "Question", "Request", "Roll", "RoundsOfHolders", "answer_question", "collect"]

@@ -364,12 +364,7 @@ class ImageStudent(ThresholdedStudent):
         return self.model(arrays, threshold, shape, len(images), choices)
 
     def _member(
-        self,
-        network: Network,
-        images: Rows,
-        labels: Labels,
-        pool: Rows,
-        rng: np.random.Generator,
+        self, network: Network, images: Rows, labels: Labels, pool: Rows, rng: np.random.Generator
     ) -> tuple[Tensors, Rows]:
         """Trains one member, with a pool twice: the second time, from new weights, on what the first says there too."""
         train = partial(fit, network, recipe=Recipe.of(self), rng=rng, device=require_device(self.device))

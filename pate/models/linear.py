@@ -355,12 +355,7 @@ class LogisticStudent(ThresholdedStudent):
         return LogisticModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
 
     def _choose(
-        self,
-        white: _White,
-        features: Rows,
-        labels: Labels,
-        fitted: NDArray[np.intp],
-        choosing: NDArray[np.intp],
+        self, white: _White, features: Rows, labels: Labels, fitted: NDArray[np.intp], choosing: NDArray[np.intp]
     ) -> tuple[float, float, Floats, Rows]:
         """The best penalty, its held-out loss, its weights and the held-out probabilities."""
         weights = white.start(labels)

@@ -222,12 +222,7 @@ class MLPStudent(ThresholdedStudent):
         return MLPModel(arrays, threshold, shape, len(rows), {"epochs": float(epoch)})
 
     def _train(
-        self,
-        rows: Rows,
-        labels: Labels,
-        fold_of: NDArray[np.int64],
-        rng: np.random.Generator,
-        on_epoch: OnEpoch | None,
+        self, rows: Rows, labels: Labels, fold_of: NDArray[np.int64], rng: np.random.Generator, on_epoch: OnEpoch | None
     ) -> tuple[list[Rows], Rows, int]:
         """Trains all members; their parameters and held-out probabilities `[n, num_labels]` at the best epoch."""
         held = torch.from_numpy(fold_of == np.arange(fold_of.max() + 1)[:, None])  # [members, n]

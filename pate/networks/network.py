@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.networks.device import torch
-from pate.validation import (
-    require,
-    require_choice,
-    require_count,
-    require_non_negative,
-    require_positive,
-)
+from pate.validation import require, require_choice, require_count, require_non_negative, require_positive
 
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
 """All that a network is, by name: parameters, and buffers that training moves without a gradient."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -52,10 +51,7 @@ def test_a_user_counts_once_at_a_place(tmp_path: Path, source: str) -> None:
     assert data.counts.tolist() == [2, 1]
     assert data.counts.dtype == np.int64
     assert data.most == 2
-    assert data.notes == (
-        "2 users, 4 visits of 3 pairs of user and place",
-        "2 check-ins without a place left out",
-    )
+    assert data.notes == ("2 users, 4 visits of 3 pairs of user and place", "2 check-ins without a place left out")
 
 
 def test_gzipped_is_the_same(tmp_path: Path) -> None:
@@ -75,10 +71,7 @@ def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: li
     ("line", "rule"),
     [
         ("0\t2010\t1.0\tcafe", r"line 7: expected 5 columns between tabs .*, found 4"),
-        ("", r"line 7: expected 5 columns between tabs .*, found 1"),
         ("\t2010\t1.0\t2.0\tcafe", "line 7: expected a user and a place"),
-        ("0\t1", r"line 7: expected 5 columns between tabs .*, found 2"),
-        ("\t2010\t1.0\t2.0\t", "line 7: expected a user and a place"),
         ("0\t2010\t91.0\t2.0\tcafe", r"line 7: expected a latitude and a longitude in degrees, found 91\.0"),
         ("0\t2010\t1.0\t-180.5\tcafe", r"line 7: expected a latitude and a longitude in degrees, found -180\.5"),
         ("0\t2010\tnan\t2.0\tcafe", "line 7: expected a latitude and a longitude in degrees, found nan"),
@@ -108,16 +101,6 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         CheckIns(written(tmp_path, SNAP[4:])).load()
     with pytest.raises(InvalidValue, match=r"source=brightkit: expected one of .* mean brightkite"):
         CheckIns(tmp_path, "brightkit")
-
-
-@pytest.mark.process
-def test_the_readers_load_nothing_heavy() -> None:
-    probe = "import sys, reproductions.counts; print(*{name.partition('.')[0] for name in sys.modules})"
-    loaded = set(
-        subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
-    )
-    assert "numpy" in loaded
-    assert not loaded & {"torch", "pandas", "matplotlib", "rich", "hydra", "sklearn"}
 
 
 TABLE = """year,tailnum,origin,dest
@@ -236,7 +219,6 @@ def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
     [
         ("2020-03-06,Ohio,39,7", "line 8: expected date,state,fips,cases,deaths, with whole numbers"),
         ("2020-03-06,Ohio,39,-7,0", "line 8: expected .* whole numbers >= 0"),
-        ("2020-03-06,Ohio,39,7.5,0", "line 8: expected .* whole numbers >= 0"),
         ("2020-03-06,Ohio,39,9999999999999999999,0", r"line 8: expected .* whole numbers >= 0"),
         ("2020-03-06,,39,7,0", "line 8: expected date,state"),
         ("2020-13-06,Ohio,39,7,0", "line 8: expected a day such as"),

@@ -102,12 +102,6 @@ def test_the_table_and_the_csv_say_the_same(
     assert "1.234 " in table  # what is given away at least is rounded down
 
 
-def test_an_unknown_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["--format", "yaml"])
-    assert "invalid choice: 'yaml'" in capsys.readouterr().err
-
-
 NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 60, 80, 6
 
 

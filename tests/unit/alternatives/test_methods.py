@@ -99,9 +99,7 @@ def test_convolutions_learn_from_images() -> None:
     method.check(here)
     model = method.at(budget(100.0), here).train(0).model
     found = multilabel_metrics(
-        model.predict(here.dataset.test.inputs),
-        model.predict_proba(here.dataset.test.inputs),
-        here.dataset.test.labels,
+        model.predict(here.dataset.test.inputs), model.predict_proba(here.dataset.test.inputs), here.dataset.test.labels
     )
     assert (found.mean_average_precision or 0) > here.dataset.test.labels.mean() + 0.1
 

@@ -216,10 +216,7 @@ def test_the_noise_is_solved_for_without_votes(tmp_path: Path, monkeypatch: pyte
 
 REFUSED: dict[str, tuple[Callable[[], ComparisonPlan], str]] = {
     "no aggregator": (lambda: replace(plan(), methods=()), "aggregators=\\[\\]: expected at least one"),
-    "one twice": (
-        lambda: plan(method("a", VOTES), method("a", VOTES)),
-        "aggregators=.*: expected at least one, each",
-    ),
+    "one twice": (lambda: plan(method("a", VOTES), method("a", VOTES)), "aggregators=.*: expected at least one, each"),
     "no epsilon": (lambda: plan(epsilons=()), "epsilons=\\[\\]: expected at least one"),
     "a negative epsilon": (lambda: plan(epsilons=(-1.0,)), "epsilons=-1.0: expected a number > 0"),
     "no seed": (lambda: plan(seeds=()), "seeds=\\[\\]: expected at least one"),

@@ -34,14 +34,6 @@ def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
     assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colors become variables"
 
 
-def test_title_counts_the_aggregators(frontier: Frontier) -> None:
-    one = Frontier(
-        runs=tuple(run for run in frontier.runs if run.epsilon is None or run.aggregator == "late"), metric="micro_f1"
-    )
-    assert "<title>1 method on" in render_page(one, PARAMETERS)
-    assert f"<title>{len(frontier.lines)} methods on" in render_page(frontier, PARAMETERS)
-
-
 def test_page_says_what_no_epsilon_covers_and_that_noise_was_seeded(frontier: Frontier) -> None:
     text = " ".join(Page(render_page(frontier, PARAMETERS)).texts("p"))
     assert NOT_COVERED in text
@@ -92,15 +84,6 @@ def test_a_narrow_console_shows_means_alone(frontier: Frontier, tmp_path: Path) 
     assert "mean over" in scores
     assert re.search(r"late +400 +\.200 +\.200", scores)
     assert "±" not in scores
-
-
-def test_the_verdict_comes_first_then_one_line_of_warning_then_the_picture(frontier: Frontier) -> None:
-    page = Page(render_page(frontier, PARAMETERS))
-    _, said, warning, *_ = page.texts("p")
-    assert said.startswith("Best micro-F1 at epsilon 1 early (2,000) with 0.450, 62% of the reachable; at epsilon 8")
-    assert said.endswith("A constant has 0.200, the all-records model 0.600.")
-    assert warning == "No epsilon covers this comparison: keep it inside. What that means"
-    assert page.texts("h2")[0] == "Frontier"
 
 
 def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_it(frontier: Frontier) -> None:

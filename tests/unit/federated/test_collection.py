@@ -92,10 +92,7 @@ SPOILED = {
     "failed": (lambda folder: Contribution("2", problem="its app failed"), "its app failed"),
     "late": (lambda folder: Contribution("2", problem="no answer within 5 s"), "no answer within 5 s"),
     "no file": (lambda folder: Contribution("2", b"votes"), "expected a whole vote file"),
-    "torn": (
-        lambda folder: Contribution("2", (answer(folder, "2").votes or b"")[:-40]),
-        "expected a whole vote file",
-    ),
+    "torn": (lambda folder: Contribution("2", (answer(folder, "2").votes or b"")[:-40]), "expected a whole vote file"),
     "of another": (lambda folder: Contribution("2", answer(folder, "3").votes), "holder=3: expected 2"),
     "other queries": (
         lambda folder: answer(folder, "2", queries="0" * 64),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
@@ -253,20 +252,7 @@ def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Pat
     assert charges(tmp_path) == 0
 
 
-def test_the_card_says_the_noise_and_who_may_be_missing(tmp_path: Path) -> None:
-    released(tmp_path, NOISE).run(lambda: noisy(tmp_path, "1234"))
-    terms = json.loads((tmp_path / "release" / "terms.json").read_text())
-    parameters = terms["privacy"]["parameters"]
-    assert {name: parameters[name] for name in ("num_holders", "max_dropouts", "max_colluders")} == {
-        "num_holders": 4,
-        "max_dropouts": 1,
-        "max_colluders": 0,
-    }
-
-
-def test_shares_of_a_part_of_the_holders_are_enough_and_none_with_the_holders_noise(
-    tmp_path: Path,
-) -> None:
+def test_shares_of_a_part_of_the_holders_are_enough_and_none_with_the_holders_noise(tmp_path: Path) -> None:
     terms = SumTerms(num_holders=400, max_absent=40, most=9, shares=43)
     assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
     assert SumTerms(num_holders=400, max_absent=40, most=9).threshold == 360

@@ -45,12 +45,6 @@ def test_chooses_the_penalty_with_the_least_leave_one_out_error(make_rows):
     assert heard == [pytest.approx(min(errors), rel=1e-6)]
 
 
-def test_penalizes_noise_more(make_rows, rows):
-    noise = np.random.default_rng(0).random(rows[1].shape) < 0.3
-    clean = LinearStudent().fit(*rows, seed=0).choices["penalty"]
-    assert LinearStudent().fit(rows[0], noise, seed=0).choices["penalty"] > 10 * clean
-
-
 def test_the_unit_of_the_inputs_does_not_matter(rows, held_out):
     model = LinearStudent().fit(*rows, seed=0)
     scaled = LinearStudent().fit(rows[0] * 1000, rows[1], seed=0)
@@ -66,28 +60,10 @@ def test_low_rank_scores_lie_in_few_directions(rows, held_out):
     np.testing.assert_allclose(same.predict_proba(held_out[0]), full.predict_proba(held_out[0]), rtol=1e-5, atol=1e-6)
 
 
-def test_low_rank_takes_noise_out(make_rows, held_out):
-    """Six labels that are one and the same, each bit flipped with probability 0.3."""
-    inputs, labels = make_rows(200)
-    flips = np.random.default_rng(0).random(labels.shape) < 0.3
-    noisy = np.repeat(labels[:, :1], 6, axis=1) ^ flips
-    error = {}
-    for rank in (None, 1):
-        scores = LinearStudent(rank=rank).fit(inputs, noisy, seed=0).predict_proba(held_out[0])
-        error[rank] = np.square(scores - (0.3 + 0.4 * held_out[1][:, :1])).mean()
-    assert error[1] < 0.97 * error[None]
-
-
 @pytest.mark.parametrize("wanted", [0.5, 2.0, 4.0])
 def test_a_public_number_of_labels_places_the_threshold(rows, held_out, wanted):
     model = LinearStudent(labels_per_sample=wanted).fit(*rows, seed=0)
     assert model.predict(held_out[0]).sum(axis=1).mean() == pytest.approx(wanted, rel=0.2)
-
-
-def test_a_public_number_beyond_the_labels_predicts_nearly_all(rows, held_out):
-    model = LinearStudent(labels_per_sample=100.0).fit(*rows, seed=0)
-    assert model.threshold == 1e-3
-    assert (model.predict(held_out[0]) == (model.predict_proba(held_out[0]) >= 1e-3)).all()
 
 
 def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
@@ -112,10 +88,3 @@ def test_many_true_labels_are_learned_better_than_by_squares(make_rows, held_out
     assert precision(LogisticStudent()) > precision(LinearStudent())
     assert isinstance(LinearStudent().ceiling, LogisticStudent)
     assert isinstance(LowRankStudent().ceiling, LogisticStudent)
-
-
-def test_noise_is_penalized_more(make_rows):
-    rows, labels = make_rows(400)
-    noise = np.random.default_rng(0).random(labels.shape) < 0.3
-    clean = LogisticStudent().fit(rows, labels, seed=0).choices["penalty"]
-    assert LogisticStudent().fit(rows, noise, seed=0).choices["penalty"] > clean

@@ -216,17 +216,6 @@ def test_each_label_can_have_its_own(student, rule, make_rows, held_out, tmp_pat
         np.testing.assert_allclose(predicted.mean(axis=0), rows[1].mean(axis=0), atol=0.15)
 
 
-def test_rules_differ_and_a_number_is_taken_as_it_is(make_rows, held_out):
-    rows = make_rows(300)
-    placed = {
-        rule: LinearStudent(threshold=rule).fit(*rows, seed=0).threshold for rule in ("micro_f1", "accuracy", 0.7)
-    }
-    assert placed["accuracy"] > placed["micro_f1"]
-    assert placed[0.7] == 0.7
-    share = LinearStudent(threshold="prevalence").fit(*rows, seed=0).predict(held_out[0]).mean()
-    assert share == pytest.approx(rows[1].mean(), abs=0.02)
-
-
 def test_numbers_for_each_label_are_taken_as_they_are(make_rows, held_out):
     given = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
     for student in (LinearStudent(threshold=given), LogisticStudent(threshold=tuple(given))):

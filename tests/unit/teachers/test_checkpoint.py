@@ -63,13 +63,6 @@ def refused(store, teacher=0):
     return pytest.raises(InvalidValue, match=rule)
 
 
-def test_what_was_saved_is_read_and_votes(store, trained, parts, queries):
-    again = CheckpointStore(store.folder)
-    assert again.load(0).keys() == {"pickle", "loss_curve"}
-    (_, confidences), *_ = cast_votes(trained, again, 2, queries)
-    np.testing.assert_array_equal(confidences, trained.predict_many(trained.fit_many(parts[:2], [1, 2]), queries))
-
-
 @pytest.mark.usefixtures("trained")
 def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, queries):
     mark = tmp_path / "ran"
@@ -155,12 +148,7 @@ def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
     store.save(0, state_of("a"))
     path = store.key.path
     text = path.read_text()
-    changed = {
-        "short": text[:-3],
-        "long": text + "0",
-        "letters": "g" * 64 + "\n",
-        "empty": "",
-    }
+    changed = {"short": text[:-3], "long": text + "0", "letters": "g" * 64 + "\n", "empty": ""}
     if damage == "readable":
         path.chmod(0o644)
     elif damage == "link":
@@ -213,19 +201,12 @@ def test_round_trip(store):
     assert loaded["threshold"] == scalar
 
 
-def test_missing_names_the_teachers_that_are_not_there(store):
-    assert store.missing(3) == [0, 1, 2]
-    store.save(1, STATE)
-    assert store.missing(3) == [0, 2]
-    assert store.has(1)
-
-
-@pytest.mark.parametrize("kept", [0, 4, 40, -1])
+@pytest.mark.parametrize("kept", [0, 40])
 def test_a_torn_file_counts_as_missing(store, kept):
     store.save(0, STATE)
     path = store.folder / "teacher-000000.safetensors"
     path.write_bytes(path.read_bytes()[:kept])
-    assert store.missing(1) == [0]
+    assert store.missing(2) == [0, 1]
     with pytest.raises(InvalidValue, match=r"^file=.*teacher-000000.safetensors: expected the checkpoint of teacher 0"):
         store.load(0)
     store.save(0, STATE)
@@ -253,11 +234,6 @@ def test_the_order_of_names_does_not_change_the_bytes(store):
     assert path.read_bytes() == first
 
 
-def test_files_are_plain_safetensors(store):
-    store.save(12, STATE)
-    assert (load_file(store.folder / "teacher-000012.safetensors")["weights"] == STATE["weights"]).all()
-
-
 def test_a_missing_teacher_is_named(store):
     with pytest.raises(InvalidValue, match=r"^file=.*teacher-000005.safetensors: expected the checkpoint of teacher 5"):
         store.load(5)
@@ -282,11 +258,6 @@ def test_votes_come_in_order_whatever_the_chunk(ensemble, queries, chunk_size):
     blocks = list(cast_votes(MLP, ensemble, 7, queries, chunk_size))
     assert [first for first, _ in blocks] == list(range(0, 7, chunk_size))
     np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), expected, atol=1e-6)
-
-
-def test_votes_need_every_teacher(ensemble, queries):
-    with pytest.raises(InvalidValue, match="expected the checkpoint of teacher 7"):
-        list(cast_votes(MLP, ensemble, 8, queries))
 
 
 def test_refuses_impossible_arguments(queries, tmp_path):

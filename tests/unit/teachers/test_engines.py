@@ -64,10 +64,10 @@ def test_engines_agree(teacher, many, queries, tmp_path):
     for index in range(10):
         one, other = (teacher.predict_many([s.load(index)], queries) for s in (stacked, sequential))
         np.testing.assert_allclose(one, other, atol=1e-5)
+    assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]  # its pool is another than the engine's
 
 
-@pytest.mark.parametrize("teacher", [LINEAR, MLP], ids=lambda teacher: type(teacher).__name__)
-@pytest.mark.parametrize("engine", [SequentialEngine(), StackedEngine(chunk_size=4)], ids=["one", "four"])
+@pytest.mark.parametrize(("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)])
 def test_a_continued_run_ends_with_the_same_bytes(engine, teacher, many, tmp_path):
     store = train(engine, teacher, many, tmp_path)
     before = files(tmp_path)
@@ -105,26 +105,7 @@ def test_each_teacher_has_its_own_seed(many, tmp_path):
     assert (one != two).any()
 
 
-def test_only_chunks_with_a_gap_are_trained(many, tmp_path):
-    train(StackedEngine(chunk_size=4), LINEAR, many, tmp_path)
-    (tmp_path / "teacher-000005.safetensors").unlink()
-    asked = []
-
-    def shards(index):
-        asked.append(index)
-        return many[index]
-
-    StackedEngine(chunk_size=4).train(TrainingJob(LINEAR, shards, range(10), CheckpointStore(tmp_path)))
-    assert asked == [4, 5, 6, 7]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    "engine",
-    [SequentialEngine(), StackedEngine(chunk_size=4), ProcessesEngine(num_workers=2, chunk_size=4)],
-    ids=lambda engine: type(engine).__name__,
-)
-def test_progress_tells_each_teacher_once_after_its_file_is_there(engine, many, tmp_path):
+def test_progress_tells_each_teacher_once_after_its_file_is_there(many, tmp_path):
     heard = {}
     store = CheckpointStore(tmp_path)
 
@@ -133,7 +114,7 @@ def test_progress_tells_each_teacher_once_after_its_file_is_there(engine, many, 
         assert store.has(index)
         heard[index] = loss
 
-    train(engine, MLP, many, tmp_path, hear)
+    train(StackedEngine(chunk_size=4), MLP, many, tmp_path, hear)
     assert sorted(heard) == list(range(10))
     assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in heard.items())
 
@@ -158,12 +139,10 @@ class LargeTeacher(LinearTeacher):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("engine", [StackedEngine(chunk_size=2), ProcessesEngine(num_workers=1, chunk_size=2)])
-def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(engine, many, tmp_path):
+def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(many, tmp_path):
     with pytest.raises(DeviceFull, match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size"):
-        train(engine, LargeTeacher(device="cpu"), many, tmp_path)
-    missing = CheckpointStore(tmp_path).missing(10)
-    assert missing == [6, 7, 8, 9]
+        train(ProcessesEngine(num_workers=1, chunk_size=2), LargeTeacher(device="cpu"), many, tmp_path)
+    assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
 
 
 @dataclass(frozen=True)
@@ -173,13 +152,6 @@ class DyingTeacher(LinearTeacher):
             time.sleep(1)  # until the other chunk is on the disk
             os.kill(os.getpid(), signal.SIGKILL)
         return super().fit_many(shards, seeds)
-
-
-@pytest.mark.process
-def test_joblib_works_in_the_same_process_afterwards(many, tmp_path):
-    """Its pool is another than the engine's."""
-    train(ProcessesEngine(num_workers=2, chunk_size=5), LINEAR, many, tmp_path)
-    assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]
 
 
 @pytest.mark.process
@@ -321,14 +293,6 @@ def test_a_chunk_is_there_as_a_whole_whenever_its_saving_is_cut(states, writes, 
     assert all((store.load(teacher)["weights"] == teacher).all() for teacher in states)
     assert all((tmp_path / name).stat().st_ino == inode for name, inode in before.items())
     assert not list(tmp_path.glob("chunk-*"))
-
-
-def test_a_chunk_saved_undisturbed_leaves_what_single_saves_leave(states, tmp_path):
-    CheckpointStore(tmp_path / "chunk").save_chunk(states)
-    for teacher, state in states.items():
-        CheckpointStore(tmp_path / "single").save(teacher, state)
-    CheckpointStore(tmp_path / "chunk").save_chunk({})
-    assert files(tmp_path / "chunk") == files(tmp_path / "single")
 
 
 def test_a_torn_chunk_and_half_written_files_are_thrown_away(tmp_path):

@@ -152,12 +152,6 @@ def test_states_have_the_same_bytes_whatever_the_others_lengths(teacher, make_pa
     assert apart.is_isolated
 
 
-def test_predictions_are_the_recipes(make_parts, queries):
-    states = TEACHERS[0].fit_many(make_parts([30, 22]), range(2))
-    said = IsolatedTeacher(TEACHERS[0]).predict_many(states, queries)
-    np.testing.assert_array_equal(said, TEACHERS[0].predict_many(states, queries))
-
-
 def test_apart_where_groups_have_several_records():
     linear, each, several = TEACHERS[0], np.arange(6), np.array([0, 1, 2, 2, 3, 4])
     assert isolated(linear, each) is linear
