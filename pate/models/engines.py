@@ -62,11 +62,7 @@ class ChunkTask:
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """The teachers that a store is to hold in the end.
-
-    Raises:
-        InvalidValue: no teacher.
-    """
+    """The teachers that a store is to hold in the end."""
 
     teacher: Teacher  # the recipe
     # gives a teacher's records by its index; called for the teachers of one chunk at a time
@@ -119,7 +115,7 @@ class WorkersLost(ChildProcessError, RuntimeError):
 
 
 class Engine(ABC):
-    """A way to train the teachers that a store lacks.
+    """A way to train the teachers that a store lacks; a setting outside its range raises `InvalidValue`.
 
     Formal guarantees:
         * Teachers are trained in chunks fixed by their index: chunk c holds teachers c*C … (c+1)*C-1. A
@@ -181,9 +177,6 @@ class ProcessesEngine(Engine):
         num_workers: processes; None for as many as there are cores to this process.
         chunk_size: teachers in a batch; with that of `StackedEngine` the checkpoints are the same bytes.
         max_deaths: how many times workers may die before the run gives up.
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     num_workers: int | None = None
@@ -296,9 +289,6 @@ class RayEngine(Engine):
         num_gpus: that a task asks for; a fraction lets several tasks share one.
         max_retries: how many times a task that was lost is started again.
         max_in_flight: tasks whose records are with Ray at one time.
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     address: str | None = None

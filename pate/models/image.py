@@ -121,9 +121,6 @@ class CNNTeacher(Teacher):
         threshold: probability from which a label is voted for, in (0, 1).
         stacked: whether the teachers of a call are one batched network; None does so on a GPU.
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     stays_together: ClassVar[bool] = True
@@ -302,9 +299,6 @@ class ImageStudent(ThresholdedStudent):
         folds: members, at least 2; fewer where there are fewer rows.
         max_unlabeled: at most that many images of the pool are used; 0 for none.
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     model: ClassVar[type[ImageModel]]
@@ -414,9 +408,6 @@ class CNNStudent(ImageStudent):
     """A few small convolutional networks, trained as `ImageStudent` says, whose attributes are not listed again.
 
     From `width` to `kernel_size` the attributes are those of the architecture, `ConvNet`.
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     model: ClassVar[type[ImageModel]] = CNNModel
@@ -468,9 +459,6 @@ class ResNet50Student(ImageStudent):
         weights: file of backbone weights from PUBLIC data to begin with (see `read_weights`), or None.
         image_size: images are resized to this height and width for the network; None takes them as they are.
         folds: members, at least 2; each takes 94 MB in the published folder.
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     model: ClassVar[type[ImageModel]] = ResNet50Model

@@ -102,9 +102,6 @@ class ConvexTeacher(Voter):
         penalty: of the squared weights, in units of an average direction's variance, 0.001 to 1e6. A larger one gives
             votes with less noise; a smaller one leaves more to each teacher.
         num_directions: of the public pool, >= 1, or None for as many as the noise makes worthwhile (`KernelTeacher`).
-
-    Raises:
-        InvalidValue: an attribute outside these ranges.
     """
 
     covers_teachers: ClassVar[bool] = False

@@ -75,9 +75,6 @@ class LinearTeacher(Teacher):
         penalty: > 0.
         threshold: a fixed threshold in (0, 1) for all teachers, or None for each teacher's own.
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
-
-    Raises:
-        InvalidValue: a penalty, threshold or device outside these ranges.
     """
 
     penalty: float = 0.5
@@ -188,9 +185,6 @@ class LinearStudent(ThresholdedStudent):
         rank: number of directions in the space of labels that the scores are confined to, the leading ones of the
             fitted scores. None for all. A small rank takes noise out of labels released with much of it.
         labels_per_sample: public mean number of labels per sample, > 0, or None to use the micro-F1.
-
-    Raises:
-        InvalidValue: no penalty, or an attribute outside its range.
     """
 
     minds_scale: ClassVar[bool] = True
@@ -321,9 +315,6 @@ class LogisticStudent(ThresholdedStudent):
     Attributes:
         penalties: candidates, each > 0.
         held_out: share of the rows that choose, in (0, 1).
-
-    Raises:
-        InvalidValue: no penalty, or an attribute outside its range.
     """
 
     penalties: tuple[float, ...] = field(default=_LOGISTIC_PENALTIES, metadata={"public": True})

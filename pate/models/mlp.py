@@ -36,9 +36,6 @@ class MLPTeacher(Teacher):
         weight_decay: of AdamW, >= 0.
         threshold: probability from which a label is voted for, in (0, 1).
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     hidden: int = 64
@@ -178,9 +175,6 @@ class MLPStudent(ThresholdedStudent):
         epochs: at most.
         learning_rate: of AdamW, > 0.
         weight_decay: of AdamW, >= 0.
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     hidden: int = 64

@@ -42,9 +42,6 @@ class SklearnTeacher(Teacher):
         frames: whether the estimator is given a table's rows as a DataFrame, columns by name, words and missing cells
             as they are: for a pipeline with a `ColumnTransformer`. Numbers are cut to the public range, words that the
             public file does not have are "other".
-
-    Raises:
-        InvalidValue: no estimator, or a threshold outside its range.
     """
 
     votes_in_rounds: ClassVar[bool] = False  # as in PATEClassifier, and inputs may be missing

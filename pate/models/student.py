@@ -253,7 +253,7 @@ class Learner(Protocol):
 
 
 class Student(ABC):
-    """A recipe for a student: public hyper-parameters, no learned state.
+    """A recipe for a student: public hyper-parameters, no learned state; one outside its range raises `InvalidValue`.
 
     Formal guarantees:
         * `fit` reads its arguments and nothing else. Given public inputs and released labels, the model and

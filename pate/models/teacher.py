@@ -22,7 +22,7 @@ class Voter:
     """A recipe for the votes of teachers, each of which knows only its own private records.
 
     A subclass is either a `Teacher`, which is trained, saved and asked, or says itself how its teachers vote
-    (`votes_of`).
+    (`votes_of`). An attribute outside its range raises `InvalidValue`.
 
     Attributes:
         is_trained: whether teachers learn from their records, of the class: their number then has to be given, and

@@ -40,9 +40,6 @@ class ConvNet(Network):
             aligned, as faces are, few where a thing may be anywhere.
         norm: "group" or "batch".
         kernel_size: height and width of the convolutions' kernels, an odd number.
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     shape: tuple[int, ...]

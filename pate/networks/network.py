@@ -119,9 +119,6 @@ class Recipe:
             a GPU that has it, otherwise float32. Parameters and the optimizer are float32 throughout. With "float32"
             convolutions of recent GPUs still round what they multiply to TF32, as torch has it
             (`torch.backends.cudnn.allow_tf32`).
-
-    Raises:
-        InvalidValue: an attribute outside its range.
     """
 
     epochs: int

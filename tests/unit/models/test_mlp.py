@@ -1,3 +1,5 @@
+"""Teachers and a student with one hidden layer: the same as by torch's own layers."""
+
 import math
 
 import numpy as np
@@ -5,6 +7,7 @@ import torch
 from torch import nn
 
 from pate.networks.network import Minibatches
+from pate.student import MLPStudent
 from pate.teachers import MLPTeacher, Shard
 
 
@@ -46,17 +49,6 @@ def test_unequal_parts_equal_one_training_each(parts, queries):
         np.testing.assert_allclose(found, train_with_autograd(teacher, part, seed)(queries), atol=2e-4)
 
 
-def test_the_loss_falls(parts):
-    for state in MLPTeacher(epochs=30, device="cpu").fit_many(parts, range(6)):
-        assert state["loss_curve"][-1] < 0.7 * state["loss_curve"][0]
-
-
-def test_another_seed_gives_another_teacher(parts):
-    teacher = MLPTeacher(epochs=1, device="cpu")
-    first, second = teacher.fit_many([parts[0], parts[0]], [1, 2])
-    assert not np.allclose(first["weights"], second["weights"])
-
-
 def test_a_threshold_moves_the_votes_not_the_training(parts, queries):
     low, high = MLPTeacher(threshold=0.2, device="cpu"), MLPTeacher(threshold=0.5, device="cpu")
     votes = low.predict_many(low.fit_many(parts, range(6)), queries) >= 0.5
@@ -80,3 +72,34 @@ def test_minibatches_walk_through_every_record_each_epoch():
     for epoch in (drawn[:2], drawn[2:]):
         assert sorted(np.concatenate([rows[0, : counts[0]] for rows, counts in epoch])) == list(range(7))
     assert sorted(drawn[1][0][1, :3]) == [0, 1, 2]
+
+
+def test_the_model_predicts_what_torch_would(rows, held_out):
+    model = MLPStudent(hidden=7, folds=3, epochs=5).fit(*rows, seed=0)
+    members = []
+    for member in range(3):
+        layers = nn.Linear(15, 7), nn.Linear(7, 6)
+        for layer, name in zip(layers, ("hidden_", ""), strict=True):
+            layer.weight.data = torch.from_numpy(model.arrays[f"{name}weights"][member].T.copy())
+            layer.bias.data = torch.from_numpy(model.arrays[f"{name}bias"][member, 0].copy())
+        network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.Sigmoid())
+        members.append(network(torch.from_numpy(held_out[0])).detach().numpy())
+    np.testing.assert_allclose(model.predict_proba(held_out[0]), np.mean(members, axis=0), atol=1e-5)
+
+
+def test_keeps_the_epoch_with_the_least_held_out_loss(rows):
+    heard = []
+    student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)
+    model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: heard.append(losses))
+    held_out = [losses["held_out_loss"] for losses in heard]
+    assert len(heard) == 151
+    assert model.choices["epochs"] == np.argmin(held_out)
+    assert 0 < np.argmin(held_out) < 150  # it went on to overfit
+    assert heard[-1]["loss"] < min(held_out)
+
+
+def test_the_unit_of_the_inputs_does_not_matter_to_a_student(rows, held_out):
+    student = MLPStudent(epochs=10)
+    expected = student.fit(*rows, seed=0).predict_proba(held_out[0])
+    scaled = student.fit(rows[0] * 1000, rows[1], seed=0).predict_proba(held_out[0] * 1000)
+    np.testing.assert_allclose(scaled, expected, atol=1e-4)

@@ -219,7 +219,7 @@ def train_deaf_workers(folder):
 @pytest.mark.process
 def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(tmp_path):
     """In a process of its own, whose first workers they are."""
-    code = "import sys; from tests.unit.teachers import test_engines as t; t.train_deaf_workers(sys.argv[1])"
+    code = "import sys; from tests.unit.models import test_engines as t; t.train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120

@@ -1,4 +1,4 @@
-"""Teachers that are networks for images."""
+"""Teachers and students that are networks for images."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save
 
+from pate.aggregators import TrainingSet
 from pate.models.image import _frozen_backbone
 from pate.networks.device import one_thread
 from pate.networks.resnet import torchvision_models
+from pate.student import CNNStudent, ResNet50Student, StudentModel
 from pate.teachers import (
     CheckpointStore,
     CNNTeacher,
@@ -166,3 +168,85 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     features = _frozen_backbone(backbone, None, torch.device("cpu")).features(parts[0].inputs)
     (wanted,) = LinearTeacher(penalty=0.5, device="cpu").fit_many([Shard(features, parts[0].labels)], [0])
     np.testing.assert_allclose(states[0]["weights"], wanted["weights"], atol=1e-5)
+
+
+STUDENT = {"width": 8, "blocks": 1, "epochs": 8, "batch_size": 16, "folds": 2, "learning_rate": 1e-2, "device": "cpu"}
+
+
+def with_a_label_never_held(size, seed):
+    images, labels = bright_corners(size, seed)
+    return images, np.column_stack([labels, np.zeros(size, bool)])
+
+
+@pytest.fixture(scope="module")
+def answered():
+    return with_a_label_never_held(60, 0)
+
+
+@pytest.fixture(scope="module")
+def others():
+    return with_a_label_never_held(100, 1)
+
+
+@pytest.mark.parametrize("pool_size", [0, 40])
+def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
+    heard = []
+    model = CNNStudent(**STUDENT).learn(
+        TrainingSet(*answered),
+        pool=others[0][:pool_size],
+        seed=0,
+        on_epoch=lambda epoch, losses: heard.append(losses["loss"]),
+    )
+    assert (model.predict(others[0]) == others[1]).mean() > 0.9
+    assert (model.predict_proba(others[0])[:, -1] == 0).all(), "a label never released is never predicted"
+    assert len(heard) == 8
+    assert heard[-1] < heard[0]
+    assert model.choices["unlabeled"] == pool_size
+
+
+def test_the_pool_is_used_up_to_a_number(answered, others):
+    student = CNNStudent(**(STUDENT | {"max_unlabeled": 10, "epochs": 2}))
+    few, many = (student.learn(TrainingSet(*answered), pool=others[0][:size], seed=0) for size in (10, 90))
+    assert (few.predict_proba(others[0]) == many.predict_proba(others[0])).all()
+    assert many.choices["unlabeled"] == 10
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
+    student = CNNStudent(**(STUDENT | {"epochs": 2, "patch": 2, "grid": 2, "norm": norm}))
+    model = student.fit(*answered, seed=3)
+    for name, each in (("a", model), ("b", student.fit(*answered, seed=3))):
+        each.save(tmp_path / name)
+    for file in ("student.safetensors", "student.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    loaded = StudentModel.load(tmp_path / "a")
+    assert (loaded.predict_proba(others[0]) == model.predict_proba(others[0])).all()
+    assert loaded.network() == model.network()
+
+
+def test_few_answers(answered, others, tmp_path):
+    for size in (0, 1, 2, 3):
+        model = CNNStudent(**(STUDENT | {"epochs": 1})).fit(answered[0][:size], answered[1][:size], seed=0)
+        assert np.isfinite(model.predict_proba(others[0])).all()
+        assert not model.predict(others[0])[:, ~answered[1][:size].any(axis=0)].any()
+        if size == 1:
+            assert (model.predict(others[0]) == answered[1][0]).all()
+        model.save(tmp_path / str(size))
+        assert (StudentModel.load(tmp_path / str(size)).predict(others[0]) == model.predict(others[0])).all()
+
+
+@pytest.mark.slow
+def test_a_resnet_can_be_a_student(tmp_path):
+    rng = np.random.default_rng(0)
+    images, labels = rng.random((4, 3, 32, 32), np.float32), rng.random((4, 2)) < 0.5
+    student = ResNet50Student(epochs=1, folds=2, image_size=32, max_unlabeled=0, device="cpu")
+    model = student.learn(TrainingSet(images, labels), pool=images, seed=0)
+    model.save(tmp_path)
+    loaded = StudentModel.load(tmp_path)
+    assert (loaded.predict_proba(images) == model.predict_proba(images)).all()
+    assert model.choices["unlabeled"] == 0
+
+
+def test_a_student_refuses_what_is_no_image(rows):
+    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(120, 15\): expected images"):
+        CNNStudent().fit(*rows, seed=0)

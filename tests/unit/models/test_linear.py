@@ -1,8 +1,14 @@
+"""Linear teachers and students, by squares and by the logistic loss."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
-from sklearn.metrics import f1_score
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import average_precision_score, f1_score
 
+from pate.models.linear import _White
+from pate.student import LinearStudent, LogisticStudent, LowRankStudent
 from pate.teachers import LinearTeacher, Shard
 
 
@@ -83,3 +89,82 @@ def test_without_any_label_the_threshold_stays(parts, queries):
     (state,) = teacher.fit_many([Shard(parts[0].inputs, np.zeros((30, 5), bool))], [0])
     assert state["threshold"] == 0.5
     assert not teacher.predict_many([state], queries).any()
+
+
+def reference(rows, penalty, kept=slice(None)):
+    scale = np.square(rows[0] - rows[0].mean(axis=0)).sum(axis=1).mean()
+    inputs, labels = rows[0][kept].astype(np.float64), rows[1][kept].astype(float)
+    return Ridge(alpha=penalty * scale, solver="svd").fit(inputs, labels)
+
+
+@pytest.mark.parametrize("size", [10, 120])  # fewer and more rows than features
+def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
+    rows = make_rows(size)
+    model = LinearStudent(penalties=(0.7,)).fit(*rows, seed=0)
+    expected = reference(rows, 0.7).predict(held_out[0]).clip(0, 1)
+    np.testing.assert_allclose(model.predict_proba(held_out[0]), expected, atol=1e-4)
+
+
+def left_out(rows, penalty):
+    size = len(rows[0])
+    scores = np.empty(rows[1].shape)
+    for row in range(size):
+        model = reference(rows, penalty, np.arange(size) != row)
+        scores[row] = model.predict(rows[0][row : row + 1])[0]
+    return scores
+
+
+def test_chooses_the_penalty_with_the_least_leave_one_out_error(make_rows):
+    rows = make_rows(25)
+    penalties = (0.01, 0.3, 5.0)
+    errors = [np.square(left_out(rows, penalty) - rows[1]).mean() for penalty in penalties]
+    heard = []
+    student = LinearStudent(penalties=penalties)
+    model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: heard.append(losses["loss"]))
+    assert model.choices["penalty"] == penalties[int(np.argmin(errors))]
+    assert heard == [pytest.approx(min(errors), rel=1e-6)]
+
+
+def test_the_unit_of_the_inputs_does_not_matter_to_a_student(rows, held_out):
+    model = LinearStudent().fit(*rows, seed=0)
+    scaled = LinearStudent().fit(rows[0] * 1000, rows[1], seed=0)
+    expected = model.predict_proba(held_out[0])
+    np.testing.assert_allclose(scaled.predict_proba(held_out[0] * 1000), expected, atol=1e-5)
+
+
+def test_low_rank_scores_lie_in_few_directions(rows, held_out):
+    full, low = (LinearStudent(rank=rank).fit(*rows, seed=0) for rank in (None, 2))
+    assert np.linalg.matrix_rank(low.arrays["weights"], tol=1e-4) == 2
+    assert np.linalg.matrix_rank(full.arrays["weights"], tol=1e-4) == 6
+    same = LinearStudent(rank=6).fit(*rows, seed=0)
+    np.testing.assert_allclose(same.predict_proba(held_out[0]), full.predict_proba(held_out[0]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("wanted", [0.5, 2.0, 4.0])
+def test_a_public_number_of_labels_places_the_threshold(rows, held_out, wanted):
+    model = LinearStudent(labels_per_sample=wanted).fit(*rows, seed=0)
+    assert model.predict(held_out[0]).sum(axis=1).mean() == pytest.approx(wanted, rel=0.2)
+
+
+def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
+    rows, labels = make_rows(400)
+    white = _White.of(rows)
+    features = white.features(rows)
+    weights, bias = white.of_inputs(white.fit(features, labels, 1e-2, white.start(labels)))
+    spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
+    scores = held_out[0] @ weights + bias
+    for label in range(6):
+        strength = 1 / (1e-2 * spread * len(rows))
+        model = LogisticRegression(C=strength, tol=1e-8, max_iter=1000).fit(rows, labels[:, label])
+        np.testing.assert_allclose(scores[:, label], model.decision_function(held_out[0]), atol=0.02)
+
+
+def test_many_true_labels_are_learned_better_than_by_squares(make_rows, held_out):
+    rows = make_rows(3000)
+
+    def precision(student):
+        return average_precision_score(held_out[1], student.fit(*rows, seed=0).predict_proba(held_out[0]))
+
+    assert precision(LogisticStudent()) > precision(LinearStudent())
+    assert isinstance(LinearStudent().ceiling, LogisticStudent)
+    assert isinstance(LowRankStudent().ceiling, LogisticStudent)
