@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -11,35 +9,11 @@ from pate.accounting import Adjacency
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection
 from pate.mechanisms.gap_selection import SELECTION_NOISES, Ranking
-from tests.privacy.distributions import selection_distribution
+from tests.privacy.distributions import distributions_end_to_end, selection_distribution
 from tests.privacy.divergences import EPSILONS, largest_delta
 from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbors, top_sets
-from tests.privacy.top_k_distributions import distributions_end_to_end
 
 ADJACENCIES = tuple(Adjacency)
-Pair = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def pairs_from_votes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> set[Pair]:
-    """Neighbors from the definition: every vote matrix, every change of one teacher."""
-    vectors = [np.array(bits) for bits in product((0, 1), repeat=num_labels)]
-    found: set[Pair] = set()
-    for teachers in product(vectors, repeat=num_teachers):
-        votes = np.array(teachers)
-        for new in vectors if adjacency == Adjacency.REPLACE_ONE else vectors[:1]:
-            changed = votes.copy()
-            changed[0] = new
-            pair = tuple(votes.sum(axis=0).tolist()), tuple(changed.sum(axis=0).tolist())
-            found |= {pair, pair[::-1]} if pair[0] != pair[1] else set()
-    return found
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize(("num_labels", "num_teachers"), [(1, 3), (2, 3), (3, 2), (3, 3)])
-def test_neighbors_are_those_of_the_definition(adjacency: Adjacency, num_labels: int, num_teachers: int) -> None:
-    first, second = neighbors(num_labels, num_teachers, adjacency)
-    found = set(zip(map(tuple, first.tolist()), map(tuple, second.tolist()), strict=True))
-    assert found == pairs_from_votes(num_labels, num_teachers, adjacency)
 
 
 def test_the_largest_instance_has_all_histograms_and_pairs() -> None:

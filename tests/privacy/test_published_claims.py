@@ -28,9 +28,9 @@ from pate.mechanisms import GapSelection, LimitedDomainTopK, PermuteAndFlipTopK,
 from pate.mechanisms.gap_selection import Ranking
 from pate.validation import InvalidValue
 from pate.verification import Claim, PriceRefuted, Verdict, verify, verify_densities, verify_distributions
+from tests.privacy.distributions import distributions_end_to_end, distributions_outside_failure
 from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_renyi, price_curve
 from tests.privacy.histograms import gap_pairs
-from tests.privacy.top_k_distributions import distributions_end_to_end, distributions_outside_failure
 
 RECORD, PAPERS = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 Counts = NDArray[np.int64]

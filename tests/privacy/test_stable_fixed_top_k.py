@@ -9,8 +9,8 @@ import pytest
 
 from pate.accounting import Adjacency
 from pate.aggregators import StableFixedTopK
+from tests.privacy.distributions import distributions_of, pairs_of
 from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_delta, largest_renyi, price_curve
-from tests.privacy.fixed_distributions import distributions_of, pairs_of
 
 ADJACENCIES = tuple(Adjacency)
 TESTS: dict[str, dict[str, Any]] = {

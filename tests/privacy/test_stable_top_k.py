@@ -10,9 +10,9 @@ import pytest
 from pate.accounting import Adjacency, Event
 from pate.aggregators import StableTopK
 from pate.mechanisms.gap_selection import SELECTION_NOISES
+from tests.privacy.distributions import distributions_end_to_end, distributions_outside_failure, failure_mass
 from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_delta, largest_renyi, price_curve
 from tests.privacy.histograms import GapPairs, gap_pairs
-from tests.privacy.top_k_distributions import distributions_end_to_end, distributions_outside_failure, failure_mass
 
 ADJACENCIES = tuple(Adjacency)
 TESTS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ import pytest
 from pate.accounting import Adjacency
 from pate.accounting.renyi import bounded_range_rdp
 from pate.aggregators import StableFixedTopK
-from tests.privacy.fixed_distributions import distributions_of, pairs_of
+from tests.privacy.distributions import distributions_of, pairs_of
 from tests.privacy.histograms import neighbors
 
 ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 30.0, 200.0])
