@@ -144,7 +144,7 @@ def _first_in_random_order(
 def _shown(numbers: Counts, base: int, level: int, ends: Counts, scale: float, rng: np.random.Generator) -> Counts:
     """The places of a level whose coins show True."""
     places = ends[level] + thinned(int(ends[level + 1] - ends[level]), level, rng)
-    return places[toss_exponential(numbers[places] - base, scale, rng, level=level)]
+    return np.asarray(places[toss_exponential(numbers[places] - base, scale, rng, level=level)])
 
 
 def thinned(count: int, level: int, rng: np.random.Generator) -> Counts:
