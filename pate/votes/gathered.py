@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require
 from pate.votes.source import Array, Bits, VoteSource
-from pate.votes.vote_file import VoteFile, VoteManifest
+from pate.votes.vote_file import HoldersFile, VoteFile, VoteManifest
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
@@ -110,38 +110,6 @@ _SAME = {
 }
 
 
-class HoldersFile(Protocol):
-    """A file of one or more holders.
-
-    Attributes:
-        path: the file.
-        manifest: what all of its holders say of the questions.
-        heads: what each holder vouches for.
-        record_ids: `[Q]`.
-        label_names: L.
-    """
-
-    @property
-    def path(self) -> Path:
-        """See above."""
-
-    @property
-    def manifest(self) -> VoteManifest:
-        """See above."""
-
-    @property
-    def heads(self) -> tuple[VoteManifest, ...]:
-        """See above."""
-
-    @property
-    def record_ids(self) -> NDArray[Any]:
-        """See above."""
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """See above."""
-
-
 def require_together(files: Sequence[HoldersFile]) -> None:
     """Raises unless all files answer the same questions and no holder is there twice; says no digest."""
     for file in files:
@@ -176,7 +144,7 @@ File = TypeVar("File", bound=HoldersFile)
 
 
 class HolderVotes(VoteSource, Generic[File]):
-    """See `VoteSource`. All files answer the same queries with the same labels, and no holder is there twice.
+    """Votes of files. All of them answer the same queries with the same labels, and no holder is there twice.
 
     Holders are taken in the order of their names, whatever the files are called. What is refused is told by the heads
     of files alone: whether votes are refused says nothing about votes.
@@ -217,7 +185,7 @@ class HolderVotes(VoteSource, Generic[File]):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all files, by holder: what a release that was begun is continued with. Covered by no epsilon."""
+        """SHA-256 of all files, by holder: what a release that was begun is continued with. No epsilon covers it."""
         digest = hashlib.sha256(self.digest_begins)
         for file in self.files:
             with file.path.open("rb") as content:
@@ -226,7 +194,7 @@ class HolderVotes(VoteSource, Generic[File]):
 
 
 class GatheredVotes(HolderVotes[VoteFile]):
-    """See `HolderVotes`: of vote files. Teachers are numbered in the order of the holders."""
+    """Votes of vote files. Teachers are numbered in the order of the holders."""
 
     digest_begins = b"votes of holders"
 
@@ -236,7 +204,6 @@ class GatheredVotes(HolderVotes[VoteFile]):
         return cls([VoteFile.open(path) for path in paths])
 
     def bits(self) -> Iterator[Bits]:
-        """See `VoteSource.bits`."""
         for file in self.files:
             yield from file.bits()
 
@@ -252,12 +219,12 @@ class GatheredVotes(HolderVotes[VoteFile]):
         return sums.counts(self.num_labels)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """See `VoteSource.confidences`: the bits, clipped as they were cast, where files hold no more."""
+        """The bits, clipped as they were cast, where files hold no more."""
         for file in self.files:
             yield from file.confidences() if file.manifest.cast == "confidences" else file.bits()
 
     def label_shares(self) -> Array:
-        """See `VoteSource.label_shares`; files hold them beside confidences."""
+        """Files hold them beside confidences."""
         if self.files[0].manifest.cast != "confidences":
             rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
             raise InvalidValue(f"cast=bits: expected {rule}; or aggregator.prevalence_share=0 for a public center")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,8 +122,24 @@ def mean_labels(labels: Bits, teacher_of: NDArray[np.int64], num_teachers: int) 
     return np.asarray(shares / np.bincount(teacher_of, minlength=num_teachers)[:, None])
 
 
-class CountedVotes(VoteSource):
-    """See `VoteSource`. For aggregators that read counts.
+class SumsAlone(VoteSource):
+    """Of these votes there are sums alone.
+
+    Attributes:
+        expected: which aggregator can read them, of the class.
+    """
+
+    expected: ClassVar[str]
+
+    def bits(self) -> Iterator[Bits]:
+        raise InvalidValue(f"aggregator: expected {self.expected}")
+
+    def label_shares(self) -> Array:
+        raise InvalidValue(f"aggregator: expected {self.expected}")
+
+
+class CountedVotes(SumsAlone):
+    """Counts of votes, for aggregators that read counts.
 
     Args:
         counts: `[Q, L]` in 0..num_teachers.
@@ -132,6 +148,8 @@ class CountedVotes(VoteSource):
             for all.
     """
 
+    expected = "one that reads counts, since only sums of votes are known"
+
     def __init__(self, counts: NDArray[np.int64], *, num_teachers: int, max_votes: int | None = None) -> None:
         self.num_teachers = require_count("num_teachers", num_teachers)
         self._counts = require_histogram("counts", counts, num_teachers=num_teachers, rank=2).astype(np.int64)
@@ -139,28 +157,20 @@ class CountedVotes(VoteSource):
         self.records_per_teacher, self.max_votes = 1.0, max_votes
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """See `VoteSource.counts`; raises where votes were counted without such a limit."""
+        """As `VoteSource.counts`; raises where votes were counted without such a limit."""
         if max_votes is not None and (self.max_votes is None or self.max_votes > max_votes):
             raise InvalidValue(
                 f"vote_clip={self.max_votes}: expected at most {max_votes}, as the aggregator's price says"
             )
         return self._counts
 
-    def bits(self) -> Iterator[Bits]:
-        """Raises: they are not known."""
-        raise InvalidValue("aggregator: expected one that reads counts, since only sums of votes are known")
-
-    def label_shares(self) -> Array:
-        """Raises, like `bits`."""
-        raise InvalidValue("aggregator: expected one that reads counts, since only sums of votes are known")
-
 
 Total = tuple[NDArray[np.int64], int]
 """The sum `[Q, L]` of what holders sent, and how many sent something."""
 
 
-class NoisySum(VoteSource):
-    """See `VoteSource`. Of these votes there is nothing but a sum that carries its noise, and it may be asked for once.
+class NoisySum(SumsAlone):
+    """Of these votes there is nothing but a sum that carries its noise, and it may be asked for once.
 
     Args:
         total: makes the sum, or gives the one that was made before. Called after the price was paid.
@@ -171,6 +181,7 @@ class NoisySum(VoteSource):
     """
 
     gives_bits = False
+    expected = "distributed_votes, where holders add the noise and only sums exist"
 
     def __init__(
         self, total: Callable[[], Total], *, num_teachers: int, num_queries: int, num_labels: int, digest: str
@@ -178,11 +189,3 @@ class NoisySum(VoteSource):
         self.total, self.digest = total, digest
         self.num_teachers, self.num_queries, self.num_labels = num_teachers, num_queries, num_labels
         self.records_per_teacher = 1.0
-
-    def bits(self) -> Iterator[Bits]:
-        """Raises: nobody has them."""
-        raise InvalidValue("aggregator: expected distributed_votes, where holders add the noise and only sums exist")
-
-    def label_shares(self) -> Array:
-        """Raises, like `bits`."""
-        raise InvalidValue("aggregator: expected distributed_votes, where holders add the noise and only sums exist")

@@ -1,90 +1,93 @@
-"""Votes of teachers on disk, one bit each, and read back in blocks."""
+"""Votes of teachers on disk, one bit each, and read back in blocks; the archives of arrays that hold votes."""
 
 from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, check_members, one_line, read_array
-from pate.files.disk import damaged, replacing, require_file, unreadable
+from pate.files.arrays import UNREADABLE, check_members, one_line, read_array, read_header
+from pate.files.disk import DamagedFile, damaged, replacing, require_file, unreadable
 from pate.validation import require, require_count
-from pate.votes.histogram import histogram, require_teacher_votes
+from pate.votes.histogram import require_teacher_votes
 from pate.votes.source import Array, Bits, VoteSource
 
-_Header = dict[str, object]
+
+def write_member(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    """Writes an array; equal arrays give equal bytes, as no time stamp goes in."""
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def write_archive(
-    path: Path, scalars: Mapping[str, int], name: str, shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]
+def write_rows(
+    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], descr: str, blocks: Iterable[NDArray[Any]]
 ) -> None:
-    """Writes whole numbers and one uint8 array, given as blocks of its rows, as an .npz file.
-
-    The file appears under its name complete and flushed to the disk, or not at all. Equal arguments give
-    equal bytes: no time stamp goes in.
-    """
-    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-        for key, value in scalars.items():
-            with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w") as member:
-                np.lib.format.write_array(member, np.array(value, np.int64))
-        with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-            header: _Header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(member, header)
-            for block in blocks:
-                member.write(np.ascontiguousarray(block).data)
+    """Writes an array of that shape and dtype that is given as blocks of its rows."""
+    header: dict[str, Any] = {"descr": descr, "fortran_order": False, "shape": shape}
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array_header_1_0(member, header)
+        for block in blocks:
+            member.write(np.ascontiguousarray(block, dtype=descr).data)
 
 
-def read_scalar(archive: zipfile.ZipFile, name: str) -> int:
-    """Reads a whole number that `write_archive` was given; raises one of `UNREADABLE` where there is another thing."""
-    with archive.open(f"{name}.npy") as member:
-        value = read_array(member, archive.getinfo(f"{name}.npy").file_size)
-    if value.shape != () or value.dtype.kind not in "iu":
-        raise ValueError(f"{name} is no whole number")
-    return int(value)
+def read_member(archive: zipfile.ZipFile, name: str, *, kinds: str = "biuf") -> NDArray[Any]:
+    """An array of those dtypes; raises one of `UNREADABLE` where it is none."""
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as member:
+        return read_array(member, info.file_size, kinds=kinds)
 
 
-def read_shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
-    """Reads the shape of the main array and checks that all of its bytes are in the file.
-
-    Raises:
-        ValueError: not a uint8 array in C order, or of another length than its header says; others of `UNREADABLE`.
-    """
-    with archive.open(f"{name}.npy") as member:
-        shape = _read_header(member)
-        length = member.tell() + math.prod(shape)
-    found = archive.getinfo(f"{name}.npy").file_size
-    if found != length:
-        raise ValueError(f"{name} has {found} bytes where its header promises {length}")
-    return shape
+def form_of(archive: zipfile.ZipFile, name: str, *, kinds: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of an array in C order, all bytes of which are in the file."""
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as member:
+        shape, fortran_order, dtype = read_header(member, info.file_size, kinds=kinds)
+    if fortran_order:
+        raise ValueError(f"expected {dtype} in C order")
+    return shape, dtype
 
 
-def read_blocks(path: Path, name: str, rows: int) -> Iterator[NDArray[np.uint8]]:
-    """Yields the main array, up to `rows` rows of it at a time."""
-    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
-        shape = _read_header(member)
-        for first in range(0, shape[0], rows):
-            count = min(rows, shape[0] - first)
-            size = count * math.prod(shape[1:])
-            data = member.read(size)
-            if len(data) != size:
-                raise ValueError("the file ends early")
-            yield np.frombuffer(data, np.uint8).reshape(count, *shape[1:])
+def read_rows(archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str) -> Iterator[NDArray[Any]]:
+    """Such an array, up to `num_rows` rows of it at a time."""
+    shape, dtype = form_of(archive, name, kinds=kinds)
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as member:
+        read_header(member, info.file_size, kinds=kinds)
+        for first in range(0, shape[0], num_rows):
+            count = min(num_rows, shape[0] - first)
+            data = member.read(dtype.itemsize * count * math.prod(shape[1:]))
+            yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
 
 
-def _read_header(member: IO[bytes]) -> tuple[int, ...]:
-    if np.lib.format.read_magic(member) != (1, 0):
-        raise ValueError("another version of numpy's format")
-    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
-    if dtype != np.uint8 or fortran_order:
-        raise ValueError(f"expected uint8 in C order, found {str(dtype)[:40]}")
-    return shape
+@contextmanager
+def refusing_damage(path: Path, rule: str, remedy: str) -> Iterator[None]:
+    """What reading a file raises, as what is wrong with the file."""
+    try:
+        yield
+    except DamagedFile:
+        raise
+    except OSError as error:
+        raise unreadable(path, error, rule=rule, remedy=remedy) from error
+    except UNREADABLE as error:
+        raise damaged(path, rule, one_line(error), remedy) from None
+
+
+def whole_blocks(blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]) -> Iterator[NDArray[Any]]:
+    """The blocks `[c, Q, L]`; raises `InvalidValue` unless they are the votes of N teachers together."""
+    found = 0
+    for block in blocks:
+        require(block.shape[1:] == shape[1:], "votes.shape", block.shape, f"[c, {shape[1]}, {shape[2]}]")
+        found += len(block)
+        require(found <= shape[0], "num_teachers", shape[0], f"room for the {found} teachers given")
+        yield block
+    require(found == shape[0], "num_teachers", shape[0], f"the {found} teachers given")
 
 
 _BLOCK_BYTES = 32 * 2**20  # of unpacked votes held at once
@@ -96,9 +99,9 @@ _REMEDY = "of a run, remove it, and the same command asks the teachers again; of
 class VoteStore:
     """A complete file of teacher votes: no epsilon covers it, it stays with the owner of the data.
 
-    An .npz with `packed` uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]` (the labels of one
-    query, `numpy.packbits`, big-endian, zero padded) and `num_labels`. Votes are written and read a block
-    of teachers at a time, so memory grows with neither the teachers nor the file.
+    An .npz with `packed` uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]` (the labels of one query,
+    `numpy.packbits`, big-endian, zero padded) and `num_labels`. Votes are written and read a block of teachers at a
+    time, so memory grows with neither the teachers nor the file.
 
     Made by `VoteStore.write` or `VoteStore.open`.
 
@@ -134,20 +137,19 @@ class VoteStore:
             num_labels: L.
 
         Raises:
-            InvalidValue: a block of another shape or dtype, or too few or too many teachers; nothing
-                is left under `path` then that was not there before.
+            InvalidValue: a block of another shape or dtype, or too few or too many teachers; nothing is left under
+                `path` then that was not there before.
         """
-        shape = tuple(
+        named = {"num_teachers": num_teachers, "num_queries": num_queries, "num_labels": num_labels}
+        for name, value in named.items():
             require_count(name, value)
-            for name, value in (
-                ("num_teachers", num_teachers),
-                ("num_queries", num_queries),
-                ("num_labels", num_labels),
-            )
-        )
-        packed_shape = (num_teachers, num_queries, -(-num_labels // 8))
-        write_archive(Path(path), {"num_labels": num_labels}, "packed", packed_shape, _pack(blocks, shape))
-        return cls(Path(path), num_teachers, num_queries, num_labels)
+        path, sizes = Path(path), (num_teachers, num_queries, num_labels)
+        checked = whole_blocks((require_teacher_votes("votes", block) for block in blocks), sizes)
+        packed = (np.packbits(block, axis=-1) for block in checked)
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+            write_member(archive, "num_labels", np.array(num_labels, np.int64))
+            write_rows(archive, "packed", (num_teachers, num_queries, -(-num_labels // 8)), "|u1", packed)
+        return cls(path, *sizes)
 
     @classmethod
     def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
@@ -162,11 +164,15 @@ class VoteStore:
         """
         path = Path(path)
         require_file(path, rule=_RULE, remedy=_REMEDY)
-        with _refusing_damage(path), zipfile.ZipFile(path) as archive:
+        with refusing_damage(path, _RULE, _REMEDY), zipfile.ZipFile(path) as archive:
             check_members(archive, None)
-            num_labels, shape = read_scalar(archive, "num_labels"), read_shape(archive, "packed")
-        consistent = len(shape) == 3 and min(shape) > 0 and num_labels > 0 and shape[2] == -(-num_labels // 8)
-        if not consistent:
+            known, (shape, dtype) = read_member(archive, "num_labels"), form_of(archive, "packed", kinds="biuf")
+            if known.shape != () or known.dtype.kind not in "iu":
+                raise ValueError("num_labels is no whole number")
+            if dtype != np.uint8:
+                raise ValueError(f"expected uint8 in C order, found {dtype}")
+        num_labels = int(known)
+        if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
             raise damaged(path, f"packed [N, Q, ceil({num_labels} / 8)], none of them 0", f"shape {shape}", _REMEDY)
         if num_teachers is not None:
             require(shape[0] == num_teachers, "num_teachers", shape[0], f"{num_teachers} teachers in {path}")
@@ -182,61 +188,21 @@ class VoteStore:
             yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
 
     def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
-        """Yields the same packed, uint8 `[c, num_queries, ceil(num_labels / 8)]`.
-
-        Args:
-            num_teachers: of a block, c.
-
-        Raises:
-            InvalidValue: as `blocks`.
-        """
-        width = -(-self.num_labels // 8)
-        behind = (1 << (8 * width - self.num_labels)) - 1
-        blocks = read_blocks(self.path, "packed", num_teachers)
-        while True:
-            with _refusing_damage(self.path):  # but not what the caller does with a block
-                packed = next(blocks, None)
-            if packed is None:
-                return
-            if behind and (packed[..., -1] & behind).any():
-                raise damaged(self.path, _RULE, f"bits behind label {self.num_labels - 1}", _REMEDY)
-            yield packed
+        """Yields the same packed, uint8 `[c, num_queries, ceil(num_labels / 8)]`, of c = `num_teachers` at most."""
+        behind = (1 << (-self.num_labels % 8)) - 1
+        with refusing_damage(self.path, _RULE, _REMEDY), zipfile.ZipFile(self.path) as archive:
+            for packed in read_rows(archive, "packed", num_teachers, kinds="u"):
+                if behind and (packed[..., -1] & behind).any():
+                    raise damaged(self.path, _RULE, f"bits behind label {self.num_labels - 1}", _REMEDY)
+                yield packed
 
     def teacher_votes(self) -> NDArray[np.bool_]:
         """All votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
         return np.concatenate(list(self.blocks()))
 
-    def histogram(self) -> NDArray[np.int64]:
-        """Counts of votes, int64 `[num_queries, num_labels]`."""
-        counts = np.zeros((self.num_queries, self.num_labels), np.int64)
-        for block in self.blocks():
-            counts += histogram(block)
-        return counts
-
-
-def _pack(blocks: Iterable[NDArray[np.bool_]], shape: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:
-    written = 0
-    for block in blocks:
-        votes = require_teacher_votes("votes", block)
-        require(votes.shape[1:] == shape[1:], "votes.shape", votes.shape, f"[c, {shape[1]}, {shape[2]}]")
-        written += len(votes)
-        require(written <= shape[0], "num_teachers", shape[0], f"room for the {written} teachers given")
-        yield np.packbits(votes, axis=-1)
-    require(written == shape[0], "num_teachers", shape[0], f"the {written} teachers given")
-
-
-@contextmanager
-def _refusing_damage(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise unreadable(path, error, rule=_RULE, remedy=_REMEDY) from error
-    except UNREADABLE as error:
-        raise damaged(path, _RULE, one_line(error), _REMEDY) from None
-
 
 class StoredVotes(VoteSource):
-    """See `VoteSource`. A teacher's votes stand for its records: its label shares are the means over the queries.
+    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries.
 
     Args:
         store: the file.
@@ -247,9 +213,7 @@ class StoredVotes(VoteSource):
         self.num_teachers, self.num_queries, self.num_labels = store.num_teachers, store.num_queries, store.num_labels
 
     def bits(self) -> Iterator[Bits]:
-        """See `VoteSource.bits`."""
         return self.store.blocks()
 
     def label_shares(self) -> Array:
-        """See `VoteSource.label_shares`."""
         return np.concatenate([block.mean(axis=1) for block in self.bits()])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, check_members, one_line, read_array, read_header
-from pate.files.disk import damaged, replacing, require_file, unreadable
-from pate.validation import InvalidValue, require
+from pate.files.arrays import check_members
+from pate.files.disk import damaged, replacing, require_file
+from pate.validation import InvalidValue
 from pate.votes.gathered import GatheredVotes, HolderVotes
-from pate.votes.source import Array, Bits
-from pate.votes.vote_file import VoteFile, VoteManifest
+from pate.votes.source import SumsAlone
+from pate.votes.store import form_of, read_member, read_rows, refusing_damage, write_member, write_rows
+from pate.votes.vote_file import HoldersFile, VoteFile, VoteManifest, holds
 
 _RULE = "a whole file of sums, as pate-release sum=FILE writes it"
 _REMEDY = "ask for it again: the same pate-release command writes the same file"
@@ -24,33 +24,15 @@ _HEADS, _COUNTS = "sum_heads", "counts"
 _BLOCK_BYTES = 32 * 2**20
 
 
-@dataclass(frozen=True, eq=False)
-class SumFile:
-    """How many teachers of some holders vote for each label of each query. No epsilon covers it.
+class SumFile(HoldersFile):
+    """How many teachers of some holders vote for each label of each query.
 
     An .npz with `sum_heads` (the manifest of each holder, as JSON), `record_ids`, `label_names` and `counts` `[Q, L]`
     in the shortest unsigned integers that hold the number of teachers. Equal sums give equal bytes.
-
-    Attributes:
-        path: the file.
-        heads: of the holders that are in it.
-        record_ids: `[Q]`.
-        label_names: L.
     """
-
-    path: Path
-    heads: tuple[VoteManifest, ...]
-    record_ids: NDArray[Any]
-    label_names: tuple[str, ...]
-
-    @property
-    def manifest(self) -> VoteManifest:
-        """What all holders say of the questions."""
-        return self.heads[0]
 
     @property
     def num_teachers(self) -> int:
-        """Of all holders."""
         return sum(head.num_teachers for head in self.heads)
 
     @classmethod
@@ -71,19 +53,10 @@ class SumFile:
         made = cls(path, tuple(heads), np.asarray(record_ids), tuple(label_names))
         dtype = np.min_scalar_type(made.num_teachers).newbyteorder("<")
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            for name, array in {
-                _HEADS: np.array([head.to_text() for head in made.heads], np.str_),
-                "record_ids": made.record_ids,
-                "label_names": np.array(made.label_names, np.str_),
-            }.items():
-                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
-            with archive.open(zipfile.ZipInfo(f"{_COUNTS}.npy"), "w", force_zip64=True) as member:
-                header: dict[str, Any] = {"descr": dtype.str, "fortran_order": False, "shape": counts.shape}
-                np.lib.format.write_array_header_1_0(member, header)
-                for block in _row_blocks(counts):
-                    made._require_possible(block)
-                    member.write(np.ascontiguousarray(block, dtype=dtype).data)
+            write_member(archive, _HEADS, np.array([head.to_text() for head in made.heads], np.str_))
+            write_member(archive, "record_ids", made.record_ids)
+            write_member(archive, "label_names", np.array(made.label_names, np.str_))
+            write_rows(archive, _COUNTS, counts.shape, dtype.str, map(made._possible, _row_blocks(counts)))
         return made
 
     @classmethod
@@ -94,19 +67,13 @@ class SumFile:
             DamagedFile: no such file, a torn or a foreign one.
         """
         require_file(path, rule=_RULE, remedy=_REMEDY)
-        try:
-            with zipfile.ZipFile(path) as archive:
-                check_members(archive, None)
-                heads, ids, names = (_read(archive, name) for name in (_HEADS, "record_ids", "label_names"))
-                manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
-                info = archive.getinfo(f"{_COUNTS}.npy")
-                with archive.open(info) as member:
-                    shape, fortran_order, _ = read_header(member, info.file_size, kinds="u")
-        except OSError as error:
-            raise unreadable(path, error, rule=_RULE, remedy=_REMEDY) from error
-        except UNREADABLE as error:
-            raise damaged(path, _RULE, one_line(error), _REMEDY) from None
-        good = len(manifests) > 0 and not fortran_order and shape == (len(ids), len(names))
+        with refusing_damage(path, _RULE, _REMEDY), zipfile.ZipFile(path) as archive:
+            check_members(archive, None)
+            heads, names = (read_member(archive, name, kinds="U") for name in (_HEADS, "label_names"))
+            ids = read_member(archive, "record_ids", kinds="iu")
+            manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
+            shape, _ = form_of(archive, _COUNTS, kinds="u")
+        good = len(manifests) > 0 and shape == (len(ids), len(names))
         if not good or any((head.num_queries, head.num_labels) != shape for head in manifests):
             raise damaged(path, _RULE, "counts of another shape than its heads say", _REMEDY)
         return cls(path, manifests, ids, tuple(names.tolist()))
@@ -117,49 +84,20 @@ class SumFile:
         Raises:
             DamagedFile: a checksum that fails, or more votes than there are teachers.
         """
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                info = archive.getinfo(f"{_COUNTS}.npy")
-                with archive.open(info) as member:
-                    (queries, labels), _, dtype = read_header(member, info.file_size, kinds="u")
-                    rows = max(1, _BLOCK_BYTES // (dtype.itemsize * labels))
-                    for first in range(0, queries, rows):
-                        block = _taken(member, min(rows, queries - first), labels, dtype)
-                        self._require_possible(block)
-                        yield block
-        except InvalidValue as error:
-            raise damaged(self.path, _RULE, str(error), _REMEDY) from None
-        except OSError as error:
-            raise unreadable(self.path, error, rule=_RULE, remedy=_REMEDY) from error
-        except UNREADABLE as error:
-            raise damaged(self.path, _RULE, one_line(error), _REMEDY) from None
+        rows = max(1, _BLOCK_BYTES // (8 * self.manifest.num_labels))
+        with refusing_damage(self.path, _RULE, _REMEDY), zipfile.ZipFile(self.path) as archive:
+            yield from map(self._possible, read_rows(archive, _COUNTS, rows, kinds="u"))
 
-    def _require_possible(self, block: NDArray[Any]) -> None:
+    def _possible(self, block: NDArray[Any]) -> NDArray[Any]:
         teachers = self.num_teachers
-        good = bool((block <= teachers).all()) and bool((block >= 0).all())
-        if not good:
+        if not ((block <= teachers) & (block >= 0)).all():
             raise InvalidValue(f"counts: expected at most {teachers}, the teachers that are in them")
+        return block
 
 
 def is_sum_file(path: Path) -> bool:
     """Whether it is an archive of sums of `pate-release`, be it damaged or not."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return f"{_HEADS}.npy" in archive.namelist()
-    except (OSError, *UNREADABLE):
-        return False
-
-
-def _read(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    info = archive.getinfo(f"{name}.npy")
-    with archive.open(info) as member:
-        return read_array(member, info.file_size, kinds="iu" if name == "record_ids" else "U")
-
-
-def _taken(member: IO[bytes], rows: int, labels: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    data = member.read(rows * labels * dtype.itemsize)
-    require(len(data) == rows * labels * dtype.itemsize, "counts", "fewer", "as many as the header says")
-    return np.frombuffer(data, dtype).reshape(rows, labels)
+    return holds(path, _HEADS)
 
 
 def _row_blocks(counts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -167,14 +105,12 @@ def _row_blocks(counts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     return (counts[first : first + rows] for first in range(0, len(counts), rows))
 
 
-_COUNTS_ONLY = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
-
-
-class SummedVotes(HolderVotes[VoteFile | SumFile]):
-    """See `HolderVotes`: of vote files and sums. Whichever way files were added up, the counts are the same."""
+class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
+    """Votes of vote files and sums. Whichever way files were added up, the counts are the same."""
 
     gives_bits = False
     digest_begins = b"sums of holders"
+    expected = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
 
     @classmethod
     def read(cls, paths: Sequence[Path]) -> SummedVotes:
@@ -188,18 +124,6 @@ class SummedVotes(HolderVotes[VoteFile | SumFile]):
             raise InvalidValue(f"vote_clip={clip}: expected sums of votes that were cast with vote_clip={max_votes}")
         found: NDArray[np.int64] = self.remembered("counts", self._total)
         return found
-
-    def bits(self) -> Iterator[Bits]:
-        """Raises `InvalidValue`: there are none."""
-        raise InvalidValue(f"aggregator: expected {_COUNTS_ONLY}")
-
-    def confidences(self) -> Iterator[NDArray[Any]]:
-        """Raises `InvalidValue`: there are none."""
-        raise InvalidValue(f"aggregator: expected {_COUNTS_ONLY}")
-
-    def label_shares(self) -> Array:
-        """Raises `InvalidValue`: there are none."""
-        raise InvalidValue(f"aggregator: expected {_COUNTS_ONLY}")
 
     def write(self, path: Path) -> SumFile:
         """All of them as one file."""

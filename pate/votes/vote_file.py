@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import math
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +12,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, check_members, is_array_file, one_line, read_array
-from pate.files.disk import damaged, replacing, require_file, unreadable
+from pate.files.arrays import UNREADABLE, check_members, is_array_file
+from pate.files.disk import damaged, replacing, require_file
 from pate.files.values import from_json, to_json_line
 from pate.validation import (
-    InvalidValue,
     require,
     require_array,
     require_choice,
@@ -27,7 +24,16 @@ from pate.validation import (
     require_text,
 )
 from pate.votes.histogram import require_teacher_votes
-from pate.votes.store import VoteStore
+from pate.votes.store import (
+    VoteStore,
+    form_of,
+    read_member,
+    read_rows,
+    refusing_damage,
+    whole_blocks,
+    write_member,
+    write_rows,
+)
 
 CASTS = ("bits", "confidences")
 """What teachers say in a vote file: a bit for each label of each query, or a number in [0, 1] as well."""
@@ -125,29 +131,34 @@ Blocks = Callable[[], Iterable[NDArray[Any]]]
 
 
 @dataclass(frozen=True, eq=False)
-class VoteFile:
-    """The votes of one holder on disk. No epsilon covers them: only the aggregator may have the file.
-
-    An .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), `manifest` (JSON), the public `record_ids` and
-    `label_names`. Votes that were cast as confidences bring float32 `confidences` `[N, Q, L]` and float64
-    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes give equal bytes.
+class HoldersFile:
+    """A file of one or more holders on disk. No epsilon covers it: only the aggregator may have it.
 
     Attributes:
         path: the file.
-        manifest: its head.
+        heads: what each holder vouches for.
         record_ids: `[Q]`, whole numbers or texts: what the queries are called.
         label_names: L.
     """
 
     path: Path
-    manifest: VoteManifest
+    heads: tuple[VoteManifest, ...]
     record_ids: NDArray[Any]
     label_names: tuple[str, ...]
 
     @property
-    def heads(self) -> tuple[VoteManifest, ...]:
-        """Of the one holder."""
-        return (self.manifest,)
+    def manifest(self) -> VoteManifest:
+        """What all of its holders say of the questions."""
+        return self.heads[0]
+
+
+class VoteFile(HoldersFile):
+    """The votes of one holder.
+
+    An .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), `manifest` (JSON), the public `record_ids` and
+    `label_names`. Votes that were cast as confidences bring float32 `confidences` `[N, Q, L]` and float64
+    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes give equal bytes.
+    """
 
     @classmethod
     def write(
@@ -183,17 +194,17 @@ class VoteFile:
         require(complete, "cast", manifest.cast, "confidences and label shares where it says so, and only there")
         packed = (teachers, queries, -(-labels // 8))
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            _write(archive, "num_labels", np.array(labels, np.int64))
-            _write(archive, "manifest", np.array(manifest.to_text()))
-            _write(archive, "record_ids", np.asarray(record_ids))
-            _write(archive, "label_names", np.array(label_names, np.str_))
-            _write_blocks(archive, "packed", packed, "|u1", _packed(bits(), manifest))
+            write_member(archive, "num_labels", np.array(labels, np.int64))
+            write_member(archive, "manifest", np.array(manifest.to_text()))
+            write_member(archive, "record_ids", np.asarray(record_ids))
+            write_member(archive, "label_names", np.array(label_names, np.str_))
+            write_rows(archive, "packed", packed, "|u1", _packed(bits(), manifest))
             if confidences is not None and label_shares is not None:
                 shares = np.asarray(label_shares, dtype="<f8")
                 require(shares.shape == (teachers, labels), "label_shares.shape", shares.shape, f"[{teachers}, L]")
-                _write(archive, "label_shares", shares)
-                _write_blocks(archive, "confidences", manifest.shape, "<f4", _checked(confidences(), manifest))
-        return cls(path, manifest, np.asarray(record_ids), tuple(label_names))
+                write_member(archive, "label_shares", shares)
+                write_rows(archive, "confidences", manifest.shape, "<f4", _checked(confidences(), manifest))
+        return cls(path, (manifest,), np.asarray(record_ids), tuple(label_names))
 
     @classmethod
     def open(cls, path: Path | str) -> VoteFile:
@@ -204,22 +215,17 @@ class VoteFile:
         """
         path = Path(path)
         require_file(path, rule=_RULE, remedy=_REMEDY)
-        try:
-            with zipfile.ZipFile(path) as archive:
-                check_members(archive, None)
-                head = str(_read(archive, "manifest", kinds="U"))
-                record_ids, names = _read(archive, "record_ids", kinds="iuU"), _read(archive, "label_names", kinds="U")
-            manifest = VoteManifest.from_text(head)
-        except OSError as error:
-            raise unreadable(path, error, rule=_RULE, remedy=_REMEDY) from error
-        except UNREADABLE as error:
-            raise damaged(path, _RULE, one_line(error), _REMEDY) from None
+        with refusing_damage(path, _RULE, _REMEDY), zipfile.ZipFile(path) as archive:
+            check_members(archive, None)
+            manifest = VoteManifest.from_text(str(read_member(archive, "manifest", kinds="U")))
+            record_ids = read_member(archive, "record_ids", kinds="iuU")
+            names = read_member(archive, "label_names", kinds="U")
         store = VoteStore.open(path)
         shape = (store.num_teachers, store.num_queries, store.num_labels)
         found = shape, record_ids.shape, names.shape
         if found != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
             raise damaged(path, _RULE, "votes of another shape than its head says", _REMEDY)
-        return cls(path, manifest, record_ids, tuple(names.tolist()))
+        return cls(path, (manifest,), record_ids, tuple(names.tolist()))
 
     def bits(self) -> Iterator[NDArray[np.bool_]]:
         """Votes of teachers 0, 1, …, bool `[c, Q, L]` a block.
@@ -246,59 +252,38 @@ class VoteFile:
         Raises:
             DamagedFile: a checksum that fails, or numbers that are none or beyond [0, 1].
         """
-        for block in self._confidences():
-            if not ((block >= 0) & (block <= 1)).all():  # NaN is neither
-                raise damaged(self.path, _RULE, "confidences beyond [0, 1]", _REMEDY)
-            yield block
+        shape = self.manifest.shape
+        rows = max(1, _BLOCK_BYTES // (4 * shape[1] * shape[2]))
+        with refusing_damage(self.path, _RULE, _REMEDY), zipfile.ZipFile(self.path) as archive:
+            if form_of(archive, "confidences", kinds="f") != (shape, np.dtype("<f4")):
+                raise ValueError("confidences of another shape than the head says")
+            for block in read_rows(archive, "confidences", rows, kinds="f"):
+                if not ((block >= 0) & (block <= 1)).all():  # NaN is neither
+                    raise damaged(self.path, _RULE, "confidences beyond [0, 1]", _REMEDY)
+                yield block
 
     def label_shares(self) -> NDArray[np.float64]:
         """Each teacher's share of its records with each label, `[N, L]`; the file has to hold them."""
-        with self._opened() as archive:
-            shares = self._member(archive, "label_shares", kinds="f")
+        with refusing_damage(self.path, _RULE, _REMEDY), zipfile.ZipFile(self.path) as archive:
+            shares = read_member(archive, "label_shares", kinds="f")
         teachers, _, labels = self.manifest.shape
         if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
             raise damaged(self.path, _RULE, "label shares of another shape, or beyond [0, 1]", _REMEDY)
         return np.asarray(shares, dtype=np.float64)
 
-    def _confidences(self) -> Iterator[NDArray[np.float32]]:
-        _, queries, labels = self.manifest.shape
-        rows = max(1, _BLOCK_BYTES // (4 * queries * labels))
-        with self._opened() as archive:
-            name = "confidences.npy"
-            try:
-                with archive.open(name) as member:
-                    _require_header(member, archive.getinfo(name).file_size, self.manifest.shape)
-                    for first in range(0, self.manifest.num_teachers, rows):
-                        count = min(rows, self.manifest.num_teachers - first)
-                        data = member.read(4 * count * queries * labels)
-                        yield np.frombuffer(data, "<f4").reshape(count, queries, labels)
-            except InvalidValue:
-                raise
-            except UNREADABLE as error:
-                raise damaged(self.path, _RULE, one_line(error), _REMEDY) from None
 
-    def _opened(self) -> zipfile.ZipFile:
-        try:
-            return zipfile.ZipFile(self.path)
-        except OSError as error:
-            raise unreadable(self.path, error, rule=_RULE, remedy=_REMEDY) from error
-        except UNREADABLE as error:
-            raise damaged(self.path, _RULE, one_line(error), _REMEDY) from None
-
-    def _member(self, archive: zipfile.ZipFile, name: str, *, kinds: str) -> NDArray[Any]:
-        try:
-            return _read(archive, name, kinds=kinds)
-        except UNREADABLE as error:
-            raise damaged(self.path, _RULE, one_line(error), _REMEDY) from None
+def holds(path: Path, name: str) -> bool:
+    """Whether it is an archive with an array of that name, be it damaged or not."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return f"{name}.npy" in archive.namelist()
+    except (OSError, *UNREADABLE):
+        return False
 
 
 def is_vote_file(path: Path) -> bool:
     """Whether it is an archive with a manifest of `pate-vote`, be it damaged or not."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "manifest.npy" in archive.namelist()
-    except (OSError, *UNREADABLE):
-        return False
+    return holds(path, "manifest")
 
 
 def is_whole_archive(path: Path) -> bool:
@@ -310,36 +295,8 @@ def is_whole_archive(path: Path) -> bool:
         return False
 
 
-def _write(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
-    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
-        np.lib.format.write_array(member, array, allow_pickle=False)
-
-
-def _write_blocks(
-    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], descr: str, blocks: Iterable[NDArray[Any]]
-) -> None:
-    header: dict[str, Any] = {"descr": descr, "fortran_order": False, "shape": shape}
-    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-        np.lib.format.write_array_header_1_0(member, header)
-        for block in blocks:
-            member.write(np.ascontiguousarray(block, dtype=descr).data)
-
-
-def _read(archive: zipfile.ZipFile, name: str, *, kinds: str) -> NDArray[Any]:
-    info = archive.getinfo(f"{name}.npy")
-    with archive.open(info) as member:
-        return read_array(io.BytesIO(member.read()), info.file_size, kinds=kinds)
-
-
-def _require_header(member: Any, size: int, shape: tuple[int, ...]) -> None:
-    np.lib.format.read_magic(member)
-    found, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
-    if found != shape or fortran_order or dtype != np.dtype("<f4") or member.tell() + 4 * math.prod(shape) != size:
-        raise ValueError("confidences of another shape than the head says")
-
-
 def _packed(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[NDArray[np.uint8]]:
-    for block in _whole(blocks, manifest):
+    for block in whole_blocks(blocks, manifest.shape):
         votes, clip = require_teacher_votes("votes", block), manifest.vote_clip
         if clip is not None:
             within = np.count_nonzero(votes, axis=-1) <= clip
@@ -348,18 +305,7 @@ def _packed(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[
 
 
 def _checked(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[NDArray[np.float32]]:
-    for block in _whole(blocks, manifest):
+    for block in whole_blocks(blocks, manifest.shape):
         found = require_array("confidences", block, kinds="f")
         require_entries("confidences", (found >= 0) & (found <= 1), "numbers in [0, 1]")
         yield np.asarray(found, dtype=np.float32)
-
-
-def _whole(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[NDArray[Any]]:
-    """The blocks, together as many teachers as the manifest says."""
-    teachers, queries, labels = manifest.shape
-    found = 0
-    for block in blocks:
-        require(block.shape[1:] == (queries, labels), "votes.shape", block.shape, f"[c, {queries}, {labels}]")
-        found += len(block)
-        yield block
-    require(found == teachers, "num_teachers", found, f"{teachers}, as the manifest says")
