@@ -7,7 +7,6 @@ if TYPE_CHECKING:
     from pate.aggregators.aggregator import (
         Aggregator,
         ExpectedRelease,
-        HistogramAggregator,
         PerQueryAggregator,
         PriorRule,
         ReleaseContext,
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
     from pate.aggregators.gnmax import GNMax, PowersetGNMax
     from pate.aggregators.not_prior_top_k import NotPriorTopK
     from pate.aggregators.prevalence import Prevalence
-    from pate.aggregators.release import ChargedRelease, NoisyScores, Release, TrainingSet
+    from pate.aggregators.release import Release, TrainingSet
     from pate.aggregators.stable_top_k import StableFixedTopK, StableTopK
-    from pate.aggregators.target_charging import Round, TargetChargedAggregator
-    from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
+    from pate.aggregators.target_charging import TargetChargedAggregator
 
 _MODULE_OF = {
     "Aggregator": "pate.aggregators.aggregator",
@@ -36,7 +34,6 @@ _MODULE_OF = {
     "BoundaryTopK": "pate.aggregators.boundary",
     "CenteredRelease": "pate.aggregators.centered_votes",
     "CenteredVotes": "pate.aggregators.centered_votes",
-    "ChargedRelease": "pate.aggregators.release",
     "ClippedVotes": "pate.aggregators.clipped_votes",
     "ConfidentGNMax": "pate.aggregators.confident",
     "ConfidentVotes": "pate.aggregators.confident",
@@ -45,8 +42,6 @@ _MODULE_OF = {
     "FixedTopK": "pate.aggregators.fixed_top_k",
     "GNMax": "pate.aggregators.gnmax",
     "GaussianVotes": "pate.aggregators.gaussian_votes",
-    "HistogramAggregator": "pate.aggregators.aggregator",
-    "NoisyScores": "pate.aggregators.release",
     "NotPriorTopK": "pate.aggregators.not_prior_top_k",
     "PerQueryAggregator": "pate.aggregators.aggregator",
     "PowersetGNMax": "pate.aggregators.gnmax",
@@ -54,15 +49,12 @@ _MODULE_OF = {
     "PriorRule": "pate.aggregators.aggregator",
     "Release": "pate.aggregators.release",
     "ReleaseContext": "pate.aggregators.aggregator",
-    "Round": "pate.aggregators.target_charging",
-    "RoundsRelease": "pate.aggregators.vote_rounds",
     "StableFixedTopK": "pate.aggregators.stable_top_k",
     "StableTopK": "pate.aggregators.stable_top_k",
     "TargetChargedAggregator": "pate.aggregators.target_charging",
     "TeacherVotesAggregator": "pate.aggregators.aggregator",
     "TrainingSet": "pate.aggregators.release",
     "UselessReleaseWarning": "pate.aggregators.aggregator",
-    "VoteRounds": "pate.aggregators.vote_rounds",
     "counts_for": "pate.aggregators.aggregator",
 }
 
@@ -72,7 +64,6 @@ __all__ = [
     "BoundaryTopK",
     "CenteredRelease",
     "CenteredVotes",
-    "ChargedRelease",
     "ClippedVotes",
     "ConfidentGNMax",
     "ConfidentVotes",
@@ -81,8 +72,6 @@ __all__ = [
     "FixedTopK",
     "GNMax",
     "GaussianVotes",
-    "HistogramAggregator",
-    "NoisyScores",
     "NotPriorTopK",
     "PerQueryAggregator",
     "PowersetGNMax",
@@ -90,15 +79,12 @@ __all__ = [
     "PriorRule",
     "Release",
     "ReleaseContext",
-    "Round",
-    "RoundsRelease",
     "StableFixedTopK",
     "StableTopK",
     "TargetChargedAggregator",
     "TeacherVotesAggregator",
     "TrainingSet",
     "UselessReleaseWarning",
-    "VoteRounds",
     "counts_for",
 ]
 

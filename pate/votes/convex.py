@@ -142,7 +142,6 @@ class ConvexVotes(MomentVotes):
         self._most_steps = int(steps)
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """See `RoundVotes.total`."""
         residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
         clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)

@@ -284,22 +284,20 @@ class ForeignVotes(VoteSource):
         return tuple(f"label_{number}" for number in range(self.num_labels))
 
     def bits(self) -> Iterator[Bits]:
-        """See `VoteSource.bits`; raises where files hold counts alone."""
+        """Raises where files hold counts alone."""
         self.require_teachers()
         return (np.asarray(read_teacher_votes(path) >= 0.5) for path in self.paths)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """See `VoteSource.confidences`."""
         self.require_teachers()
         arrays = (read_teacher_votes(path) for path in self.paths)
         return (array.astype(np.bool_) if array.dtype.kind in "iu" else array for array in arrays)
 
     def label_shares(self) -> Array:
-        """See `VoteSource.label_shares`: a teacher's votes stand for its records, as no more is known of them."""
+        """A teacher's votes stand for its records, as no more is known of them."""
         return np.concatenate([block.mean(axis=1) for block in self.bits()])
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """See `VoteSource.counts`."""
         known = [file.max_votes for file in self._files]
         if max_votes is not None and not all(most is not None and most <= max_votes for most in known):
             return super().counts(max_votes)  # which limits each teacher

@@ -231,7 +231,6 @@ class GatheredVotes(HolderVotes[VoteFile]):
         return np.concatenate([file.label_shares() for file in self.files])
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
-        """Raises: a file is one cast, and rounds ask teachers again."""
         rule = (
             "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll=, or pate.federated"
         )

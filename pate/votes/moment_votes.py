@@ -39,7 +39,6 @@ class RoundVotes(ABC):
 
     @property
     def width(self) -> int:
-        """D."""
         return int(self.public.shape[1])
 
     @abstractmethod
@@ -154,7 +153,6 @@ class MomentVotes(RoundVotes):
         self._sizes = np.sort(sizes[sizes > 0])
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """See `RoundVotes.total`."""
         residuals = self._residuals(weights)
         answers = self._answers
         if answers is not None:

@@ -60,12 +60,11 @@ class TeacherShares(ShareSums):
         self.num_teachers, self.num_labels = self.shares.shape
 
     def lengths(self) -> Integers:
-        """See `ShareSums.lengths`; lengths are rounded up."""
+        """Lengths are rounded up."""
         lengths = np.linalg.norm(self.shares, axis=1)
         places = np.floor(2 * np.log2(math.sqrt(self.num_labels) / lengths[lengths > 0]))
         places = places.clip(0, NUM_LENGTHS - 1).astype(np.int64)
         return np.bincount(places, minlength=NUM_LENGTHS)
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
-        """See `ShareSums.total`."""
         return clipped.total(self.shares[:, None, :], center=center, num_teachers=self.num_teachers)

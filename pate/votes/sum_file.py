@@ -118,7 +118,7 @@ class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
         return cls([SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths])
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """See `VoteSource.counts`; a limit has to be that of the votes as they were cast."""
+        """A limit has to be that of the votes as they were cast."""
         clip = self.files[0].manifest.vote_clip
         if max_votes is not None and (clip is None or clip > max_votes):
             raise InvalidValue(f"vote_clip={clip}: expected sums of votes that were cast with vote_clip={max_votes}")

@@ -24,10 +24,11 @@ from pate.accounting import (
 )
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import boundary, not_prior, tight_boundary
-from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, ReleaseContext, Round
+from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK, ReleaseContext
 from pate.aggregators.aggregator import Drawn
 from pate.aggregators.boundary import bit_epsilon
-from pate.aggregators.target_charging import session_event
+from pate.aggregators.release import ChargedRelease
+from pate.aggregators.target_charging import Round, session_event
 from pate.mechanisms.noise.uniforms import LazyUniforms, draw_index, stated_weights
 from pate.validation import InvalidValue
 from pate.votes.source import CountedVotes
