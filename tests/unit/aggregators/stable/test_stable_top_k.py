@@ -130,36 +130,27 @@ def test_a_ready_table_that_promises_too_much_is_priced_by_what_it_does() -> Non
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
+    ("changes", "said"),
     [
-        ("selection_scale", 0.0, r"selection_scale=0\.0: expected a number > 0"),
-        ("selection_noise", "gauss", r"noise=gauss: expected one of .* \(did you mean gaussian"),
-        ("test", "ptr", r"test=ptr: expected one of gaussian, laplace, table"),
-        ("test_std", None, r"test_std=None: expected a number, test=gaussian needs it"),
-        ("test_std", -3.0, r"test_std=-3\.0: expected a number > 0"),
-        ("failure_prob", 0.0, r"failure_prob=0\.0: expected a number in \(0, 1\)"),
-        ("failure_prob", 1.0, r"failure_prob=1\.0: expected a number in \(0, 1\)"),
-        ("selection_share", 1.0, r"selection_share=1\.0: expected a number in \(0, 1\)"),
-        ("adjacency", "replace", r"adjacency=replace: expected one of replace_one, add_remove"),
+        ({"selection_scale": 0.0}, "selection_scale"),
+        ({"selection_noise": "gauss"}, "selection_noise"),
+        ({"test": "ptr"}, "test"),
+        ({"test_std": None}, "test_std"),
+        ({"test_std": -3.0}, "test_std"),
+        ({"failure_prob": 0.0}, "failure_prob"),
+        ({"failure_prob": 1.0}, "failure_prob"),
+        ({"selection_share": 1.0}, "selection_share"),
+        ({"adjacency": "replace"}, "adjacency"),
+        ({"test": "table", "table_order": 2.0}, "table_budget"),
+        ({"test": "table", "table_budget": 1.0}, "table_order"),
+        ({"test": "table", "table_order": 1.0, "table_budget": 1.0}, "table_order"),
+        ({"test": "table", "table_order": 2.0, "table_budget": 0.0}, "table_budget"),
     ],
 )
-def test_impossible_parameters_are_refused(field: str, value: Any, message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        StableTopK(**({"selection_scale": 2.0, "test_std": 1.0} | {field: value}))
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"table_order": 2.0}, r"table_budget=None: expected a number, test=table needs it"),
-        ({"table_budget": 1.0}, r"table_order=None: expected a number, test=table needs it"),
-        ({"table_order": 1.0, "table_budget": 1.0}, r"table_order=1\.0: expected a finite number > 1"),
-        ({"table_order": 2.0, "table_budget": 0.0}, r"table_budget=0\.0: expected a number > 0"),
-    ],
-)
-def test_a_table_needs_an_order_and_a_budget(fields: dict[str, float], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        StableTopK(selection_scale=1.0, test="table", **fields)
+def test_impossible_parameters_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidValue, match=f"^{said}=") as error:
+        StableTopK(**({"selection_scale": 2.0, "test_std": 1.0} | changes))
+    assert error.value.name == said
 
 
 def test_numbers_of_a_regularizer_must_fit_the_labels() -> None:
