@@ -1,4 +1,4 @@
-"""docs/proofs/gaussian_votes.md, step by step."""
+"""docs/proofs/gaussian_votes.md: what is not on all small instances in tests/privacy/test_gaussian_votes.py."""
 
 from __future__ import annotations
 
