@@ -41,31 +41,14 @@ from pate.validation import (
     rounded_up,
 )
 
+__all__ = ["BudgetExceeded", "DamagedLedger", "Ledger", "LedgerEntry", "SharedLedger"]
+
+_VERSION = 3
+_PUBLISHED = (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant, JointLawAccountant)
+_ACCOUNTANTS: dict[str, type[Accountant]] = {kind.name: kind for kind in (*_PUBLISHED, AutoAccountant)}
 _LONGEST = 1000
 _LARGEST_CAP = 1e6
 _STEPS = 40
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a charge came from; an empty string where that is not known.
-
-    Attributes:
-        time: UTC, ISO 8601.
-        user: the login name, or the number of a user who has none.
-        host: the machine's name.
-        command: the program and its words, as a shell would take them, cut after 1,000 characters.
-    """
-
-    time: str = ""
-    user: str = ""
-    host: str = ""
-    command: str = ""
-
-    @classmethod
-    def now(cls) -> Self:
-        """That of this process; it never raises."""
-        return cls(datetime.now(UTC).isoformat(timespec="milliseconds"), *_process(os.getpid()))
 
 
 @dataclass(frozen=True)
@@ -80,7 +63,10 @@ class LedgerEntry:
         data: the digest of the private data; empty where the ledger counts for one data set.
         draw: which draw of its run it paid for, from 1 on; a run draws again where `redraw` asks for it.
         noise: names a seed that the noise came from; empty for noise that nothing can repeat.
-        origin: who charged, and when.
+        time: UTC, ISO 8601.
+        user: the login name, or the number of a user who has none.
+        host: the machine's name.
+        command: the program and its words, as a shell would take them, cut after 1,000 characters.
     """
 
     key: str
@@ -90,7 +76,10 @@ class LedgerEntry:
     data: str = ""
     draw: int = 1
     noise: str = ""
-    origin: Origin = Origin()
+    time: str = ""
+    user: str = ""
+    host: str = ""
+    command: str = ""
 
     @classmethod
     def of(cls, line: Line) -> Self:
@@ -100,10 +89,9 @@ class LedgerEntry:
             ValueError: something else; `AttributeError`, `KeyError`, `RecursionError` and `TypeError` too.
         """
         about = json.loads(line.about)
-        words = {name: str(about[name]) for name in ("description", "noise")}
-        origin = Origin(**{name: str(about[name]) for name in ("time", "user", "host", "command")})
+        words = {name: str(about[name]) for name in ("description", "noise", "time", "user", "host", "command")}
         event, epsilon = event_from_json(json.loads(line.event)), number(about["epsilon"])
-        return cls(line.key, event, epsilon=epsilon, data=line.data, draw=int(about["draw"]), origin=origin, **words)
+        return cls(line.key, event, epsilon=epsilon, data=line.data, draw=int(about["draw"]), **words)
 
 
 class BudgetExceeded(InvalidValue):
@@ -247,33 +235,6 @@ def _spent(made: PrivacyFilter, counts: Mapping[Event, int]) -> Spent:
     for event, count in counts.items():
         spent = spent.plus(made.price(event), count)
     return spent
-
-
-@lru_cache(maxsize=4)
-def _process(number: int) -> tuple[str, str, str]:
-    """User, host and command of this process, whose number keeps a fork from answering for its parent."""
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return user, os.uname().nodename, shlex.join(map(str, getattr(sys, "argv", [])))[:_LONGEST]
-
-
-__all__ = ["BudgetExceeded", "DamagedLedger", "Ledger", "LedgerEntry", "Origin", "SharedLedger"]
-
-_VERSION = 3
-_ACCOUNTANTS: dict[str, type[Accountant]] = {
-    kind.name: kind
-    for kind in (
-        RdpAccountant,
-        ExactAccountant,
-        PldAccountant,
-        PureDpAccountant,
-        ZCdpAccountant,
-        JointLawAccountant,
-        AutoAccountant,
-    )
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -546,7 +507,7 @@ class Ledger:
         def about() -> dict[str, Any]:
             number = 1 + sum(bool(run) and entry.key.startswith(run) for entry in self._entries)
             values = {"description": description, "epsilon": plain(total), "draw": number, "noise": noise}
-            return values | vars(Origin.now())
+            return values | {"time": datetime.now(UTC).isoformat(timespec="milliseconds")} | _process(os.getpid())
 
         self._read()  # which may find out the account's name
         account, text = self._account_of(key), to_json_line(price)
@@ -702,6 +663,17 @@ class SharedLedger:
         """
         require(isinstance(data, str) and data != "", "data", type(data).__name__, "a digest that is not empty")
         return Ledger.__new__(Ledger)._open(self._store, self._settings, data)
+
+
+@lru_cache(maxsize=4)
+def _process(number: int) -> dict[str, str]:
+    """User, host and command of this process, whose number keeps a fork from answering for its parent."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    command = shlex.join(map(str, getattr(sys, "argv", [])))[:_LONGEST]
+    return {"user": user, "host": os.uname().nodename, "command": command}
 
 
 def require_ledger(ledger: Any) -> Ledger:

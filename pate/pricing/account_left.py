@@ -23,8 +23,8 @@ def charges_of(ledger: Ledger) -> dict[str, Any]:
     for entry in ledger.entries:
         if entry.event not in prices:
             prices[entry.event] = ledger.price(entry.event)
-        origin = {"time": entry.origin.time, "user": entry.origin.user, "command": entry.origin.command}
-        charges.append(origin | {"mechanism": entry.description, "draw": entry.draw, "epsilon": prices[entry.event]})
+        who = {"time": entry.time, "user": entry.user, "command": entry.command}
+        charges.append(who | {"mechanism": entry.description, "draw": entry.draw, "epsilon": prices[entry.event]})
     settings = {"delta": ledger.target_delta, "cap": ledger.max_epsilon}
     return {"data": ledger.data, "spent_epsilon": ledger.spent_epsilon, **settings, "charges": charges}
 

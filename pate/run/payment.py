@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -29,7 +29,6 @@ from pate.accounting import (
     SharedLedger,
 )
 from pate.accounting.events import leaves
-from pate.accounting.ledger import LedgerEntry
 from pate.aggregators import Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
@@ -58,22 +57,26 @@ def sibling_lines(
         known: names of runs that are not counted, as a ledger of several runs has them.
         seeded: whether the noise comes from a seed.
     """
-    charged: list[LedgerEntry] = []
-    num_runs = num_others = 0
-    own = folder.path.resolve()
-    for path in sorted(own.parent.iterdir())[:_MOST]:
-        if path == own or not _is_of(path, data):
+    events, num_runs, num_others = [priced.event], 0, 0
+    terms = priced.aggregator.adjacency, budget.target_delta
+    for beside in map(RunFolder, sorted(folder.path.resolve().parent.iterdir())[:_MOST]):
+        try:
+            text = read_text(beside.path / "private.sha256", rule="a digest", remedy="none")
+        except (OSError, InvalidValue):
+            continue  # no run's
+        if beside.path == folder.path.resolve() or text.strip() != data or not beside.ledger.is_file():
             continue
         try:
-            found = _charged(RunFolder(path), priced, budget, data)
+            ledger = Ledger.stored(beside.ledger, data=data)
+            require((ledger.adjacency, ledger.target_delta) == terms, "ledger", beside.ledger, "the same terms")
+            found = [entry.event for entry in ledger.entries if entry.key[:32] not in known]
         except (InvalidValue, OSError):
             num_others += 1
             continue
-        found = [entry for entry in found if entry.key[:32] not in known]
-        charged += found
+        events += found
         num_runs += bool(found)
     if num_runs:
-        total = epsilon_of_all([*(entry.event for entry in charged), priced.event], budget.target_delta)
+        total = epsilon_of_all(events, budget.target_delta)
         bound = (
             f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "no epsilon, as they may fail too often,"
         )
@@ -85,32 +88,16 @@ def sibling_lines(
         yield f"output_dir: {_runs(num_others)} on these records {rule}"
 
 
-def _is_of(path: Path, data: str) -> bool:
-    """Whether it is the folder of a run on these records."""
-    try:
-        known = read_text(path / "private.sha256", rule="a digest", remedy="none").strip()
-    except (OSError, InvalidValue):
-        return False
-    return known == data
+def _runs(count: int) -> str:
+    return f"{count} other run{'s' if count > 1 else ''} beside this one"
 
 
-def _charged(folder: RunFolder, priced: PricedRelease, budget: Budget, data: str) -> list[LedgerEntry]:
-    if not folder.ledger.is_file():
-        return []
-    ledger = Ledger.stored(folder.ledger, data=data)
-    same = (ledger.adjacency, ledger.target_delta) == (priced.aggregator.adjacency, budget.target_delta)
-    if not same:
-        raise InvalidValue(f"ledger={folder.ledger}: expected the adjacency and delta of this run")
-    return ledger.entries
-
-
-def epsilon_of_all(events: Iterable[Event], target_delta: float) -> float:
+def epsilon_of_all(events: Collection[Event], target_delta: float) -> float:
     """A bound on all of them, in whatever order they were released: folders do not tell, nor do clocks and charges.
 
     Optimal composition holds for the order of its steps alone. Gaussians count as its first steps wherever they were,
     and events that are all equal have one order; beside these, Renyi divergences add up in any order.
     """
-    events = list(events)
     others = {event for event in events if not all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves(event))}
     spent = AutoAccountant() if len(others) <= 1 else RdpAccountant()
     try:
@@ -119,10 +106,6 @@ def epsilon_of_all(events: Iterable[Event], target_delta: float) -> float:
         return spent.get_epsilon(target_delta)
     except InvalidValue:  # failures use up delta
         return math.inf
-
-
-def _runs(count: int) -> str:
-    return f"{count} other run{'s' if count > 1 else ''} beside this one"
 
 
 @dataclass(frozen=True)
@@ -275,11 +258,7 @@ class Payment(Drawn):
         """What all releases of these records cost together, once this run is charged."""
         if self.shared is not None:
             count = len(self.shared.entries)
-            said = (
-                f"all {count} releases of these records cost"
-                if count > 1
-                else "this first release of its records costs"
-            )
+            said = f"all {count} releases of these records cost" if count > 1 else "this first release costs"
             yield f"ledger={self.shared.path}: {said} epsilon {self._spent}"
 
     def save(self, release: Release, names: PublicNames) -> None:
@@ -350,7 +329,7 @@ class Payment(Drawn):
         found = self.shared.introduce(self.across.owners, anyway=self.across.new_account)
         for other, count in found.items():
             total = sum(map(len, self.across.owners.values()))
-            rule = f"the table of account {other[:12]}, which knows {count} of these {total} ids and groups"
+            rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
             rest = "; or new_account=true, whose epsilons do not count what these people have spent there"
             raise InvalidValue(f"ledger={self.shared.path}: expected {rule}{rest}")
 

@@ -126,9 +126,7 @@ def test_people_whom_another_account_knows_are_not_given_a_new_one(tmp_path: Pat
     ledger = tmp_path / "ledger.db"
     stopped(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a", "training the student")
     again, monitor = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105))), SilentMonitor()
-    rule = (
-        r"^ledger=.*: expected the table of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups; or new_"
-    )
+    rule = r"^ledger=.*: expected the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups; or new_"
     for _ in range(2):
         with pytest.raises(InvalidValue, match=rule):
             train(again, tmp_path / "b", monitor)

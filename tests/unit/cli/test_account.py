@@ -249,7 +249,7 @@ def test_a_ledger_alone_is_listed_as_an_object(asked: Callable[..., str], tmp_pa
     ]
     alone = RdpAccountant().compose(GaussianEvent(8.0)).get_epsilon(1e-6)
     assert [charge["epsilon"] for charge in second["charges"]] == [alone, alone]
-    assert second["charges"][0]["time"] == account.entries[0].origin.time
+    assert second["charges"][0]["time"] == account.entries[0].time
     assert second["charges"][0]["mechanism"] == "GaussianVotes"
 
 
@@ -268,7 +268,7 @@ def test_a_ledger_alone_is_read_without_sql(asked: Callable[..., str], tmp_path:
     assert "records bbbbbbbbbbbb: 2 charges, epsilon " in page
     assert page.count("cap 4") == 2
     assert page.count("GaussianVotes") == 3
-    assert f"{entry.origin.time[:19].replace('T', ' ')} UTC, {entry.origin.user}: epsilon " in page
+    assert f"{entry.time[:19].replace('T', ' ')} UTC, {entry.user}: epsilon " in page
     assert asked(f"ledger={shared.path}", "format=text") == page
     empty = Ledger(tmp_path / "empty.db", target_delta=1e-6).path
     assert asked(f"ledger={empty}").startswith("all records: 0 charges, epsilon 0")
