@@ -47,8 +47,8 @@ from pate.accounting import (
     ZCdpEvent,
     calibrate,
 )
+from pate.accounting import ledger as ledgers
 from pate.accounting.filters import RenyiFilter
-from pate.accounting.ledger import Origin
 from pate.store import Store
 from pate.validation import InvalidValue
 
@@ -550,7 +550,7 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(ledger: Ledger, pat
 
         Store._insert = inserted  # type: ignore[method-assign]
         if where == "about":
-            Origin.now = die  # type: ignore[method-assign]
+            ledgers._process = die  # type: ignore[assignment]
         mine = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
         if where == "after the commit":
             mine._store._take = die  # type: ignore[method-assign]
