@@ -1,8 +1,8 @@
-"""What names a release: every field in full, arrays included."""
+"""What names a release: every field in full, arrays included; and parameters that no aggregator takes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +10,24 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Event, NoOpEvent
-from pate.aggregators import PerQueryAggregator
+from pate.aggregators import (
+    Aggregator,
+    BoundaryMax,
+    BoundaryTopK,
+    CenteredVotes,
+    ClippedVotes,
+    ConfidentGNMax,
+    ConfidentVotes,
+    FixedTopK,
+    GaussianVotes,
+    GNMax,
+    NotPriorTopK,
+    PerQueryAggregator,
+    PowersetGNMax,
+    StableFixedTopK,
+    StableTopK,
+)
+from pate.validation import InvalidValue
 
 SHAPE = {"num_labels": 4, "num_teachers": 9}
 
@@ -63,3 +80,68 @@ def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
     twin = type("Thresholds", (Thresholds,), {"__qualname__": "Elsewhere"})(thresholds=0)
     names = {item.identity(**SHAPE) for item in (first, twin, replace(first, adjacency="add_remove"))}
     assert len(names) == 3
+
+
+GOOD: tuple[Aggregator, ...] = (
+    GaussianVotes(noise_std=1.0),
+    GNMax(noise_std=1.0),
+    PowersetGNMax(noise_std=1.0),
+    FixedTopK(k=1, epsilon=1.0),
+    ConfidentGNMax(screening_std=1.0, threshold_share=0.5, noise_std=1.0),
+    ConfidentVotes(screening_std=1.0, threshold_share=0.5, noise_std=1.0),
+    ClippedVotes(noise_std=1.0, vote_clip=2),
+    CenteredVotes(noise_multiplier=1.0),
+    BoundaryMax(selection_scale=1.0),
+    BoundaryTopK(selection_scale=1.0, test_std=1.0),
+    NotPriorTopK(prior_scale=1.0, selection_scale=1.0, table_order=3.0, table_budget=4.0),
+    StableTopK(selection_scale=2.0, test_std=1.0),
+    StableTopK(selection_scale=2.0, test="table", table_order=2.0, table_budget=1.0),
+    StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=3.0),
+)
+IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
+    "adjacency": ("replace",),
+    "clip": (-1.0,),
+    "clip_factor": (0.0,),
+    "epsilon": (0.0,),
+    "failure_prob": (0.0, 1.0),
+    "first_queries": (-1,),
+    "k": (0, 2.0),
+    "max_answers": (0,),
+    "max_k": (0,),
+    "max_size": (0,),
+    "max_votes": (0,),
+    "mechanism": ("joined",),
+    "noise_multiplier": (0.0,),
+    "noise_std": (0.0, -2.0, float("nan"), "3"),
+    "norm": ("l3",),
+    "peel_scale": (0.0,),
+    "peel_share": (1.0,),
+    "penalty": (-1.0,),
+    "prevalence_share": (1.0,),
+    "prior_margin": (float("nan"),),
+    "prior_scale": (-1.0,),
+    "round_size": (0,),
+    "rounds": (0, -1, 2.5, True),
+    "screening_std": (0.0,),
+    "selection_noise": ("gauss",),
+    "selection_scale": (0.0,),
+    "selection_share": (1.0,),
+    "session_delta": (1.0,),
+    "table_budget": (None, 0.0),
+    "table_order": (None, 1.0),
+    "target_hits": (0,),
+    "test": ("ptr",),
+    "test_std": (None, -3.0, 0.0),
+    "threshold_share": (0.0, 1.5),
+    "vote_clip": (0,),
+}
+
+
+@pytest.mark.parametrize("good", GOOD, ids=lambda good: type(good).__name__)
+def test_impossible_parameters_are_refused_by_name(good: Aggregator) -> None:
+    of_a_table, of_others = {"table_order", "table_budget"}, {"test_std"}
+    ignored = {"table": of_others, "gaussian": of_a_table}.get(getattr(good, "test", ""), set())
+    for item in fields(good):
+        for value in () if item.name in ignored else IMPOSSIBLE.get(item.name, ()):
+            with pytest.raises(InvalidValue, match=f"^{item.name}=.*: expected"):
+                replace(good, **{item.name: value})

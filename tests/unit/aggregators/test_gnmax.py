@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -58,17 +56,3 @@ def test_one_label_a_query_by_the_distribution_of_the_noisy_maximum() -> None:
     drawn = dict(enumerate(release.labels.sum(axis=0).tolist()))
     assert p_value(drawn, dict(enumerate(noisy_max_distribution(votes, 2.0).tolist()))) > 1e-4
     assert p_value(drawn, dict(enumerate(noisy_max_distribution(votes, 1.8).tolist()))) < 1e-12
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"noise_std": 0.0}, "noise_std=0.0: expected a number > 0"),
-        ({"noise_std": 1.0, "max_votes": 0}, "max_votes=0: expected a whole number >= 1"),
-    ],
-)
-def test_impossible_parameters_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        GNMax(**options)
-    with pytest.raises(InvalidValue, match=message):
-        ConfidentGNMax(screening_std=1.0, threshold_share=0.5, **options)

@@ -129,30 +129,6 @@ def test_a_ready_table_that_promises_too_much_is_priced_by_what_it_does() -> Non
     assert test.pass_probs[2] <= failure_probability(test.event) == 1e-6
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"selection_scale": 0.0}, "selection_scale"),
-        ({"selection_noise": "gauss"}, "selection_noise"),
-        ({"test": "ptr"}, "test"),
-        ({"test_std": None}, "test_std"),
-        ({"test_std": -3.0}, "test_std"),
-        ({"failure_prob": 0.0}, "failure_prob"),
-        ({"failure_prob": 1.0}, "failure_prob"),
-        ({"selection_share": 1.0}, "selection_share"),
-        ({"adjacency": "replace"}, "adjacency"),
-        ({"test": "table", "table_order": 2.0}, "table_budget"),
-        ({"test": "table", "table_budget": 1.0}, "table_order"),
-        ({"test": "table", "table_order": 1.0, "table_budget": 1.0}, "table_order"),
-        ({"test": "table", "table_order": 2.0, "table_budget": 0.0}, "table_budget"),
-    ],
-)
-def test_impossible_parameters_are_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidValue, match=f"^{said}=") as error:
-        StableTopK(**({"selection_scale": 2.0, "test_std": 1.0} | changes))
-    assert error.value.name == said
-
-
 def test_numbers_of_a_regularizer_must_fit_the_labels() -> None:
     aggregator = dataclasses.replace(PLAIN, regularizer=(0.0, 1.0))
     aggregator.event_for(num_queries=1, num_labels=3, num_teachers=5)
