@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
@@ -32,59 +34,6 @@ Array = NDArray[np.float64]
 _GRID = 2**53
 
 
-@dataclass(frozen=True)
-class TopKCall:
-    """Gap selection by the exponential mechanism, then a stability test at the chosen k; a refusal hides k.
-
-    Formal guarantees:
-        * The outcome (k, or a refusal) depends on the gaps alone and is `epsilon`-DP, with no failure.
-        * The set of the k best labels is that of the neighbor except with the test's failure probability.
-
-    Attributes:
-        selection: with Gumbel noise.
-        test: its log odds rise by a bounded amount from gap to gap, as with Laplace noise.
-    """
-
-    selection: GapSelection
-    test: StabilityTest
-
-    @property
-    def epsilon(self) -> float:
-        """Pure DP of selection and test together."""
-        chosen = self.selection.adjacency.gap_range / self.selection.noise_scale
-        return (chosen if len(self.selection.candidates) > 1 else 0.0) + _test_epsilon(self.test)
-
-    def distribution(self, ranking: Ranking) -> Array:
-        """The exact distribution: `[Q, n + 1]`, each candidate k released, and a refusal last."""
-        selection, num_teachers = self.selection, self.test.num_teachers
-        gaps = ranking.gaps(padded=selection.padded, num_teachers=num_teachers)
-        utilities = gaps / selection.noise_scale
-        weights = np.exp(utilities - utilities.max(axis=1, keepdims=True))
-        chosen = weights / weights.sum(axis=1, keepdims=True)
-        passed = self._passed(gaps)
-        refused = (chosen * (1 - passed)).sum(axis=1, keepdims=True)
-        return np.concatenate([chosen * passed, refused], axis=1)
-
-    def weights(self, ranking: Ranking, row: int) -> Weights:
-        """The same for one histogram, exactly; a test passes with a multiple of 2**-53."""
-        gaps = ranking.gaps(padded=self.selection.padded, num_teachers=self.test.num_teachers)[row]
-        chosen = softmax_weights((gaps.max() - gaps).astype(np.float64), self.selection.noise_scale)
-        passed = [int(prob * _GRID) for prob in self._passed(gaps).tolist()]
-
-        def weights(digits: int) -> list[Interval]:
-            intervals = chosen(digits)
-            kept = [(low * n, high * n) for (low, high), n in zip(intervals, passed, strict=True)]
-            lost = [(low * (_GRID - n), high * (_GRID - n)) for (low, high), n in zip(intervals, passed, strict=True)]
-            return [*kept, (sum(low for low, _ in lost), sum(high for _, high in lost))]
-
-        return weights
-
-    def _passed(self, gaps: NDArray[np.int64]) -> Array:
-        """The probability that each candidate's set is released; 1 where it is constant."""
-        constant = (self.selection.candidates == 0) | (self.selection.candidates == self.selection.num_labels)
-        return np.where(constant, 1.0, self.test.pass_probabilities(gaps))
-
-
 def bit_epsilon(probabilities: Array, reach: int) -> float:
     """Pure DP of a bit with these probabilities at consecutive statistics, which neighbors move by `reach` at most."""
     largest = 0.0
@@ -103,7 +52,44 @@ def _test_epsilon(test: StabilityTest) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundaryMax(TargetChargedAggregator):
+class BoundaryAggregator(TargetChargedAggregator):
+    """Calls in the boundary wrapper. A subclass says what a call's outcomes are, and how likely each is."""
+
+    @abstractmethod
+    def _calls(self, counts: NDArray[np.int64], num_teachers: int) -> tuple[Array, Callable[[int], Weights]]:
+        """The distribution of each query's outcomes, `[Q, n]`, and that of one query as exact weights."""
+
+    def hit_probabilities(
+        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
+    ) -> NDArray[np.float64]:
+        return np.asarray(self._wrapped(votes, num_teachers)[:, -1])
+
+    def _wrapped(self, counts: NDArray[np.integer], num_teachers: int) -> Array:
+        """The same inside the wrapper, `[Q, n + 1]`, the boundary last."""
+        return boundary_distribution(self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0])
+
+    def _outcomes(self, counts: NDArray[np.int64], numbers: LazyUniforms, num_teachers: int) -> NDArray[np.int64]:
+        """Which of them happens, `[Q]`."""
+        distribution, weights = self._calls(counts, num_teachers)
+        wrapped = boundary_distribution(distribution)
+        return draw_index(wrapped, numbers.column(0), lambda row: boundary_weights(weights(row)))
+
+    def _session_event(
+        self, call_epsilon: float, num_calls: int, *, bounded_range: bool, failure_prob: float = 0.0
+    ) -> Event:
+        return session_event(
+            tight_boundary,
+            call_epsilon,
+            target_hits=self.target_hits,
+            num_calls=num_calls,
+            session_delta=self.session_delta,
+            failure_prob=failure_prob,
+            bounded_range=bounded_range,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryMax(BoundaryAggregator):
     """Releases one label per query, by the exponential mechanism over the counts inside the boundary wrapper.
 
     A query whose likeliest label is not certain is abstained from with a probability of at most 1/3: a hit. All
@@ -141,14 +127,7 @@ class BoundaryMax(TargetChargedAggregator):
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The session: what its hits can cost, or all queries where those are fewer."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        return session_event(
-            tight_boundary,
-            self.call_epsilon,
-            target_hits=self.target_hits,
-            num_calls=num_queries,
-            session_delta=self.session_delta,
-            bounded_range=True,
-        )
+        return self._session_event(self.call_epsilon, num_queries, bounded_range=True)
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The exponential mechanism for every query."""
@@ -156,32 +135,23 @@ class BoundaryMax(TargetChargedAggregator):
 
     def distribution(self, votes: NDArray[np.integer]) -> NDArray[np.float64]:
         """The exact distribution of one call on `[L]` counts: `[L + 1]`, the boundary last."""
-        return np.asarray(self._distribution(np.asarray(votes)[None])[0])
+        return np.asarray(self._wrapped(np.asarray(votes)[None], 0)[0])
 
-    def hit_probabilities(
-        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
-    ) -> NDArray[np.float64]:
-        return np.asarray(self._distribution(votes)[:, -1])
-
-    def _distribution(self, counts: NDArray[np.integer]) -> NDArray[np.float64]:
-        return boundary_distribution(softmax(counts / self.selection_scale, axis=1))
+    def _calls(self, counts: NDArray[np.int64], num_teachers: int) -> tuple[Array, Callable[[int], Weights]]:
+        deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
+        distribution = softmax(counts / self.selection_scale, axis=1)
+        return distribution, lambda row: softmax_weights(deficits[row], self.selection_scale)
 
     def _ask(
         self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
     ) -> Round:
-        num_labels = counts.shape[1]
-        deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
-        outcomes = draw_index(
-            self._distribution(counts),
-            numbers.column(0),
-            lambda row: boundary_weights(softmax_weights(deficits[row], self.selection_scale)),
-        )
+        num_labels, outcomes = counts.shape[1], self._outcomes(counts, numbers, num_teachers)
         labels = outcomes[:, None] == np.arange(num_labels)
         return Round(labels, outcomes < num_labels, outcomes == num_labels)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundaryTopK(TargetChargedAggregator):
+class BoundaryTopK(BoundaryAggregator):
     """Chooses k by the exponential mechanism over the gaps and tests the set, both inside the boundary wrapper.
 
     The distribution of a query's outcome (a k that passes its test, or a refusal) is known exactly. With pi the
@@ -220,18 +190,23 @@ class BoundaryTopK(TargetChargedAggregator):
         super().__post_init__()
         require_positive("selection_scale", self.selection_scale)
         require_positive("test_std", self.test_std)
-        self.call(num_labels=2, num_teachers=1)
+        self._selection(num_labels=2, num_teachers=1)
 
-    def call(self, *, num_labels: int, num_teachers: int) -> TopKCall:
-        """What the wrapper wraps, for votes of that shape."""
-        selection = GapSelection(
+    def _selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
+        """The call's first step, for votes of that shape."""
+        return GapSelection(
             noise_scale=self.selection_scale,
             num_labels=num_labels,
             num_teachers=num_teachers,
             padded=self.padded,
             adjacency=self.adjacency,
         )
-        return TopKCall(selection, self.stability_test(num_teachers=num_teachers))
+
+    def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
+        """Pure DP of selection and test together."""
+        selection = self._selection(num_labels=num_labels, num_teachers=num_teachers)
+        chosen = self.adjacency.gap_range / self.selection_scale if len(selection.candidates) > 1 else 0.0
+        return chosen + _test_epsilon(self.stability_test(num_teachers=num_teachers))
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         return StabilityTest.laplace(
@@ -240,17 +215,10 @@ class BoundaryTopK(TargetChargedAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The session: what its hits can cost, or all queries where those are fewer."""
-        call = self.call(num_labels=num_labels, num_teachers=num_teachers)
+        call_epsilon = self.call_epsilon_for(num_labels=num_labels, num_teachers=num_teachers)
         require_count("num_queries", num_queries, minimum=0)
-        return session_event(
-            tight_boundary,
-            call.epsilon,
-            target_hits=self.target_hits,
-            num_calls=num_queries,
-            session_delta=self.session_delta,
-            failure_prob=num_queries * self.failure_prob,
-            bounded_range=False,
-        )
+        failure_prob = num_queries * self.failure_prob
+        return self._session_event(call_epsilon, num_queries, bounded_range=False, failure_prob=failure_prob)
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection and test of every query, without the wrapper."""
@@ -266,32 +234,50 @@ class BoundaryTopK(TargetChargedAggregator):
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | str, float]:
         """The exact distribution of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
-        call = self.call(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
-        probabilities = boundary_distribution(call.distribution(ranking))[0].tolist()
+        probabilities = self._wrapped(np.asarray(votes)[None], num_teachers)[0].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {"refused": probabilities[-2], "boundary": probabilities[-1]}
-        for k, probability in zip(call.selection.candidates, probabilities, strict=False):
+        candidates = self._selection(num_labels=len(votes), num_teachers=num_teachers).candidates
+        for k, probability in zip(candidates, probabilities, strict=False):
             distribution[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = probability
         return distribution
 
-    def hit_probabilities(
-        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
-    ) -> NDArray[np.float64]:
-        call = self.call(num_labels=votes.shape[1], num_teachers=num_teachers)
-        return np.asarray(
-            boundary_distribution(call.distribution(Ranking.of(np.asarray(votes, dtype=np.int64))))[:, -1]
-        )
+    def _calls(self, counts: NDArray[np.int64], num_teachers: int) -> tuple[Array, Callable[[int], Weights]]:
+        """Each candidate k released, and a refusal last; exactly, a test passes with a multiple of 2**-53."""
+        selection = self._selection(num_labels=counts.shape[1], num_teachers=num_teachers)
+        test = self.stability_test(num_teachers=num_teachers)
+        gaps = Ranking.of(counts).gaps(padded=self.padded, num_teachers=num_teachers)
+        constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
+        passed = np.where(constant, 1.0, test.pass_probabilities(gaps))
+        utilities = gaps / self.selection_scale
+        weights = np.exp(utilities - utilities.max(axis=1, keepdims=True))
+        chosen = weights / weights.sum(axis=1, keepdims=True)
+        refused = (chosen * (1 - passed)).sum(axis=1, keepdims=True)
+
+        def exactly(row: int) -> Weights:
+            deficits = (gaps[row].max() - gaps[row]).astype(np.float64)
+            return _tested(softmax_weights(deficits, self.selection_scale), passed[row])
+
+        return np.concatenate([chosen * passed, refused], axis=1), exactly
 
     def _ask(
         self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
     ) -> Round:
-        call = self.call(num_labels=counts.shape[1], num_teachers=num_teachers)
-        ranking, candidates = Ranking.of(counts), call.selection.candidates
-        outcomes = draw_index(
-            boundary_distribution(call.distribution(ranking)),
-            numbers.column(0),
-            lambda row: boundary_weights(call.weights(ranking, row)),
-        )
+        candidates = self._selection(num_labels=counts.shape[1], num_teachers=num_teachers).candidates
+        outcomes = self._outcomes(counts, numbers, num_teachers)
         answered = outcomes < len(candidates)
         k = np.where(answered, candidates[np.minimum(outcomes, len(candidates) - 1)], 0)
-        return Round(ranking.top(k), answered, outcomes == len(candidates) + 1)
+        return Round(Ranking.of(counts).top(k), answered, outcomes == len(candidates) + 1)
+
+
+def _tested(chosen: Weights, pass_probs: Array) -> Weights:
+    """Weights of outcomes that pass a test each, and of a refusal."""
+    passed = [int(prob * _GRID) for prob in pass_probs.tolist()]
+
+    def weights(digits: int) -> list[Interval]:
+        intervals = chosen(digits)
+        kept = [(low * n, high * n) for (low, high), n in zip(intervals, passed, strict=True)]
+        lost = [(low * (_GRID - n), high * (_GRID - n)) for (low, high), n in zip(intervals, passed, strict=True)]
+        return [*kept, (sum(low for low, _ in lost), sum(high for _, high in lost))]
+
+    return weights

@@ -64,7 +64,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     adjacency: Adjacency, setting: tuple[float, float, float], padded: bool
 ) -> None:
     pairs, aggregator = pairs_of(adjacency, padded), boundary_top_k(setting, adjacency, padded=padded)
-    epsilon = aggregator.call(num_labels=3, num_teachers=6).epsilon
+    epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     first, second = (call_distribution(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
     assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
     target, (wrapped, other) = (
@@ -83,7 +83,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 def test_a_call_epsilon_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     """A gap far above the others that falls while they rise, and its test, both at their worst."""
     pairs, aggregator = gap_pairs(4, 6, adjacency, padded=False), boundary_top_k((20.0, 1.0, 0.05), adjacency)
-    epsilon = aggregator.call(num_labels=4, num_teachers=6).epsilon
+    epsilon = aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
     first, second = (call_distribution(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
     assert 0.9 * epsilon < largest_ratio(first, second) <= epsilon * (1 + 1e-6)
 

@@ -107,7 +107,7 @@ def test_no_play_of_sets_exceeds_the_price(
     pairs = pairs_of(adjacency, True)
     aggregator = boundary_top_k(setting, adjacency, padded=True)
     laws = [inside_wrapper(call_distribution(aggregator, gaps, pairs)) for gaps in (pairs.first, pairs.second)]
-    epsilon = aggregator.call(num_labels=3, num_teachers=6).epsilon
+    epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     target = tight_boundary(epsilon)
     session = BoundarySessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, False)
     exact = largest_moments((laws[0], laws[1]), calls, hits)
