@@ -7,7 +7,7 @@ import pytest
 
 from pate.validation import InvalidValue
 from pate.votes.denoising import shrink_singular_values
-from pate.votes.public_pca import PublicPCA, affordable_directions
+from pate.votes.public_pca import PublicPCA, affordable_directions, exact_product
 
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
@@ -114,3 +114,33 @@ def test_shrinkage_is_that_of_the_source() -> None:
     """sqrt((y**2 - b - 1)**2 - 4 b) / y at y = 3, b = 1: sqrt(49 - 4) / 3."""
     found = shrink_singular_values(np.diag([3.0 * np.sqrt(2), 0.0]), noise_std=1.0)
     assert found[0, 0] == pytest.approx(np.sqrt(45) / 3 * np.sqrt(2))
+
+
+SEEDED = np.random.default_rng(0)
+ROWS, MATRIX = SEEDED.normal(size=(50, 30)) * 10.0 ** SEEDED.integers(-9, 9, size=(50, 1)), SEEDED.normal(size=(30, 7))
+
+
+def test_it_is_the_product_to_26_bits_of_each_rows_length() -> None:
+    off = np.abs(exact_product(ROWS, MATRIX) - ROWS @ MATRIX)
+    length = np.linalg.norm(ROWS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
+    assert (off <= length * 30 * 2.0**-25).all()
+    assert off.max() > 0
+
+
+@pytest.mark.parametrize("shape", [(1, 30), (7, 30), (513, 30)])
+def test_a_row_gives_the_same_bits_wherever_it_stands(shape: tuple[int, int]) -> None:
+    """Beside other rows, in another order of the sum, and in other shapes; the control: a plain product does not."""
+    alone = exact_product(ROWS[:1], MATRIX)[0]
+    for place in range(0, shape[0], 3):
+        rows = SEEDED.normal(size=shape)
+        rows[place] = ROWS[0]
+        np.testing.assert_array_equal(exact_product(rows, MATRIX)[place], alone)
+    shuffled = SEEDED.permutation(30)
+    np.testing.assert_array_equal(exact_product(ROWS[:, shuffled], MATRIX[shuffled]), exact_product(ROWS, MATRIX))
+    assert (ROWS[:, shuffled] @ MATRIX[shuffled] != ROWS @ MATRIX).any()
+
+
+def test_zeros_and_numbers_of_any_size_are_products_too() -> None:
+    np.testing.assert_array_equal(exact_product(np.zeros((2, 3)), np.ones((3, 2))), np.zeros((2, 2)))
+    np.testing.assert_array_equal(exact_product(np.ones((2, 3)), np.zeros((3, 2))), np.zeros((2, 2)))
+    np.testing.assert_allclose(exact_product(np.full((1, 2), 1e150), np.full((2, 1), 1e-150)), [[2.0]], rtol=1e-7)
