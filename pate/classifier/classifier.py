@@ -23,8 +23,7 @@ from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import require_aggregator
 from pate.classifier.ensemble import EstimatorStudent, FittedVotes, stage
 from pate.classifier.fits import ledger_of_fits, paid_by, streams_of, warn_of_repeats
-from pate.classifier.frames import is_frame, numbers_of, require_frames
-from pate.classifier.pools import Pools, require_readable, warn_of_shared_rows
+from pate.classifier.pools import Pools, is_frame, numbers_of, require_frames, require_readable, warn_of_shared_rows
 from pate.classifier.tasks import OneClass, Task, task_of
 from pate.models.sklearn import minds_scale, takes_nan
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pate.aggregators import TrainingSet
-from pate.classifier.frames import taken
-from pate.classifier.pools import Pools
+from pate.classifier.pools import Pools, taken
 from pate.classifier.tasks import Bits, FittedModel, Rows, Task
 from pate.data.partition import Partition
 from pate.models.sklearn import of_a_part
@@ -36,16 +35,10 @@ def stage(name: str, verbose: int) -> Iterator[None]:
 
 
 class FittedVotes(VoteSource):
-    """See `VoteSource`. Partition and seeds are those of a run with the same streams, so its votes are the same.
+    """Votes of clones of an estimator, one teacher per block; all are fitted every time that they are asked.
 
-    Args:
-        task: how an estimator is fitted to labels.
-        estimator: cloned for every teacher.
-        pools: private records and public samples.
-        num_teachers: N.
-        streams: for the partition and the teachers' seeds.
-        num_jobs: processes, as in joblib.
-        verbose: how much joblib says of them.
+    Partition and seeds are those of a run with the same streams, so its votes are the same. `num_jobs` and `verbose`
+    are joblib's.
     """
 
     def __init__(
@@ -67,23 +60,19 @@ class FittedVotes(VoteSource):
         self.records_per_teacher = len(np.unique(pools.groups)) / num_teachers
 
     def bits(self) -> Iterator[Bits]:
-        """See `VoteSource.bits`; one teacher per block."""
         return (block >= 0.5 for block in self.confidences())
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        """See `VoteSource.confidences`; fits all teachers every time that it is called."""
         inputs, targets, queries = self.pools.inputs, self.pools.targets, self.pools.queries
         rows = [self.partition.indices(teacher) for teacher in range(self.num_teachers)]
-        said: Iterator[NDArray[np.float32]] = Parallel(
-            n_jobs=self.num_jobs, return_as="generator", verbose=self.verbose
-        )(
+        pool = Parallel(n_jobs=self.num_jobs, return_as="generator", verbose=self.verbose)
+        said: Iterator[NDArray[np.float32]] = pool(
             delayed(_confidences)(self.task, self.estimator, taken(inputs, shard), targets[shard], seed, queries)
             for shard, seed in zip(rows, self.seeds, strict=True)
         )
         return said
 
     def label_shares(self) -> Array:
-        """See `VoteSource.label_shares`."""
         return mean_labels(self.pools.targets, self.partition.teacher_of, self.num_teachers)
 
 
@@ -101,7 +90,7 @@ _SHOWN = 120
 
 @dataclass(frozen=True)
 class EstimatorStudent:
-    """A `pate.models.student.Learner`: a clone of an estimator, fitted to the answers that it can learn from.
+    """A `Learner`: a clone of an estimator, fitted to the answers that it can learn from.
 
     Attributes:
         task: how an estimator is fitted to labels.
@@ -112,7 +101,7 @@ class EstimatorStudent:
     estimator: Any
 
     def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> FittedModel:
-        """See `pate.student.Student.learn`; estimators have no use for a pool, or for scores."""
+        """Without the pool and the scores, for which estimators have no use."""
         rows = self.task.usable(training.labels)
         return self.task.fit(self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed)
 

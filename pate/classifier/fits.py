@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Ledger
 from pate.aggregators.aggregator import Drawn
-from pate.classifier.frames import rows_as_bytes
+from pate.classifier.pools import rows_as_bytes
 from pate.pricing import Budget, PricedRelease
 from pate.report.tables import format_epsilon
 from pate.run.payment import by_its_setting, require_room, seed_name

@@ -19,28 +19,24 @@ Rows = NDArray[np.float32]
 
 
 class FittedModel(ABC):
-    """A teacher or a student."""
+    """A teacher or a student: bits, probabilities and confidences of each label or class, `[n, L]`."""
 
     @abstractmethod
-    def predict(self, inputs: Rows) -> Bits:
-        """What it says of each input, `[n, L]`."""
+    def predict(self, inputs: Rows) -> Bits: ...
 
     @abstractmethod
-    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
-        """Of each label or class, `[n, L]`."""
+    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]: ...
 
     def confidences(self, inputs: Rows) -> NDArray[np.float32]:
-        """As a teacher's, `[n, L]`: a vote is a confidence of at least a half."""
+        """As a teacher's: a vote is a confidence of at least a half."""
         return self.predict(inputs).astype(np.float32)
 
 
 class Task(ABC):
     """Labels as bits and back, and how an estimator is fitted to them."""
 
-    @property
-    @abstractmethod
-    def classes(self) -> Any:
-        """As scikit-learn's `classes_`."""
+    classes: Any
+    """As scikit-learn's `classes_`."""
 
     @property
     def num_labels(self) -> int:
@@ -64,23 +60,17 @@ class Task(ABC):
         """Predictions in the form of the labels that were given."""
 
 
-@dataclass(frozen=True)
 class ManyLabels(Task):
-    """Any number of labels per sample."""
+    """Any number of labels per sample: 0 and 1 for each."""
 
-    count: int
-
-    @property
-    def classes(self) -> list[NDArray[np.int64]]:
-        """0 and 1 for each label."""
-        return [np.arange(2) for _ in range(self.count)]
+    def __init__(self, count: int) -> None:
+        self.classes = [np.arange(2) for _ in range(count)]
 
     def default_aggregator(self, adjacency: Adjacency) -> GaussianVotes:
         """Every label's noisy majority, which also serves where teachers are few and disagree."""
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
-        """All answers."""
         return np.ones(len(labels), dtype=np.bool_)
 
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
@@ -90,20 +80,14 @@ class ManyLabels(Task):
         return _LabelModel(FittedLabels.fit(estimator, inputs, bits, seed))
 
     def decode(self, bits: Bits) -> NDArray[np.int64]:
-        """0 and 1, `[n, L]`."""
         return bits.astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class OneClass(Task):
-    """One class a sample; a teacher votes for one."""
+    """One class a sample, of names in ascending order; a teacher votes for one."""
 
-    names: NDArray[Any]
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The names of the classes, ascending."""
-        return self.names
+    def __init__(self, names: NDArray[Any]) -> None:
+        self.classes = names
 
     def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
         """The exponential mechanism: surer than GNMax where votes are close, and it needs no promise about teachers."""
@@ -121,8 +105,7 @@ class OneClass(Task):
         return _ClassModel(self.num_labels, present, model)
 
     def decode(self, bits: Bits) -> NDArray[Any]:
-        """The names of the classes, `[n]`."""
-        return np.asarray(self.names[bits.argmax(axis=1)])
+        return np.asarray(self.classes[bits.argmax(axis=1)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,8 +49,8 @@ def vote(config: DictConfig) -> None:
         _answer(_plan(config, folder, monitor, samples), question, output, folder)
         return
     output_dir = Path(config.output_dir or output.with_suffix(".work"))
-    file, num_records = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor)
-    _print(file, num_records, output_dir)
+    file = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor)
+    _print(file, file.manifest.num_records, output_dir)
 
 
 def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None) -> HolderPlan:

@@ -21,7 +21,7 @@ from pate.files.disk import make_folder, replacing, write_arrays
 from pate.run.ensemble import Ensemble, TrainedVotes, moment_votes
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
-from pate.run.stages.holder import HolderPlan, cast_vote_file, manifest_of, share_of
+from pate.run.stages.holder import HolderPlan, cast_vote_file, ensemble_of, manifest_of, share_of
 from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
@@ -124,16 +124,7 @@ def _answered(plan: HolderPlan, question: Question, opening: Request, place: Pat
         require(able, "teacher", type(plan.teacher).__name__, _RULE)
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         share = share_of(plan, dataset, folder.path)
-        ensemble = Ensemble(
-            teacher=share.teacher,
-            partition=share.partition,
-            dataset=share.dataset,
-            num_queries=opening.num_queries,
-            folder=folder.path,
-            randomness=share.randomness,
-            engine=plan.engine,
-            monitor=monitor,
-        )
+        ensemble = ensemble_of(plan, share, opening.num_queries, folder.path, monitor)
         total = _total(ensemble, question, folder.path)
     return SumAnswer(manifest_of(plan, share, opening.num_queries), question.digest, total).to_bytes()
 

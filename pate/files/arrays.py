@@ -23,22 +23,9 @@ from pate.files.disk import FROM_BACKUP, damaged, require_file, unreadable
 
 Arrays = dict[str, NDArray[Any]]
 
-UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    tokenize.TokenError,
-    EOFError,
-    ValueError,
-    KeyError,
-    TypeError,
-    SyntaxError,
-    OverflowError,
-    RecursionError,
-    MemoryError,
-    NotImplementedError,
-    RuntimeError,
-)
+_OF_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
+_OF_HEADERS = (tokenize.TokenError, ValueError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError)
+UNREADABLE = (*_OF_ZIP, *_OF_HEADERS)
 """What zipfile and numpy raise on bytes that are no archive of arrays."""
 
 _MAGIC = np.lib.format.MAGIC_PREFIX
@@ -91,8 +78,7 @@ def read_arrays(
 ) -> Arrays:
     """The arrays of an .npz file.
 
-    Nothing is unpickled, and nothing grows: a header that promises more than the file holds is refused before memory is
-    taken for it.
+    Nothing is unpickled, and a header that promises more than the file holds is refused before memory is taken for it.
 
     Args:
         path: the file.
@@ -101,8 +87,7 @@ def read_arrays(
         most: bytes that compressed arrays may grow to, all together; None refuses compressed ones, which this package
             does not write.
         beside: arrays that it may hold beside those of `forms`.
-        mapped: one that stays on disk, a read-only `np.memmap` into the file, which may not be changed meanwhile. Its
-            bytes are read once, for their checksum.
+        mapped: one that stays on disk, a read-only `np.memmap`; its bytes are read once, for their checksum.
 
     Raises:
         DamagedFile: no such file, a checksum that fails, arrays that are no numbers or of another form.
@@ -141,15 +126,10 @@ def arrays_of(data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[st
 
 
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
-    """One array in numpy's format, of which header and data are `size` bytes.
-
-    Args:
-        file: at its first byte.
-        size: of all.
-        kinds: numpy's letters of the dtypes that are allowed.
+    """One array in numpy's format, of which header and data are `size` bytes, of an allowed dtype (numpy's letters).
 
     Raises:
-        ValueError: not so, or the array is not of numbers. Others of `UNREADABLE` are numpy's.
+        ValueError: not so. Others of `UNREADABLE` are numpy's.
     """
     shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
     num_bytes = size - file.tell()
@@ -167,16 +147,7 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
 
 
 def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether columns come first, and dtype of an array in numpy's format; the file is then at its data.
-
-    Args:
-        file: at its first byte.
-        size: of header and data, which the header has to promise.
-        kinds: numpy's letters of the dtypes that are allowed.
-
-    Raises:
-        ValueError: not so. Others of `UNREADABLE` are numpy's.
-    """
+    """Shape, whether columns come first, and dtype of an array; the file is then at its data. As `read_array`."""
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -184,11 +155,9 @@ def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[t
     shape, fortran_order, dtype = readers[version](file)
     if dtype.kind not in kinds:
         raise ValueError(f"dtype {_short(dtype)} where numbers are expected")
-    count = 1
-    for length in shape:
-        if length < 0:
-            raise ValueError("a length below 0")
-        count *= length
+    if min(shape, default=0) < 0:
+        raise ValueError("a length below 0")
+    count = math.prod(shape)
     if count and not dtype.itemsize:
         raise ValueError("entries that take no bytes")
     if file.tell() + count * dtype.itemsize != size:
@@ -207,12 +176,7 @@ def one_line(error: BaseException) -> str:
 
 
 def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
-    """Raises ValueError where a member appears twice, or takes more memory than it should.
-
-    Args:
-        archive: opened.
-        most: see `read_arrays`.
-    """
+    """Raises ValueError where a member appears twice, or takes more memory than it should: `most` of `read_arrays`."""
     members = archive.infolist()
     if len({member.filename for member in members}) < len(members):
         raise ValueError("an array twice")
@@ -275,7 +239,6 @@ class Spilled:
         self._form: tuple[np.dtype[Any], tuple[int, ...]] | None = None
 
     def append(self, block: NDArray[Any]) -> None:
-        """Adds rows."""
         self._form = block.dtype, block.shape[1:]
         self._rows += len(block)
         self._held += block.nbytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from shutil import rmtree
 
@@ -117,12 +117,7 @@ class Ensemble:
 
 
 class TrainedVotes(VoteSource):
-    """Teachers are trained and asked when their votes are first read; the bits are then kept.
-
-    Args:
-        ensemble: the teachers.
-        teacher: their recipe.
-    """
+    """Votes of trained teachers, which are trained and asked when these are first read; the bits are then kept."""
 
     def __init__(self, ensemble: Ensemble, teacher: Teacher) -> None:
         self.ensemble, self.teacher = ensemble, teacher
@@ -147,9 +142,8 @@ class TrainedVotes(VoteSource):
         rmtree(folder, ignore_errors=True)
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
-        """Of rows of numbers; a student of images is more than linear."""
         if not self.teacher.votes_in_rounds or len(self.ensemble.dataset.public.inputs.shape) != 2:
-            return None
+            return None  # a student of images is more than linear
         count = affordable_directions(
             noise_multiplier=noise_multiplier,
             num_teachers=self.num_teachers,
@@ -162,14 +156,9 @@ class TrainedVotes(VoteSource):
 
     def _moments(self, count: int) -> MomentVotes:
         public = self.ensemble.dataset.public.inputs
-        directions = PublicPCA.of(np.asarray(public), count)
-        return moment_votes(
-            self.ensemble,
-            directions,
-            public[: max(MOST_PUBLIC, self.num_queries)],
-            self.records_per_teacher,
-            lambda: self.pool_answers(directions, public[:NUM_ASKED]),
-        )
+        directions, rows = PublicPCA.of(np.asarray(public), count), public[: max(MOST_PUBLIC, self.num_queries)]
+        ask = partial(self.pool_answers, directions, public[:NUM_ASKED])
+        return moment_votes(self.ensemble, directions, rows, self.records_per_teacher, ask)
 
     def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
         """What every teacher says of these rows and of its own records; each is asked of its own by itself."""

@@ -172,13 +172,7 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
 
 
 def require_parts(
-    dataset: Dataset,
-    aggregator: Aggregator,
-    teacher: Voter,
-    student: Student,
-    *,
-    num_teachers: int,
-    num_queries: int,
+    dataset: Dataset, aggregator: Aggregator, teacher: Voter, student: Student, *, num_teachers: int, num_queries: int
 ) -> None:
     """Raises `InvalidValue` where parts of a run do not go together; nothing has been trained or spent."""
     aggregator.check_run()
@@ -254,13 +248,7 @@ def uneven_inputs(parts: str, public_inputs: ArrayLike) -> Iterator[str]:
 def student_is_the_prior(
     model: Predictor, public_inputs: NDArray[np.float32], *, helps: str = "less noise in the release"
 ) -> Iterator[str]:
-    """Of a student that says the same of every public sample: what was released taught it nothing.
-
-    Args:
-        model: the student.
-        public_inputs: that it is asked about.
-        helps: against noise, of the aggregator where that is known.
-    """
+    """Of a student that says the same of every public sample: what was released taught it nothing."""
     rows = public_inputs[:_ROWS]
     if len(rows) > 1 and len(np.unique(model.predict(rows), axis=0)) == 1:
         yield f"student: it predicts the same labels for every public sample, as the prior does; what helps: {helps}"

@@ -29,11 +29,13 @@ def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Com
     )
 
 
-def call(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """What `run` gives, without the seconds that an interpreter needs to load everything; exit code 0 if it returns."""
     written, said, code = io.StringIO(), io.StringIO(), None
     main = importlib.import_module(f"pate.cli.{module}").main
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(written), redirect_stderr(said):
+        if cwd is not None:
+            patch.chdir(cwd)
         patch.setattr(sys, "argv", [module, *arguments])
         patch.setattr("pate.cli.app.leave", sys.exit)  # which would end this process
         for name, value in (SURROUNDINGS | {"HYDRA_FULL_ERROR": "1"}).items():

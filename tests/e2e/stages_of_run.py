@@ -17,7 +17,7 @@ from pate.run.stages.student import StudentPlan, train_on_release
 from pate.votes.gathered import GatheredVotes
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
 
-HOLDERS = 4
+HOLDERS, SEED = 4, 6
 
 
 def holder_plan(plan: Plan, holder: int | str, **changes: Any) -> HolderPlan:

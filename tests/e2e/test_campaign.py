@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from benchmarks.campaign.__main__ import campaign
-from benchmarks.campaign.damage import DAMAGES, damage
-from benchmarks.campaign.faulty_disk import FAILURES, preload
-from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, refusal_faults, unpaid
+from benchmarks.campaign.damage import damage
+from benchmarks.campaign.faulty_disk import preload
+from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, unpaid
 from benchmarks.campaign.stops import Kills
-from benchmarks.campaign.tally import LOW_PRICE, TRACEBACK, UNCLEAR, WRONG_RELEASE, Finding, Tally
-from benchmarks.campaign.warm import Child, Ended, warm_up
+from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE
+from benchmarks.campaign.warm import Child, warm_up
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,17 +120,6 @@ def test_what_is_wrong_with_a_finished_run_is_found(calm: tuple[Path, Truth], tm
     assert sorts(edited("release/privacy_card.md", "| epsilon | 20.00 |", "| epsilon | 2.00 |")) == {LOW_PRICE}
 
 
-def test_endings_are_told_apart() -> None:
-    good = Ended(2, "", "seed=-1: expected a whole number >= 0\n")
-    assert refusal_faults(good, codes=(2,), named=("seed",)) == []
-    assert [f.sort for f in refusal_faults(good, codes=(0,))] == [UNCLEAR]
-    assert [f.sort for f in refusal_faults(good, named=("run.json",))] == [UNCLEAR]
-    assert [f.sort for f in refusal_faults(Ended(1, "", "Traceback (most recent call last):\nKeyError: 1\n"))] == [
-        TRACEBACK
-    ]
-    assert [f.sort for f in refusal_faults(Ended(2, "", "x" * 6674))] == [UNCLEAR]
-
-
 WRITES = """
 import sqlite3, sys
 from pathlib import Path
@@ -150,7 +139,7 @@ else:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("failure", ["dies after", "torn and ENOSPC"])
 def test_a_disk_fails_at_the_call_that_was_chosen(tmp_path: Path, failure: str) -> None:
     """Of three writes the second, of which a torn one leaves half; and each call of SQLite's commit."""
     disk = os.environ | preload(tmp_path)
@@ -161,8 +150,7 @@ def test_a_disk_fails_at_the_call_that_was_chosen(tmp_path: Path, failure: str) 
         return subprocess.run(command, env=disk, capture_output=True, text=True, check=False)
 
     file = ended("file")
-    left = {"dies after": b"1212", "torn and dies": b"121", "torn and ENOSPC": b"121"}.get(failure, b"12")
-    assert (tmp_path / "of" / "file").read_bytes() == left
+    assert (tmp_path / "of" / "file").read_bytes() == (b"1212" if failure == "dies after" else b"121")
     assert file.returncode == (-9 if "dies" in failure else 1)
     assert "dies" in failure or file.stderr.splitlines()[-1].startswith("OSError: [Errno ")
     (tmp_path / "of" / "file").unlink()
@@ -172,23 +160,3 @@ def test_a_disk_fails_at_the_call_that_was_chosen(tmp_path: Path, failure: str) 
         (tmp_path / "of" / "file").unlink()
         (tmp_path / "of" / "file-journal").unlink(missing_ok=True)
     assert -9 in codes if "dies" in failure else 1 in codes
-
-
-@pytest.mark.parametrize("how", DAMAGES)
-def test_damage_damages(tmp_path: Path, how: str) -> None:
-    changed = 0
-    for seed in range(5):
-        path, other = tmp_path / f"{how}-{seed}", tmp_path / "other"
-        path.write_bytes(b'{"a": 12}\n{"b": 3}\n')
-        other.write_bytes(b"other")
-        damage(path, how, other, random.Random(seed))
-        changed += not path.is_file() or path.read_bytes() != b'{"a": 12}\n{"b": 3}\n'
-    assert changed >= 3
-
-
-def test_a_tally_counts_tries_and_not_findings() -> None:
-    tally = Tally("kills")
-    tally.add([Finding(LOW_PRICE, "a"), Finding(LOW_PRICE, "b")])
-    tally.add([])
-    assert (tally.tries, tally.counts[LOW_PRICE]) == (2, 1)
-    assert "2 tries, 0 wrong releases, 1 prices below the truth, 0 tracebacks" in tally.summary()

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from benchmarks.descendants import descendants
 from pate.config.location import members
-from tests.e2e.commands import call, command, run
+from tests.e2e.commands import call, command
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
 QUICK = ["experiment=quick", "seed=1"]
@@ -28,7 +28,7 @@ SEEDED = ["experiment=quick", "seed=424242"]
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An undisturbed run, whose seed and place are easily found wherever they are written."""
     folder = tmp_path_factory.mktemp("whole") / "private-place"
-    done = run("train", *SEEDED, f"output_dir={folder}")
+    done = call("train", *SEEDED, f"output_dir={folder}")
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -89,7 +89,7 @@ def test_accountants_side_by_side() -> None:
         if price["epsilon"] is not None and price["accountant"] not in ("auto", "joint_law"):  # these are below parts
             assert price["epsilon"] >= prices["exact"]["epsilon"]
         assert price["epsilon"] != 0
-    page = run("account", *arguments, "accountant=rdp").stdout
+    page = call("account", *arguments, "accountant=rdp").stdout
     assert "the best of 461 orders is" in page
     assert "30 x 1e-9 = 3e-8" in page
     assert all(name in page for name in prices)
@@ -120,7 +120,7 @@ def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
     noise = f"aggregator.selection_scale={answer['aggregator']['selection_scale']}"
     again = call("account", *size, noise, f"aggregator.table={path}")
     assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == answer["epsilon"]
-    done = run("train", *QUICK, f"aggregator.table={path}", f"output_dir={folder}")
+    done = call("train", *QUICK, f"aggregator.table={path}", f"output_dir={folder}")
     assert done.returncode == 0, done.stderr
     assert json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] <= 100
     published = (folder / "release" / "config.yaml").read_text()
@@ -203,7 +203,7 @@ def test_training_mistake_is_one_line_and_exit_code_2(name: str, tmp_path: Path)
 @pytest.mark.parametrize(("folder", "status"), [("file/run", 2), ("/proc/run", 1)], ids=["below a file", "refused"])
 def test_folder_that_cannot_be_made_is_one_line(folder: str, status: int, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = run("train", *QUICK, f"output_dir={tmp_path / folder}")
+    done = call("train", *QUICK, f"output_dir={tmp_path / folder}")
     assert done.returncode == status
     assert str(tmp_path / folder) in done.stderr
     assert "Traceback" not in done.stderr
@@ -240,7 +240,7 @@ def test_killed_run_ends_with_the_same_release(whole: Path, tmp_path: Path) -> N
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert any(tmp_path.glob(left))
-    done = run("train", *SEEDED, f"output_dir={tmp_path}")
+    done = call("train", *SEEDED, f"output_dir={tmp_path}")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "release" / "release.npz").read_bytes() == (whole / "release" / "release.npz").read_bytes()
     epsilons = [json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] for folder in (whole, tmp_path)]
@@ -272,7 +272,7 @@ def test_published_folder_names_neither_seed_nor_place(whole: Path) -> None:
 
 
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    done = run("train", "-m", *QUICK, "target_epsilon=50,100", cwd=tmp_path)
+    done = call("train", "-m", *QUICK, "target_epsilon=50,100", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     reports = list((tmp_path / "outputs").rglob("report.json"))
     epsilons = sorted(json.loads(path.read_text())["privacy"]["epsilon"] for path in reports)
@@ -287,7 +287,7 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_refused_job_does_not_end_a_sweep_and_its_reason_is_in_the_table(tmp_path: Path) -> None:
-    done = run("train", "-m", *QUICK, "num_queries=100000,120", cwd=tmp_path)
+    done = call("train", "-m", *QUICK, "num_queries=100000,120", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("num_queries=100000: expected at most")
     assert "Traceback" not in done.stderr
@@ -342,12 +342,11 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(
     raise AssertionError("workers train on")
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Path, umask: int) -> None:
+def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Path) -> None:
     places = f"output_dir={tmp_path}/outputs/${{seed}}", f"hydra.sweep.dir={tmp_path}/sweeps"
     words = [word for word in QUICK if not word.startswith("seed=")]
     arguments = command("train", *words, "seed=1", *places, "-m")
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, umask=umask)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, umask=0)
     assert done.returncode == 0, done.stderr
     kinds = {0o600: Path.is_file, 0o700: Path.is_dir}
     odd = [path for path in tmp_path.rglob("*") if not kinds.get(path.stat().st_mode & 0o777, Path.is_socket)(path)]
@@ -361,3 +360,38 @@ def test_closed_streams_are_no_error(tmp_path: Path, closed: str) -> None:
     words = " ".join(map(shlex.quote, command("audit", "--help")))
     done = subprocess.run(["bash", "-c", f"{words} {closed}"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_last_line_of_an_audit_is_one_json_object(tmp_path: Path) -> None:
+    votes = np.random.default_rng(0).random((50, 20, 6)) < 0.3
+    np.save(tmp_path / "votes.npy", votes)
+    arguments = ["votes=votes.npy", "aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "format=json"]
+    done = call("audit", *arguments, cwd=tmp_path)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= set(answer)
+    assert (answer["aggregator"], answer["adjacency"], answer["num_teachers"]) == ("clipped_votes", "replace_one", 50)
+
+
+def test_an_audit_of_no_file_is_one_line(tmp_path: Path) -> None:
+    done = call("audit", "votes=none.npy", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["votes=none.npy: expected an existing .npy or .npz file"]
+
+
+def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
+    counts = np.random.default_rng(0).integers(0, 50, (20, 3))
+    rows = [";".join(map(str, row)) for row in counts.tolist()]
+    (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")
+    np.save(tmp_path / "votes.npy", counts)
+    words = ("num_teachers=50", "noise_std=10")
+    shown = [call("audit", f"votes={tmp_path / name}", *words).stdout for name in ("votes.csv", "votes.npy")]
+    assert shown[0] == shown[1]
+    assert "noise_std 10 (given)" in shown[0]
+    assert "clipped_votes" not in shown[0]
+    assumed = call("audit", f"votes={tmp_path / 'votes.csv'}", "num_teachers=50").stdout
+    assert "noise_std 50 (assumed)" in assumed
+    assert "is no bound for yours" in assumed
+    (tmp_path / "votes.csv").write_text("\n".join([*rows, "1;secret;3"]))
+    refused = call("audit", f"votes={tmp_path / 'votes.csv'}", *words)
+    line = "expected a number in each cell, as many in each row, row 21 below the heading holds something else"
+    assert (refused.returncode, refused.stderr) == (2, f"votes={tmp_path / 'votes.csv'}: {line}\n")

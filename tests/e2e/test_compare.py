@@ -1,17 +1,22 @@
-"""pate-compare as a user types it: a small comparison, killed and continued; mistakes in one line."""
+"""pate-compare as a user types it: killed and continued, with what would be taken in place of PATE, mistakes."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
-from pate.comparison import read_runs
-from tests.e2e.commands import call, command, run
+import pytest
 
-SMALL = ["teacher.num_teachers=20", "num_queries=60", "target_delta=1e-5", "num_workers=1", "accountant=rdp"]
+from pate.comparison import read_runs
+from tests.e2e.commands import call, command
+
+SMALL = ["data=digits_grid", "data.num_private=600", "data.num_public=100", "data.num_test=50"]
+SMALL += ["teacher.num_teachers=20", "num_queries=60", "target_delta=1e-5", "num_workers=1", "accountant=rdp"]
 ASKED = ["aggregators=[gaussian_votes,peeling@30]", "epsilons=[8,300]", "seeds=[3]", "allow_useless=true", *SMALL]
+ALONE = ["aggregators=[]", "target_delta=1e-5", "num_workers=1", "seeds=1"]
 
 
 def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) -> None:
@@ -25,31 +30,55 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
     process.wait()
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
     assert kept
-    done = run("compare", *ASKED, f"output_dir={folder}")
+    done = call("compare", *ASKED, f"output_dir={folder}")
     assert done.returncode == 0, done.stderr
-    assert "gaussian_votes" in done.stdout
     assert "No epsilon covers this comparison" in done.stdout
-    runs = read_runs(folder / "comparison.csv")
-    assert {(item.aggregator, item.num_teachers) for item in runs if not item.is_baseline} == {
-        ("gaussian_votes", 20),
-        ("peeling", 30),
-    }
-    assert [(item.epsilon, item.seed) for item in runs if not item.is_baseline] == 2 * [(8.0, 3), (300.0, 3)]
+    runs = [item for item in read_runs(folder / "comparison.csv") if not item.is_baseline]
+    assert {(item.aggregator, item.num_teachers) for item in runs} == {("gaussian_votes", 20), ("peeling", 30)}
+    assert [(item.epsilon, item.seed) for item in runs] == 2 * [(8.0, 3), (300.0, 3)]
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert all((folder / name).stat().st_size > 0 for name in ("frontier.html", "frontier.png"))
 
 
-def test_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    done = run("compare", "aggregators=[gausian_votes]", f"output_dir={tmp_path / 'none'}")
+def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
+    asked = [*ALONE, "methods=[all_records]", "method=dp_gd", "epsilons=[1]", "method.clip_factor=0.6"]
+    done = call("compare", *asked, "all_records=false", f"output_dir={tmp_path / 'comparison'}")
+    assert done.returncode == 0, done.stderr
+    rows = {item.aggregator: item for item in read_runs(tmp_path / "comparison" / "comparison.csv")}
+    private, ceiling = rows["dp_gd"], rows["all_records"]
+    assert (private.epsilon, private.adjacency, private.student) == (1.0, "replace_one", "linear")
+    assert ceiling.epsilon is None
+    assert private.mean_average_precision is not None and ceiling.mean_average_precision is not None
+    assert 0.5 < private.mean_average_precision < ceiling.mean_average_precision
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["aggregators=[gausian_votes]"], "did you mean gaussian_votes"),
+        (["methods=[dp_gdd]"], "methods=dp_gdd: expected one of"),
+        (["method=dp_gdd"], "method=dp_gdd: expected one of"),
+        (["methods=[dp_gd]", "method=dp_gd"], "method=dp_gd: expected a method that methods= does not list as well"),
+        (["methods=[]"], "aggregators=[]: expected a list of names"),
+        (["method=dp_gd", "method.clipfactor=1"], "method.clipfactor: expected a key of the configuration"),
+        (["method=dp_sgd", "method.network=rnn"], "network=rnn: expected one of linear, mlp, cnn"),
+        (["methods=[dp_gd]", "adjacency=add_remove"], "adjacency=add_remove: expected replace_one for dp_gd"),
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], line: str, tmp_path: Path) -> None:
+    usual = ALONE[1:] if words[0].startswith("aggregators=") else ALONE
+    done = call("compare", *usual, *words, f"output_dir={tmp_path / 'none'}")
     assert done.returncode == 2, done.stderr
-    assert "did you mean gaussian_votes" in done.stderr
+    assert line in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert not (tmp_path / "none").exists()
 
 
-def test_help_shows_examples_and_names() -> None:
-    done = call("compare", "--help")
-    assert done.returncode == 0
-    assert "Examples" in done.stdout
-    assert "stable_top_k_table" in done.stdout
-    assert "do not publish its folder" in done.stdout
+@pytest.mark.parametrize("words", [["method=dp_sgd"], ["methods=[dp_sgd]"]])
+def test_without_opacus_a_line_says_what_to_install(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opacus", None)
+    done = call("compare", *ALONE, *words, f"output_dir={tmp_path / 'none'}")
+    rule = "expected Opacus to be installed (pip install 'pate-multilabel[opacus]')"
+    assert (done.returncode, done.stderr.strip()) == (2, f"method=dp_sgd: {rule}")

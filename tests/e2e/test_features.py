@@ -125,14 +125,16 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: tuple[Path, 
         assert (tmp_path / "run" / name).read_bytes() == (folder / name).read_bytes()
 
 
-@pytest.mark.parametrize("teacher", ["linear", "mlp", "sklearn"])
+DATA = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+PATCHES = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=2000"]
+
+
+@pytest.mark.parametrize("teacher", ["mlp", "sklearn"])
 def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path) -> None:
-    data = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
-    features = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=2000"]
     terms = ["num_queries=40", "teacher.num_teachers=6", "target_epsilon=500", "allow_useless=true", "seed=0"]
     small = ["teacher.epochs=3"] if teacher == "mlp" else []
     words = [f"teacher={teacher}", *small, "student=linear", "all_records=false", "aggregator=gaussian_votes"]
-    ended = call("train", *data, *features, *terms, *words, f"output_dir={tmp_path / 'run'}")
+    ended = call("train", *DATA, *PATCHES, *terms, *words, f"output_dir={tmp_path / 'run'}")
     assert ended.returncode == 0, ended.stderr
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["data"]["features"]["dimension"] == 49
@@ -142,11 +144,9 @@ def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path)
 
 
 def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
-    data = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
-    features = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=2000"]
     words = ["aggregators=[centered_votes]", "methods=[dp_gd]", "epsilons=[50]", "seeds=1", "num_queries=40"]
     terms = ["num_workers=1", "all_records=false", "allow_useless=true"]
-    ended = call("compare", *data, *features, *words, *terms, f"output_dir={tmp_path / 'comparison'}")
+    ended = call("compare", *DATA, *PATCHES, *words, *terms, f"output_dir={tmp_path / 'comparison'}")
     assert ended.returncode == 0, ended.stderr
     with (tmp_path / "comparison" / "comparison.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["epsilon"]]
@@ -154,9 +154,8 @@ def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
 
 
 def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> None:
-    data = ["data=synth_faces", "data.num_private=90", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
     words = ["aggregators=[centered_votes]", "num_queries=51", f"output_dir={tmp_path / 'comparison'}"]
-    ended = call("compare", *data, "features=patches", *words)
+    ended = call("compare", *DATA, "features=patches", *words)
     assert ended.returncode == 2
     assert "num_queries=51: expected at most 50, the public pool" in ended.stderr
     assert not list(tmp_path.iterdir())
@@ -180,9 +179,8 @@ def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> N
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_fitted(words: list[str], said: str, tmp_path: Path) -> None:
-    data = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
     terms = ["num_queries=40", "target_epsilon=500", "allow_useless=true", "aggregator=gaussian_votes"]
-    usual = [word for word in (*data, "features=patches", *terms) if word.partition("=")[0] not in _keys(words)]
+    usual = [word for word in (*DATA, "features=patches", *terms) if word.partition("=")[0] not in _keys(words)]
     if "data=wordnet" in words:
         usual = [word for word in usual if not word.startswith("data.")]
     ended = call("train", *usual, *words, f"output_dir={tmp_path / 'run'}")

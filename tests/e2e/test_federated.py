@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.flower_simulation import simulate
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, StableTopK
 from pate.federated import Roll
 from pate.federated.summed_release import HolderSum, SummedRelease
@@ -18,7 +19,6 @@ from pate.run.plan import Plan
 from pate.votes.vote_file import VoteFile
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
 from tests.e2e.rounds_run import rounds_plan, small_rounds
-from tests.e2e.simulation import simulate
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges
 from tests.e2e.stages_of_run import release_plan
 

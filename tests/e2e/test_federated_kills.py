@@ -1,8 +1,9 @@
-"""A server that is killed at each file that it writes: the same release or a clean refusal, and one charge."""
+"""Servers that are killed at each file that they write, and holders that are absent: one price, and one charge."""
 
 from __future__ import annotations
 
 import shutil
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.e2e.federated_kills import charges
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
 from tests.e2e.small_run import NUM_TEACHERS
 from tests.e2e.stages_of_run import killed_at, release_plan
+from tests.e2e.test_parity import form_for, shipped
 
 HOLDERS = 4
 PLAN = federated_plan(GaussianVotes(noise_std=1.0), HOLDERS)
@@ -130,3 +132,24 @@ def test_a_release_that_is_refused_for_absence_charges_nothing(homes: Path, tmp_
     assert charges(tmp_path) == 0
     made.run(lambda: answers(homes))
     assert charges(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["gaussian_votes", "gnmax", "powerset_gnmax", "centered_votes", "stable_top_k_not_prior"]
+)
+def test_a_release_with_a_holder_absent_costs_what_it_costs_with_all(
+    name: str, votes: dict[str, list[Path]], tmp_path: Path
+) -> None:
+    """At the price and for the T that hold when all are present."""
+    aggregator, terms = shipped(name), []
+    form = form_for(aggregator)
+    sent = [Contribution(path.stem, path.read_bytes()) for path in votes[form]]
+    asked = {"cast": "confidences"} if form == "confidences" else {}
+    for count in (HOLDERS, HOLDERS - 1):
+        made = small_release(federated_plan(aggregator, HOLDERS), tmp_path / str(count), HOLDERS, max_absent=1, **asked)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            terms.append(made.run(lambda count=count: sent[:count]))
+    assert terms[0].privacy == terms[1].privacy
+    assert terms[0].num_teachers == terms[1].num_teachers == NUM_TEACHERS
+    assert terms[0].release.num_queries == terms[1].release.num_queries

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent, SelfCompos
 from pate.aggregators.aggregator import declared, noise_fields
 from tests.cases.discovery import CaseFile, case_files
 from tests.contract.promises import keep, promises
+from tests.e2e.commands import call
 from tests.privacy.case import Shape
 from tests.privacy.test_shipped import verdict_of
 
@@ -114,24 +114,8 @@ def found(folder: Path) -> CaseFile:
 
 def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     own = ["--config-dir", str(folder / "conf"), "aggregator=laplace_votes", "allowed_targets=[laplace_votes.]"]
-    path = os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pate.cli.account",
-            *own,
-            "num_queries=50",
-            "num_labels=4",
-            "format=json",
-            "allow_useless=true",
-            *words,
-        ],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": path},
-        check=False,
-    )
+    sys.modules.pop("laplace_votes", None)  # so that it is seen whether the command loads it
+    return call("account", *own, "num_queries=50", "num_labels=4", "format=json", "allow_useless=true", *words)
 
 
 def test_it_is_priced_and_solved_for(folder: Path) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
+
+from tests.e2e.commands import call
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLINIC = """
@@ -45,15 +44,10 @@ def train(conf: Path, folder: Path, *overrides: str) -> tuple[dict[str, object],
     """Trains, and returns the parameters of the mechanism as it was used, and the published settings."""
     own = [f"output_dir={folder}", "data=clinic", "allowed_targets=[clinic.,custom_aggregator.]", "seed=424242"]
     size = ["num_queries=60", "teacher.num_teachers=40", "engine=sequential", "allow_useless=true"]
-    path = os.pathsep.join(map(str, (conf, EXAMPLES, EXAMPLES / "own_run", os.environ.get("PYTHONPATH", ""))))
-    done = subprocess.run(
-        [sys.executable, "-m", "pate.cli.train", "--config-dir", str(conf / "conf"), *own, *size, *overrides],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": path},
-        check=False,
-        timeout=120,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        for place in (conf, EXAMPLES, EXAMPLES / "own_run"):
+            patch.syspath_prepend(str(place))
+        done = call("train", "--config-dir", str(conf / "conf"), *own, *size, *overrides)
     assert done.returncode == 0, done.stderr
     parameters = json.loads((folder / "report.json").read_text())["privacy"]["parameters"]
     return parameters, (folder / "release" / "config.yaml").read_text()

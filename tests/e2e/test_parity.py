@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
 from pate.accounting import AutoAccountant
-from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
+from pate.aggregators import Aggregator, ClippedVotes, GaussianVotes, NotPriorTopK, StableTopK
 from pate.aggregators.release import PublicNames
+from pate.classifier import SeededNoise
 from pate.comparison import Bench, PATEMethod
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
-from pate.data import Dataset, Split
+from pate.data import Dataset, DigitsGrid, Split
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.student import (
@@ -35,9 +37,12 @@ from pate.student import (
     StudentModel,
 )
 from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
-from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+from pate.validation import InvalidValue
+from tests.e2e.commands import call
+from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
+from tests.e2e.stages_of_run import HOLDERS, SEED, contents, release, release_plan, student
 
-SEED, EPSILON, DELTA = 6, 50.0, 1e-5
+EPSILON, DELTA = 50.0, 1e-5
 
 
 def small_images() -> Dataset:
@@ -58,13 +63,10 @@ def small_images() -> Dataset:
 
 def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     """The release's file and the student of `pate-compare` on a plan, at its seed."""
-    method = PATEMethod(
-        name="m",
-        aggregator=plan.aggregator,
-        teacher=plan.teacher,
-        num_teachers=plan.num_teachers,
-        student=plan.student,
-    )
+    shared: dict[str, Any] = {
+        name: getattr(plan, name) for name in ("aggregator", "teacher", "num_teachers", "student")
+    }
+    method = PATEMethod(name="m", **shared)
     folder.mkdir(exist_ok=True)
     bench = Bench.of(
         plan.load_dataset,
@@ -120,9 +122,30 @@ def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
 CONVEX = ConvexTeacher()
 
 
+def form_for(aggregator: Aggregator) -> str:
+    if getattr(aggregator, "norm", "") == "l1":  # which keeps each teacher's surest votes
+        return "clipped"
+    return "confidences" if aggregator.input_form == "centered" else "bits"
+
+
+def require_the_same_apart(plan: Plan, votes: dict[str, list[Path]], folder: Path) -> None:
+    """The stages apart give what a run gave that is in `train` of the folder, stopped before its baselines."""
+    release(release_plan(plan), votes[form_for(plan.aggregator)], folder / "apart")
+    student(plan, folder / "apart")
+    whole, apart = contents(folder / "train" / "release"), contents(folder / "apart" / "release")
+    assert whole.keys() == {"release.npz", "student/student.json", "student/student.safetensors"}
+    assert {file: apart[file] for file in whole} == whole
+    assert charges(folder / "train")[0]["event"] == charges(folder / "apart")[0]["event"]
+
+
 @pytest.mark.parametrize("name", members("aggregator"))
-def test_every_aggregator_releases_and_teaches_the_same(name: str, tmp_path: Path) -> None:
-    require_parity(plan_of(shipped(name)), tmp_path)
+def test_every_aggregator_releases_and_teaches_the_same(
+    name: str, votes: dict[str, list[Path]], tmp_path: Path
+) -> None:
+    """In a run, in a comparison, and by holders, an aggregator and a student apart."""
+    plan = plan_of(shipped(name), holders=HOLDERS, all_records=False)
+    require_parity(plan, tmp_path)
+    require_the_same_apart(plan, votes, tmp_path)
 
 
 @pytest.mark.parametrize(("teacher", "num_teachers"), [(KernelTeacher(), None), (KernelTeacher(), 40), (CONVEX, 40)])
@@ -153,10 +176,9 @@ def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool
     require_parity(plan_of(GaussianVotes(noise_std=1.0), **given), tmp_path)
 
 
-CLASSIFIED = [name for name in members("aggregator") if name != "stable_top_k_not_prior"]  # its student says the prior
-
-
-@pytest.mark.parametrize("name", CLASSIFIED)
+@pytest.mark.parametrize(  # of each form of votes, and a session
+    "name", ["gaussian_votes", "clipped_votes", "powerset_gnmax", "centered_votes", "stable_top_k_boundary"]
+)
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
     data, aggregator = small_dataset(), shipped(name)
     plan = plan_of(aggregator, teacher=SklearnTeacher(GaussianNB()))
@@ -180,45 +202,53 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
 
 def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
     """Its student expects the answers: queries whose prior agrees cost nothing, so the session lasts."""
-    data = small_dataset()
-    aggregator = NotPriorTopK(
-        prior_scale=1.0,
-        selection_scale=1.0,
-        table_order=3.0,
-        table_budget=4.0,
-        first_queries=20,
-        target_hits=15,
-        session_delta=DELTA,
+    data, scales = (
+        small_dataset(),
+        {"prior_scale": 1.0, "selection_scale": 1.0, "table_order": 3.0, "table_budget": 4.0},
     )
-    model = PATEClassifier(
-        GaussianNB(),
-        n_teachers=NUM_TEACHERS,
-        aggregator=aggregator,
-        epsilon=None,
-        target_delta=DELTA,
-        random_state=0,
-        allow_useless=True,
-    )
+    aggregator = NotPriorTopK(**scales, first_queries=20, target_hits=15, session_delta=DELTA)
+    given = {"n_teachers": NUM_TEACHERS, "aggregator": aggregator, "epsilon": None, "target_delta": DELTA}
+    model = PATEClassifier(GaussianNB(), **given, random_state=0, allow_useless=True)
     asked = data.public.inputs[:100]
     with pytest.warns(UserWarning, match="protects nobody"):
         model.fit(data.private.inputs, data.private.labels.astype(int), asked)
-    counts = model.release_
-    blind = aggregator.aggregate(
-        _votes_of(model, asked), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0)
-    )  # the same session without a prior: every query after the first ones hits
-    assert blind.num_asked == 20 + 15
-    assert counts.num_asked > blind.num_asked
-
-
-def _votes_of(model: PATEClassifier, asked: np.ndarray) -> np.ndarray:
-    """Some votes: only that no prior is there matters."""
-    return np.full((len(asked), len(model.classes_)), NUM_TEACHERS // 2)
+    votes = np.full((len(asked), len(model.classes_)), NUM_TEACHERS // 2)  # any: only that no prior is there matters
+    blind = aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
+    assert blind.num_asked == 20 + 15, "every query after the first ones hits"
+    assert model.release_.num_asked > blind.num_asked
 
 
 def test_a_comparison_refuses_inputs_that_are_not_for_the_student(tmp_path: Path) -> None:
-    from pate.validation import InvalidValue
-
     plan = plan_of(StableTopK(selection_scale=2.0, test_std=1.0), student=CNNStudent(device="cpu"))
     with pytest.raises(InvalidValue, match=r"inputs\.shape="):
         compared(plan, tmp_path)
     assert not (tmp_path / "ensembles").exists()
+
+
+SIZES = {"num_private": 450, "num_public": 70, "num_test": 50}
+TREE = ["teacher=sklearn", "teacher.estimator._target_=sklearn.tree.DecisionTreeClassifier"]
+
+
+def test_the_same_seed_gives_the_classifier_the_release_of_the_command(tmp_path: Path) -> None:
+    """With an estimator that is fitted once for all labels, and an aggregator that reads each teacher's votes."""
+    data, num_teachers, num_queries = DigitsGrid(**SIZES).load(), 15, 60
+    model = PATEClassifier(
+        DecisionTreeClassifier(),
+        n_teachers=num_teachers,
+        aggregator=ClippedVotes(noise_std=40.0, vote_clip=4, norm="l2"),
+        epsilon=EPSILON,
+        n_queries=num_queries,
+        random_state=SEED,
+    )
+    private, public = (split.inputs.reshape(len(split), -1) for split in (data.private, data.public))
+    with pytest.warns(SeededNoise, match="protects nobody"):
+        model.fit(private, data.private.labels.astype(int), public, groups=data.private.group_ids)
+    words = ["data=digits_grid", *(f"data.{name}={value}" for name, value in SIZES.items()), *TREE, f"seed={SEED}"]
+    words += [f"teacher.num_teachers={num_teachers}", f"num_queries={num_queries}", f"target_epsilon={EPSILON}"]
+    words += ["aggregator=clipped_votes", "aggregator.norm=l2", f"output_dir={tmp_path / 'run'}"]
+    ended = call("train", *words)
+    assert ended.returncode == 0, ended.stderr
+    with np.load(tmp_path / "run" / "release" / "release.npz") as released:
+        np.testing.assert_array_equal(model.release_.labels, released["labels"])
+        np.testing.assert_array_equal(model.release_.answered, released["answered"])
+        assert 0 < released["labels"].mean() < 1

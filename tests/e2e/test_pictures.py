@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import pate
-from tests.e2e.commands import call, run
+from tests.e2e.commands import call
 
 pytest.importorskip("pyarrow")
 COLORS = {"red": 0, "green": 1}
@@ -50,11 +50,11 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     ]
     student = ["student=cnn", "student.width=8", "student.epochs=4", "student.max_unlabeled=0", "student.device=cpu"]
     teacher = ["teacher=linear", "teacher.num_teachers=12", "data.image_size=16", f"output_dir={tmp_path / 'run'}"]
-    ended = run("train", "data=image_folder", *settings, *student, *teacher, *SMALL)
+    ended = call("train", "data=image_folder", *settings, *student, *teacher, *SMALL)
     assert ended.returncode == 0, ended.stderr
     wanted = dict(draw(tmp_path / "new", 40, rng))
     words = [f"data={tmp_path / 'new'}", f"output={tmp_path / 'p.csv'}", f"release={tmp_path / 'run/release'}"]
-    ended = run("predict", *words)
+    ended = call("predict", *words)
     assert ended.returncode == 0, ended.stderr
     rows = rows_of(tmp_path / "p.csv")
     right = [row[color] == str(int(wanted[row["file"]][place])) for row in rows for color, place in COLORS.items()]
@@ -79,13 +79,13 @@ def test_arrays_in_files(tmp_path: Path) -> None:
         np.savez(tmp_path / f"{split}.npz", inputs=inputs, labels=(inputs @ weights > 0).astype(int))
     files = [f"data.{split}={tmp_path / split}.npz" for split in ("private", "public", "test")]
     words = ["teacher.num_teachers=15", f"output_dir={tmp_path / 'run'}", "data.labels=[up,down]"]
-    ended = run("train", "data=arrays", *files, *words, *SMALL)
+    ended = call("train", "data=arrays", *files, *words, *SMALL)
     assert ended.returncode == 0, ended.stderr
     with np.load(tmp_path / "new.npz") as new:
         np.save(tmp_path / "new.npy", new["inputs"])
         wanted = new["labels"]
     words = [f"data={tmp_path / 'new.npy'}", f"output={tmp_path / 'p.csv'}", f"release={tmp_path / 'run/release'}"]
-    ended = run("predict", *words)
+    ended = call("predict", *words)
     assert ended.returncode == 0, ended.stderr
     found = np.array([[int(row["up"]), int(row["down"])] for row in rows_of(tmp_path / "p.csv")])
     assert (found == wanted).mean() > 0.8

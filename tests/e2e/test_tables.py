@@ -20,7 +20,7 @@ import yaml
 
 import pate
 from pate.cli.app import DISTRIBUTION
-from tests.e2e.commands import call, run
+from tests.e2e.commands import call
 
 pytest.importorskip("pyarrow")
 
@@ -83,7 +83,7 @@ def settings(tables: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def finished(tables: Path) -> Path:
-    ended = run("train", *settings(tables), f"output_dir={tables / 'run'}")
+    ended = call("train", *settings(tables), f"output_dir={tables / 'run'}")
     assert ended.returncode == 0, ended.stderr
     return tables / "run"
 
@@ -99,7 +99,7 @@ def test_the_bundle_predicts_for_others_by_label_name(finished: Path, tables: Pa
     """In a copy, without the run; the rows of the command are those of `pate.load`."""
     shutil.copytree(finished / "release", tmp_path / "bundle")
     files = [f"release={tmp_path / 'bundle'}", f"data={tables / 'new.csv'}", f"output={tmp_path / 'p.csv'}"]
-    ended = run("predict", *files, "id=visit")
+    ended = call("predict", *files, "id=visit")
     assert ended.returncode == 0, ended.stderr
     with (tmp_path / "p.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -199,7 +199,7 @@ def test_mistakes_of_the_commands_are_one_line(finished: Path, tables: Path, tmp
 def test_a_schema_is_written_changed_and_used(tables: Path, tmp_path: Path) -> None:
     output = tmp_path / "schema.yaml"
     words = [f"data={tables / 'public.csv'}", f"labels=[{','.join(LABELS)}]", "group=patient", "id=visit"]
-    ended = run("schema", *words, f"output={output}")
+    ended = call("schema", *words, f"output={output}")
     assert ended.returncode == 0, ended.stderr
     said = yaml.safe_load(output.read_text())["columns"]
     kinds = {name: column["kind"] for name, column in said.items()}
@@ -232,7 +232,7 @@ def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatc
         elif program == "cp":
             subprocess.run([program, *words], cwd=tmp_path, check=True)
         else:
-            ended = run(program.removeprefix("pate-"), *words, cwd=tmp_path)
+            ended = call(program.removeprefix("pate-"), *words, cwd=tmp_path)
             assert ended.returncode == 0, ended.stderr
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

@@ -38,7 +38,6 @@ class HolderRandomness(Randomness):
     first: int = 0
 
     def seeds(self, purpose: str, count: int) -> list[int]:
-        """See `Streams.seeds`; those of its own teachers."""
         skipped = self.first if purpose == "teachers" else 0
         return super().seeds(purpose, skipped + count)[skipped:]
 
@@ -97,11 +96,6 @@ class Share:
         apart = isolated(teacher, dataset.private.group_ids)
         return cls(replace(dataset, private=private), partition, apart, randomness)
 
-    @property
-    def num_groups(self) -> int:
-        """Units of privacy among the records."""
-        return self.dataset.private.num_groups
-
 
 def require_groups(dataset: Dataset, num_teachers: int) -> None:
     """Raises where there are fewer units of privacy than teachers."""
@@ -116,7 +110,7 @@ _CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, 
 
 @dataclass(frozen=True, kw_only=True)
 class HolderPlan:
-    """Everything that the votes of one holder depend on.
+    """Everything that the votes of one holder depend on; no noise is among it, as a holder draws none.
 
     Attributes:
         load_dataset: reads its records and the public samples.
@@ -129,7 +123,7 @@ class HolderPlan:
         num_queries: how many public samples are asked, the first ones; None for all.
         cast: one of `CASTS`.
         vote_clip: the most labels of a query that a teacher votes for, its most confident ones; None for all.
-        seed: None draws a secret from the operating system. No noise comes from it: a holder draws none.
+        seed: None draws a secret from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
         public_settings: of teachers, data and features, what may be published: YAML by group.
     """
@@ -167,10 +161,8 @@ class HolderPlan:
         return self.num_teachers or dataset.private.num_groups
 
 
-def cast_vote_file(
-    plan: HolderPlan, output: Path, output_dir: Path, monitor: Monitor | None = None
-) -> tuple[VoteFile, int]:
-    """Trains a holder's teachers in a folder of its own, or continues there, and writes their votes to a file.
+def cast_vote_file(plan: HolderPlan, output: Path, output_dir: Path, monitor: Monitor | None = None) -> VoteFile:
+    """Trains a holder's teachers in a folder of its own, and writes their votes to a file.
 
     A finished file is not written again. A call that was killed is continued by the same call, with the same bytes.
 
@@ -179,9 +171,6 @@ def cast_vote_file(
         output: the file, of mode 0600: whoever has it sees what every teacher says.
         output_dir: the folder of partition and checkpoints, of mode 0700.
         monitor: told of progress.
-
-    Returns:
-        The file, and how many private records are behind it.
 
     Raises:
         InvalidValue: a plan that cannot work; another file under that name; a folder of another call.
@@ -194,8 +183,7 @@ def cast_vote_file(
         remove_partials(output.parent, [re.escape(output.name)])
         if _is_done(folder, output):
             monitor.say(f"output={output}: this vote file is finished; nothing was trained or asked again")
-            done = VoteFile.open(output)
-            return done, done.manifest.num_records
+            return VoteFile.open(output)
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
         for line in dataset.notes:
@@ -209,30 +197,23 @@ def cast_vote_file(
         private = dataset.private_digest()
         folder.claim(plan.settings, data=dataset.digest(), private=private)
         share = share_of(plan, dataset, output_dir)
-        votes = votes_of(plan, share, num_queries, output_dir, monitor)
-        file = write_votes(plan, share, votes, output)
+        votes = ensemble_of(plan, share, num_queries, output_dir, monitor).votes()
+        file = _write_votes(plan, share, votes, output)
         write_text(folder.path / _DONE, file_digest(output, remedy=FROM_BACKUP) + "\n")
-    return file, file.manifest.num_records
+    return file
 
 
 def share_of(plan: HolderPlan, dataset: Dataset, folder: Path) -> Share:
     """The records that a holder teaches with, in its folder."""
+    recipe = dataset, plan.teacher, plan.num_teachers_of(dataset)
     if plan.holders is None or plan.seed is None:
-        return Share.own(dataset, plan.teacher, plan.num_teachers_of(dataset), Randomness(folder, plan.seed))
-    return Share.dealt(
-        dataset,
-        plan.teacher,
-        plan.num_teachers_of(dataset),
-        holder=int(plan.holder),
-        holders=plan.holders,
-        seed=plan.seed,
-        folder=folder,
-    )
+        return Share.own(*recipe, Randomness(folder, plan.seed))
+    return Share.dealt(*recipe, holder=int(plan.holder), holders=plan.holders, seed=plan.seed, folder=folder)
 
 
-def votes_of(plan: HolderPlan, share: Share, num_queries: int, folder: Path, monitor: Monitor) -> VoteSource:
-    """What a holder's teachers say; they are trained when it is read, and kept in the folder."""
-    ensemble = Ensemble(
+def ensemble_of(plan: HolderPlan, share: Share, num_queries: int, folder: Path, monitor: Monitor) -> Ensemble:
+    """A holder's teachers; they are trained when their votes are read, and kept in the folder."""
+    return Ensemble(
         teacher=share.teacher,
         partition=share.partition,
         dataset=share.dataset,
@@ -242,7 +223,6 @@ def votes_of(plan: HolderPlan, share: Share, num_queries: int, folder: Path, mon
         engine=plan.engine,
         monitor=monitor,
     )
-    return ensemble.votes()
 
 
 def manifest_of(plan: HolderPlan, share: Share, num_queries: int) -> VoteManifest:
@@ -255,7 +235,7 @@ def manifest_of(plan: HolderPlan, share: Share, num_queries: int) -> VoteManifes
         num_queries=num_queries,
         num_labels=dataset.num_labels,
         num_records=len(dataset.private),
-        num_groups=share.num_groups,
+        num_groups=dataset.private.num_groups,
         cast=plan.cast,
         vote_clip=plan.vote_clip,
         dataset=dataset.name,
@@ -265,8 +245,7 @@ def manifest_of(plan: HolderPlan, share: Share, num_queries: int) -> VoteManifes
     )
 
 
-def write_votes(plan: HolderPlan, share: Share, votes: VoteSource, output: Path) -> VoteFile:
-    """Writes the votes of a source under a holder's manifest."""
+def _write_votes(plan: HolderPlan, share: Share, votes: VoteSource, output: Path) -> VoteFile:
     votes.prepare()
     clip, says_more = plan.vote_clip, plan.cast == "confidences"
 
@@ -286,13 +265,12 @@ def write_votes(plan: HolderPlan, share: Share, votes: VoteSource, output: Path)
 
 def _is_done(folder: RunFolder, output: Path) -> bool:
     """Whether the file is there as this call left it."""
-    path = folder.path / _DONE
+    path, remedy = folder.path / _DONE, "remove it, and the same command writes it again"
     if not (os.path.lexists(path) and os.path.lexists(output)):
         return False
     known = read_text(path, rule="the digest of a vote file", remedy="remove it, and the file is written again")
-    same = file_digest(output, remedy="remove it, and the same command writes it again") == known.strip()
-    rule = "the file as this command left it; remove it, and the same command writes it again"
-    require(same, "output", output, rule)
+    same = file_digest(output, remedy=remedy) == known.strip()
+    require(same, "output", output, f"the file as this command left it; {remedy}")
     return True
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pate import __version__
 from pate.accounting import Adjacency, NoOpEvent
 from pate.aggregators.centered_votes import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
@@ -124,17 +123,7 @@ def _write(
 ) -> None:
     """The bundle beside the release; the terms go last, and then it is complete."""
     model.save(folder / "student")
-    form = ModelForm(
-        name=terms.dataset,
-        kind=queries.kind,
-        labels=names.label_names,
-        input_shape=tuple(model.input_shape),
-        features=() if queries.preprocessing is None else queries.preprocessing.feature_names,
-        preprocessing=queries.preprocessing,
-        threshold=model.threshold,
-        model=model.kind,
-        versions={"pate": __version__, "numpy": np.__version__},
-    )
+    form = ModelForm.of(model, terms.dataset, queries.kind, names.label_names, queries.preprocessing)
     form.write(folder)
     write_text(folder / "README.md", model_card(form, terms))
     if (folder / "config.yaml").exists():
@@ -160,8 +149,7 @@ def _terms_of(source: Path, release: Path) -> Terms | None:
             return Terms.read(folder)
     if _is_finished(source):
         return None
-    rule = f"a folder with {TERMS}, as pate-release writes it"
-    raise InvalidValue(f"release={release}: expected {rule}")
+    raise InvalidValue(f"release={release}: expected a folder with {TERMS}, as pate-release writes it")
 
 
 def _is_finished(folder: Path) -> bool:
@@ -187,8 +175,7 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
 
 def _clear(folder: Path) -> None:
     """Removes what a killed call half-wrote there."""
-    for name in (*_GIVEN, *_MADE, MANIFEST):
-        path = folder / name
+    for path in (folder / name for name in (*_GIVEN, *_MADE, MANIFEST)):
         remove_partials(path.parent, [re.escape(path.name)])
 
 

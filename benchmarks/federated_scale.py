@@ -1,4 +1,4 @@
-"""How long Flower's simulation takes for many holders: `python -m tests.e2e.federated_scale --holders 400 FOLDER`."""
+"""How long Flower's simulation takes for many holders: `python -m benchmarks.federated_scale --holders 400 FOLDER`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.flower_simulation import simulate
 from pate.aggregators import DistributedVotes, GaussianVotes
 from pate.data import Dataset, Split
 from pate.federated import Request, Roll
@@ -20,7 +21,6 @@ from pate.federated.summed_release import HolderSum, SummedRelease
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan
 from pate.teachers import LinearTeacher, SequentialEngine
-from tests.e2e.simulation import simulate
 
 LABELS, RECORDS = 40, 50
 

@@ -1,6 +1,6 @@
 """WordNet-40 dealt to 40 holders of 10 teachers, with Flower's simulation, against the release of vote files.
 
-`python -m tests.e2e.federated_wordnet FOLDER --way votes` asks for votes, `--way sum` for a secure sum of counts, and
+`python -m benchmarks.federated_wordnet FOLDER --way votes` asks for votes, `--way sum` for a secure sum of counts, and
 `--way noise` for one that carries the holders' noise. The first two have to give the bytes of the release of files.
 `--way rounds` and `--way secure_rounds` ask for centered votes in rounds, at epsilon 3.6, and have to give those of
 `pate-train`.
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.flower_simulation import simulate
 from pate.accounting import ExactAccountant
 from pate.aggregators import CenteredVotes, DistributedVotes, GaussianVotes
 from pate.data import WordNet40
@@ -31,7 +32,6 @@ from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan
 from pate.student import LowRankStudent
 from pate.teachers import LinearTeacher, SequentialEngine
-from tests.e2e.simulation import simulate
 from tests.e2e.small_run import SilentMonitor
 from tests.e2e.stages_of_run import cast, release
 

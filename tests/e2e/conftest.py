@@ -1,0 +1,24 @@
+"""What several files of runs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pate.aggregators import GaussianVotes
+from tests.e2e.small_run import small_plan
+from tests.e2e.stages_of_run import HOLDERS, SEED, cast_all
+
+FORMS: dict[str, dict[str, Any]] = {"bits": {}, "confidences": {"cast": "confidences"}, "clipped": {"vote_clip": 2}}
+
+
+@pytest.fixture(scope="session")
+def votes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """The vote files of all holders of the small run, of each form; nothing of them depends on an aggregator."""
+    folder = tmp_path_factory.mktemp("votes")
+    plan = small_plan(aggregator=GaussianVotes(noise_std=1.0), seed=SEED, holders=HOLDERS)
+    for name in FORMS:
+        (folder / name).mkdir()
+    return {name: cast_all(plan, folder / name, **changes) for name, changes in FORMS.items()}
