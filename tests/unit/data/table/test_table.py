@@ -1,9 +1,10 @@
-"""Tables in files: three CSV files by hand, and every way in which they can be wrong."""
+"""Tables in files: three CSV files by hand, as other programs write them, and every way in which they can be wrong."""
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 from pate.data import Table, TableSchema
+from pate.data.table.files import TableFile
+from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
 
 pa = pytest.importorskip("pyarrow")
@@ -114,25 +117,21 @@ def test_private_records_are_the_same_whatever_is_made_of_them(write: Write, tmp
 def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) -> None:
     from pyarrow import csv, feather, ipc, parquet
 
+    def stream(table: Any, path: Path) -> None:
+        with ipc.new_stream(path, table.schema) as file:
+            file.write_table(table)
+
     settings = write()
     wanted = Table(**settings).load()
+    words = dict.fromkeys(("flu", "cough"), pa.string())
+    options = csv.ConvertOptions(column_types=words, null_values=["", "NA"], strings_can_be_null=True)
     for name in ("private", "public", "test"):
         path = tmp_path / f"{name}.{ending}"
         if ending == "csv.gz":
             path.write_bytes(gzip.compress(Path(settings[name]).read_bytes()))
         else:
-            options = csv.ConvertOptions(
-                column_types={"flu": pa.string(), "cough": pa.string()}, null_values=["", "NA"]
-            )
-            options.strings_can_be_null = True
             table = csv.read_csv(settings[name], convert_options=options)
-            if ending == "parquet":
-                parquet.write_table(table, path)
-            elif ending == "feather":
-                feather.write_feather(table, path)
-            else:
-                with ipc.new_stream(path, table.schema) as file:
-                    file.write_table(table)
+            {"parquet": parquet.write_table, "feather": feather.write_feather, "arrow": stream}[ending](table, path)
         settings[name] = str(path)
     found = Table(**settings).load()
     for split in ("private", "public", "test"):
@@ -161,76 +160,37 @@ def test_a_schema_from_a_file_is_the_same(write: Write, tmp_path: Path) -> None:
     assert TableSchema.read(again.preprocessing.plain(), name="x") == again.preprocessing  # type: ignore[union-attr]
 
 
-def test_semicolons_marks_of_byte_order_and_other_encodings_are_read(write: Write, tmp_path: Path) -> None:
-    wanted = Table(**write()).load()
-    settings = write()
-    for name in ("private", "public", "test"):
-        text = Path(settings[name]).read_text().replace(",", ";")
-        Path(settings[name]).write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert np.array_equal(Table(**settings).load().private.inputs, wanted.private.inputs)
-    for name in ("private", "public", "test"):
-        Path(settings[name]).write_bytes(Path(settings[name]).read_bytes()[3:].decode().encode("latin-1"))
-    assert np.array_equal(Table(**settings, encoding="latin-1").load().private.inputs, wanted.private.inputs)
-    with pytest.raises(
-        InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; name its encoding: data\.encoding=latin-1"
-    ):
-        Table(**settings).load()
-
-
-SECRET = "Secret"
+def private(row: str) -> dict[str, Any]:
+    return {"private": [*PRIVATE, row]}
 
 
 @pytest.mark.parametrize(
     ("rows", "changes", "line"),
     [
+        (private("q3,2025-01-01,Secret,F,a,0,1"), {}, r"data\.private\.age: .*numbers .*, 1 of 4 rows .*, row 4 .*"),
         (
-            {"private": [*PRIVATE, "q3,2025-01-01,Secret,F,a,0,1"]},
+            private("q3,Secret,1,F,a,0,1"),
             {},
-            r"data\.private\.age: expected numbers as in the public file, 1 of 4 rows hold something else, row 4 .*",
+            r"data\.private\.seen: expected dates such as 2025-01-31 .*, 1 of 4 rows .*",
         ),
+        (private("q3,2025-01-01,1,F,a,2,1"), {}, r"data\.private\.flu: expected 0 or 1 in a label's column, 1 of 4 .*"),
+        ({"test": ["t1,2025-01-01,1,F,a,,1"]}, {}, r"data\.test\.flu: expected 0 or 1 in a label's column, 1 of 1 .*"),
+        (private(",2025-01-01,1,F,a,0,1"), {}, r"data\.private\.patient: .*, as data\.group, 1 of 4 rows have none"),
+        (private("p3,2025-01-01,1,F,a,0,1"), {}, r"data\.group=patient: .* in one split, 1 are in private and public"),
         (
-            {"private": [*PRIVATE, "q3,Secret,1,F,a,0,1"]},
+            private("Secret,2025-01-01,1,F"),
             {},
-            r"data\.private\.seen: expected dates such as 2025-01-31 as in the public file, 1 of 4 rows .*",
+            r"data\.private=\S+: expected 7 cells in every row, 1 of 4 .*, row 4 .*",
         ),
-        (
-            {"private": [*PRIVATE, "q3,2025-01-01,1,F,a,2,1"]},
-            {},
-            r"data\.private\.flu: expected 0 or 1 in a label's column, 1 of 4 rows hold something else, row 4 .*",
-        ),
-        (
-            {"test": ["t1,2025-01-01,1,F,a,,1"]},
-            {},
-            r"data\.test\.flu: expected 0 or 1 in a label's column, 1 of 1 rows .*",
-        ),
-        (
-            {"private": [*PRIVATE, ",2025-01-01,1,F,a,0,1"]},
-            {},
-            r"data\.private\.patient: expected a value in each row, as data\.group, 1 of 4 rows have none",
-        ),
-        (
-            {"private": [*PRIVATE, "p3,2025-01-01,1,F,a,0,1"]},
-            {},
-            r"data\.group=patient: expected each patient in one split, 1 are in private and public",
-        ),
-        (
-            {"private": [*PRIVATE, "Secret,2025-01-01,1,F"]},
-            {},
-            r"data\.private=\S+: expected 7 cells in every row, 1 of 4 rows have more or fewer, row 4 is the first",
-        ),
-        ({"private": b""}, {}, r"data\.private=\S+: expected a line of names and rows below it, and the file is empty"),
+        ({"private": b""}, {}, r"data\.private=\S+: expected a line of names .*, and the file is empty"),
         ({"private": HEAD.encode() + b"\n"}, {}, r"data\.private: expected at least one row, the table has none"),
         ({"private": b"a,b,a\n1,2,3\n"}, {}, r"data\.private\.columns=a: expected each name once"),
         (
             {"private": (HEAD + ",more\n").encode()},
             {},
-            r"data\.private\.more: expected it in every file, data\.public lacks it; data\.drop=\[more\]",
+            r"data\.private\.more: .*, data\.public lacks it; data\.drop=.*",
         ),
-        (
-            {"private": HEAD.replace("age", "years").encode() + b"\n"},
-            {},
-            r"data\.private\.years: expected it in every file, data\.public lacks it.*",
-        ),
+        ({"private": HEAD.replace("age", "years").encode() + b"\n"}, {}, r"data\.private\.years: .* lacks it.*"),
         ({}, {"labels": ["flue"]}, r"data\.labels=flue: expected a column of data\.private \(did you mean flu\?\)"),
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
         ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: data\.labels=\[flu\]"),
@@ -242,28 +202,27 @@ SECRET = "Secret"
         ({}, {"private": __file__}, r"data\.private=\S+: expected a file that ends in \.csv, .*"),
         ({}, {"encoding": "klingon"}, r"data\.encoding=klingon: expected an encoding, such as latin-1"),
         ({}, {"id": "sex"}, r"data\.private\.sex: expected a value in each row.*|data\.(?:test|public)\.sex: .*"),
-        (
-            {},
-            {"id": "age", "group": None, "drop": ["patient"]},
-            r"data\.private\.age: expected a value in each row, as data\.id, 1 of 3 rows have none",
-        ),
+        ({}, {"id": "age", "group": None, "drop": ["patient"]}, r"data\.private\.age: .*, as data\.id, 1 of 3 rows .*"),
+        ({}, {"id": "patient", "group": None}, r"data\.id=patient: expected another id .*, 1 of 3 rows of private .*"),
         ({}, {"schema": "nowhere.yaml"}, r"data\.schema=nowhere\.yaml: expected a file that pate-schema wrote .*"),
         ({}, {"path": "x.csv"}, r"data\.path=x\.csv: expected no data\.private beside it"),
+        (
+            {"public": [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]},
+            {},
+            r"data\.public\.note: expected numbers, dates .*, or words that occur again; data\.drop=\[.*",
+        ),
+        ({"public": ["p1,2025-01-01,,F,a,0,1"]}, {}, r"data\.public\.age: expected a value in some row of the .*"),
+        (
+            {"private": [row.rsplit(",", 2)[0] + ",," for row in PRIVATE]},
+            {},
+            r"data\.private\.flu: expected 0 or 1 in a label's column, 3 of 3 rows .*",
+        ),
     ],
 )
-def test_what_is_wrong_is_one_line_and_no_cell(
-    write: Write, rows: dict[str, Any], changes: dict[str, Any], line: str
-) -> None:
+def test_what_is_wrong_is_one_line_and_no_cell(write: Write, rows: Any, changes: dict[str, Any], line: str) -> None:
     with pytest.raises(InvalidValue, match=f"^{line}$") as caught:
         Table(**write(**rows) | changes).load()
-    assert SECRET not in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_an_id_that_occurs_twice_is_refused(write: Write) -> None:
-    line = r"^data\.id=patient: expected another id in each row, 1 of 3 rows of private have that of another row$"
-    with pytest.raises(InvalidValue, match=line):
-        Table(**write() | {"id": "patient", "group": None}).load()
+    assert "Secret" not in str(caught.value)
 
 
 def test_ids_of_public_records_are_published(write: Write) -> None:
@@ -271,52 +230,31 @@ def test_ids_of_public_records_are_published(write: Write) -> None:
     assert sorted(dataset.published_ids.tolist()) == ["p1", "p2", "p3"]
 
 
-def test_names_are_no_feature(write: Write) -> None:
-    rows = [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]
-    line = r"^data\.public\.note: expected numbers, dates such as 2025-01-31, or words that occur again; data\.drop=\["
-    with pytest.raises(InvalidValue, match=line):
-        Table(**write(public=rows)).load()
-    assert "note=a" not in Table(**write(public=rows) | {"drop": ["note"]}).load().preprocessing.feature_names  # type: ignore[union-attr]
-
-
-def test_a_column_that_is_empty_in_public_is_refused(write: Write) -> None:
-    with pytest.raises(InvalidValue, match=r"^data\.public\.age: expected a value in some row of the public file; "):
-        Table(**write(public=["p1,2025-01-01,,F,a,0,1"])).load()
+NUMBER = "columns: {{age: {{kind: number, {}, missing: false}}}}"
+WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("columns: [", r"data\.schema=\S+: expected YAML as pate-schema writes it, line 1"),
-        ("rows: 3", r"data\.schema=\S+: expected `columns`, what is known of each, as pate-schema writes it"),
-        ("columns: {age: {kind: digit}}", r"data\.schema=\S+\.columns\.age\.kind=digit: expected one of number, .*"),
+        ("columns: [", r": expected YAML as pate-schema writes it, line 1"),
+        ("rows: 3", r": expected `columns`, what is known of each, as pate-schema writes it"),
+        ("columns: {age: {kind: digit}}", r"\.columns\.age\.kind=digit: expected one of number, .*"),
         (
             "columns: {age: {kind: date, min: 0, missing: false}}",
-            r"data\.schema=\S+\.columns\.age: expected also mean, std, max, which kind: date needs",
+            r"\.columns\.age: expected also mean, std, max, .* date .*",
         ),
-        (
-            "columns: {age: {kind: number, mean: 0, std: 0, min: 0, max: 1, missing: false}}",
-            r"data\.schema=\S+\.columns\.age=.*: expected finite numbers, and std > 0",
-        ),
-        (
-            "columns: {age: {kind: category, categories: [1], missing: false}}",
-            r"data\.schema=\S+\.columns\.age\.categories: expected a list of words.*",
-        ),
-        (
-            "columns: {age: {kind: category, categories: [a], missing: 3}}",
-            r"data\.schema=\S+\.columns\.age: expected values as pate-schema writes them",
-        ),
-        (
-            "columns: {age: {kind: category, categories: [a], missing: true}}",
-            r"data\.schema=\S+: expected also the column seen, or data\.drop=\[seen\]",
-        ),
+        (NUMBER.format("mean: 0, std: 0, min: 0, max: 1"), r"\.columns\.age=.*: expected finite numbers, and std > 0"),
+        (WORDS.format("[1]", "false"), r"\.columns\.age\.categories: expected a list of words.*"),
+        (WORDS.format("[a]", "3"), r"\.columns\.age: expected values as pate-schema writes them"),
+        (WORDS.format("[a]", "true"), r": expected also the column seen, or data\.drop=\[seen\]"),
     ],
 )
 def test_a_schema_that_was_changed_for_the_worse_is_one_line(
     write: Write, tmp_path: Path, text: str, line: str
 ) -> None:
     (tmp_path / "schema.yaml").write_text(text)
-    with pytest.raises(InvalidValue, match=f"^{line}$"):
+    with pytest.raises(InvalidValue, match=rf"^data\.schema=\S+?{line}$"):
         Table(**write(), schema=str(tmp_path / "schema.yaml")).load()
 
 
@@ -365,7 +303,107 @@ def test_public_records_need_no_labels(write: Write, tmp_path: Path) -> None:
         Table(**settings).load()
 
 
-def test_private_records_need_labels(write: Write) -> None:
-    settings = write(private=[row.rsplit(",", 2)[0] + ",," for row in PRIVATE])
-    with pytest.raises(InvalidValue, match=r"^data\.private\.flu: expected 0 or 1 in a label's column, 3 of 3 rows"):
+FOREIGN = "age;town;ill;well"
+FOREIGN_ROWS = {
+    "private": ["20.5;Aachen, Stadt;yes;No", "31;Bonn;no;YES", "40.25;Bonn;TRUE;false"],
+    "public": ["20.5;Bonn;1;0", "50.5;Aachen, Stadt;0;1", "30;Bonn;0;1"],
+    "test": ["25.5;Bonn;y;0"],
+}
+
+
+def written(folder: Path, *, comma: bool = False, encoding: str = "utf-8", **rows: list[str]) -> dict[str, Any]:
+    """Three files and their settings."""
+    settings: dict[str, Any] = {"labels": ["ill", "well"]}
+    for name, lines in {**FOREIGN_ROWS, "test": ["25.5;Bonn;1;0"], **rows}.items():
+        text = "\n".join([FOREIGN, *lines, ""])
+        (folder / f"{name}.csv").write_text(text.replace(".", ",") if comma else text, encoding=encoding)
+        settings[name] = str(folder / f"{name}.csv")
+    return settings
+
+
+def test_yes_and_no_are_labels_and_other_words_are_not(tmp_path: Path) -> None:
+    labels = Table(**written(tmp_path)).load().private.labels
+    assert labels.tolist() == [[True, False], [False, True], [True, False]]
+    line = r"^data\.test\.ill: expected 0 or 1 in a label's column, 1 of 1 rows .*; yes and no, true and false"
+    with pytest.raises(InvalidValue, match=line):
+        Table(**written(tmp_path, test=FOREIGN_ROWS["test"])).load()
+
+
+def test_a_decimal_comma_is_read_where_a_setting_says_so(tmp_path: Path) -> None:
+    wanted = Table(**written(tmp_path)).load()
+    settings = written(tmp_path, comma=True)
+    found = Table(**settings, decimal="comma").load()
+    assert np.array_equal(found.private.inputs, wanted.private.inputs)
+    assert found.preprocessing == wanted.preprocessing  # "Aachen, Stadt" is no number and stays
+    Table(**settings, decimal="comma").public_schema().write(tmp_path / "schema.yaml")
+    alone = Table(**settings, decimal="comma", schema=str(tmp_path / "schema.yaml")).private_records()
+    assert np.array_equal(alone.records.inputs, wanted.private.inputs)
+    line = r"^data\.public\.age: expected numbers with a decimal point, these have a comma; data\.decimal=comma reads"
+    with pytest.raises(InvalidValue, match=line):
         Table(**settings).load()
+    for name in ("data.private", "data"):
+        with pytest.raises(InvalidValue, match=r"decimal=,: expected one of point, comma"):
+            TableFile(tmp_path / "test.csv", name, decimal=",")
+    mixed = written(tmp_path, private=[row.replace(".", ",") for row in FOREIGN_ROWS["private"]])
+    with pytest.raises(InvalidValue, match=r"^data\.private\.age: .*; numbers such as 3,5 need data\.decimal=comma$"):
+        Table(**mixed).load()
+
+
+@pytest.mark.parametrize(("encoding", "mark"), [("utf-16", ""), ("latin-1", ""), ("utf-8", "\ufeff")])
+def test_encodings_are_named_and_read(tmp_path: Path, encoding: str, mark: str) -> None:
+    wanted = Table(**written(tmp_path)).load()
+    public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
+    settings = written(tmp_path, encoding=encoding, public=public)
+    for name in FOREIGN_ROWS:
+        path = Path(settings[name])
+        path.write_text(mark + path.read_text(encoding=encoding), encoding=encoding)
+    assert len(Table(**settings, encoding=encoding).load().private) == len(wanted.private)
+    if encoding != "utf-8":
+        line = rf"expected text in utf-8; name its encoding: (data\.)?encoding={encoding}, say"
+        for read in (Table(**settings).load, lambda: list(TableFile(tmp_path / "public.csv", "data").batches())):
+            with pytest.raises(InvalidValue, match=line):
+                read()
+
+
+def test_what_is_no_table_is_told_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "book.xlsx").write_bytes(b"PK")
+    (tmp_path / "index.csv").write_text(",age\n0,3\n")
+    for name, line in (
+        ("book.xlsx", "expected a table: save the spreadsheet as .csv first"),
+        (".", "expected a file, and this is a folder"),
+        ("index.csv", r"expected a name for each column; .* left out by to_csv\(FILE, index=False\)"),
+    ):
+        with pytest.raises(InvalidValue, match=line):
+            next(TableFile(tmp_path / name, "data").batches())
+
+
+def test_one_file_for_two_splits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = written(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidValue, match=r"^data\.public=private\.csv: expected another file than data\.private: "):
+        Table(**settings | {"public": "private.csv"}).load()
+
+
+def test_a_label_in_other_letters_is_a_mistake_not_one_that_the_public_file_lacks(tmp_path: Path) -> None:
+    settings = written(tmp_path) | {"labels": ["Ill"]}
+    with pytest.raises(InvalidValue, match=r"^data\.labels=Ill: expected a column of data\.public \(did you mean ill "):
+        Table(**settings).public_schema()
+    with pytest.raises(InvalidValue, match=r"^data\.labels=ill: expected a list of columns: data\.labels=\[ill\]$"):
+        Table(**settings | {"labels": "ill"})
+
+
+def test_numbers_of_records_are_told_from_other_numbers(tmp_path: Path) -> None:
+    rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
+    (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
+    (line,) = Table(public=str(tmp_path / "public.csv"), labels=("ill",), group="sex").public_remarks()
+    assert line.startswith(
+        "contract: another number in each row; if it is the number of a record, data.drop=[contract]"
+    )
+
+
+def test_a_large_table_is_the_same_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Table(**written(tmp_path)).load()
+    monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
+    mapped = Table(**written(tmp_path)).load()
+    assert isinstance(mapped.private.inputs, np.memmap)
+    assert mapped.digest() == held.digest()
