@@ -100,10 +100,7 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
         ({"labels": None}, r"file=\S+private\.npz: expected the arrays inputs, labels \(not so: labels\); save it .*"),
         ({"labels": np.full((6, 3), 2)}, r"data\.private\.labels: expected 0 and 1, 6 of 6 rows hold something else"),
         ({"labels": np.zeros((5, 3), int)}, r"data\.private\.labels=\(5, 3\): expected \[6, L\]"),
-        (
-            {"labels": np.zeros((6, 2), int)},
-            r"private\.labels\.shape\[1\]=.*|public\.labels\.shape\[1\]=3: expected .*",
-        ),
+        ({"labels": np.zeros((6, 2), int)}, r"(private|public)\.labels\.shape\[1\]=.*: expected .*"),
         ({"inputs": np.zeros((6, 2, 2))}, r"data\.private\.inputs=\(6, 2, 2\): expected \[n, d\], or images .*"),
         ({"inputs": np.full((6, 2), np.nan)}, r"data\.private\.inputs: expected finite numbers, 6 of 6 rows have .*"),
         ({"inputs": np.array([{}] * 6, object)}, r"file=\S+private\.npz: expected an \.npz file as it was written .*"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,16 +77,13 @@ def test_the_digest_is_of_what_is_in_it(write: Write) -> None:
     assert before.private_digest() == again.private_digest() != after.private_digest()
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_of_another_size_is_one_line(write: Write, tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"expected icons-32-grey\.npz in it: make icons draws it"):
         Icons(tmp_path).load()
     with pytest.raises(InvalidValue, match=r"expected icons-64-rgb\.npz in it"):
         Icons(tmp_path, image_size=64, channels=3).load()
     with pytest.raises(InvalidValue, match="expected the folder that make icons wrote"):
         Icons(tmp_path / "none").load()
-
-
-def test_pictures_of_another_size_are_one_line(write: Write) -> None:
     with pytest.raises(InvalidValue, match=r"expected pictures of \(1, 32, 32\); set data\.image_size"):
         Icons(write()).load()
 
@@ -131,17 +127,3 @@ def test_a_damaged_file_is_one_line(write: Write) -> None:
         path.write_bytes(damaged)
         with pytest.raises(InvalidValue, match=r"^file=.*make it anew with make icons"):
             Icons(path, image_size=8).load()
-
-
-def test_a_compressed_file_cannot_be_mapped(write: Write, tmp_path: Path) -> None:
-    packed = tmp_path / "packed.npz"
-    with zipfile.ZipFile(write()) as archive, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
-        for member in archive.namelist():
-            target.writestr(member, archive.read(member))
-    with pytest.raises(InvalidValue, match="a compressed array"):
-        Icons(packed, image_size=8).load()
-
-
-def test_a_group_in_two_splits_is_refused(write: Write) -> None:
-    with pytest.raises(InvalidValue, match="expected each group in one split"):
-        Icons(write(group_ids=np.zeros(12, np.int64)), image_size=8).load()

@@ -29,11 +29,6 @@ def test_draw_keeps_groups_whole_and_group_counts_level() -> None:
     assert max(groups_of) - min(groups_of) == 1
 
 
-def test_draw_without_groups_balances_the_sizes() -> None:
-    drawn = Partition.draw(np.arange(62_115), 400, np.random.default_rng(1))
-    assert sorted(set(drawn.sizes().tolist())) == [155, 156]
-
-
 def test_draw_does_not_look_at_group_sizes() -> None:
     """Replacing a group by one of another size leaves every other group's teacher where it was."""
     small = Partition.draw(np.array([0, 1, 2, 3, 4, 5]), 3, np.random.default_rng(5))
@@ -46,12 +41,6 @@ def test_draw_is_uniform_over_teachers() -> None:
     hits = sum(Partition.draw(np.arange(6), 3, rng).teacher_of for _ in range(3000)) / 3000
     # each mean of 3000 draws of a uniform teacher in {0, 1, 2} has standard deviation 0.015
     assert np.abs(hits - 1.0).max() < 0.075
-
-
-def test_draw_depends_on_the_generator() -> None:
-    drawn = [Partition.draw(np.arange(200), 5, np.random.default_rng(seed)).teacher_of for seed in (0, 0, 1)]
-    assert np.array_equal(drawn[0], drawn[1])
-    assert not np.array_equal(drawn[0], drawn[2])
 
 
 def test_as_many_teachers_as_groups_is_the_limit() -> None:
@@ -89,18 +78,10 @@ def test_impossible_assignments_are_refused(teachers: Any, message: str) -> None
 @pytest.mark.parametrize(
     ("made", "pool", "message"),
     [
-        (
-            partition([0, 1, 1], 2),
-            split([1, 2, 3], records=[7, 8, 7]),
-            r"^record_ids: expected one teacher a record, found two, in rows 0 and 2$",
-        ),
-        (
-            partition([0, 1, 1], 2),
-            split([5, 6, 5]),
-            r"^group_ids: expected one teacher a group, found two, in rows 0 and 2$",
-        ),
-        (partition([0, 1], 2), split([1, 2, 3]), r"^len\(teacher_of\)=2: expected 3, one teacher a record$"),
-        (partition([0, 2, 2], 3), split([1, 2, 3]), r"^teacher=1: expected at least one record, found none$"),
+        (partition([0, 1, 1], 2), split([1, 2, 3], [7, 8, 7]), r"record_ids: .*found two, in rows 0 and 2$"),
+        (partition([0, 1, 1], 2), split([5, 6, 5]), r"group_ids: .*found two, in rows 0 and 2$"),
+        (partition([0, 1], 2), split([1, 2, 3]), r"len\(teacher_of\)=2: expected 3, one teacher a record$"),
+        (partition([0, 2, 2], 3), split([1, 2, 3]), r"teacher=1: expected at least one record, found none$"),
     ],
 )
 def test_verify_refuses_what_is_no_partition(made: Partition, pool: Split, message: str) -> None:
@@ -108,14 +89,6 @@ def test_verify_refuses_what_is_no_partition(made: Partition, pool: Split, messa
         made.verify(pool)
     with pytest.raises(InvalidValue, match=message):
         made.to_json(pool)
-
-
-def test_the_manifest_brings_the_partition_back() -> None:
-    pool = split([5, 5, 6, 7])
-    made = Partition.draw(pool.group_ids, 3, np.random.default_rng(0))
-    back = Partition.from_json(made.to_json(pool), pool)
-    assert back.num_teachers == 3
-    assert back.teacher_of.tolist() == made.teacher_of.tolist()
 
 
 def test_the_manifest_follows_the_records_not_their_order() -> None:
@@ -128,17 +101,16 @@ def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None
     return lambda content: content[name].__setitem__(row, value)
 
 
+ROW = ("record_ids", "group_ids", "teachers")
+
+
 def drop_last(content: dict[str, Any]) -> None:
-    for name in ("record_ids", "group_ids", "teachers"):
+    for name in ROW:
         content[name].pop()
 
 
-def add_row(record: int, group: int, teacher: int) -> Callable[[dict[str, Any]], None]:
-    def add(content: dict[str, Any]) -> None:
-        for name, value in (("record_ids", record), ("group_ids", group), ("teachers", teacher)):
-            content[name].append(value)
-
-    return add
+def add_row(*row: int) -> Callable[[dict[str, Any]], Any]:
+    return lambda content: [content[name].append(value) for name, value in zip(ROW, row, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -152,10 +124,8 @@ def add_row(record: int, group: int, teacher: int) -> Callable[[dict[str, Any]],
         (drop_last, r"^manifest\.record_ids: expected a teacher for each private record, 1 have none$"),
         (set_item("teachers", 0, 0.5), r"^manifest=TypeError: expected the JSON that to_json writes$"),
         (set_item("teachers", 0, 2**70), r"^manifest=OverflowError: expected the JSON that to_json writes$"),
-        (
-            lambda content: content.pop("group_ids"),
-            r"^manifest=KeyError: expected the JSON that to_json writes$",
-        ),
+        (lambda content: content.pop("group_ids"), r"^manifest=KeyError: expected the JSON that to_json writes$"),
+        (set_item("group_ids", 2, 9), r"^manifest\.sha256=another"),
         (lambda content: content["teachers"].pop(), r"^manifest=\[3, 4\]: expected columns of one length$"),
     ],
 )
@@ -167,6 +137,14 @@ def test_a_tampered_manifest_is_refused(tamper: Callable[[dict[str, Any]], None]
         Partition.from_json(json.dumps(content), pool)
 
 
+def test_a_manifest_cut_short_or_of_other_groups_is_refused() -> None:
+    text = partition([0, 1], 2).to_json(split([5, 6]))
+    with pytest.raises(InvalidValue, match=r"^manifest=JSONDecodeError: expected the JSON that to_json writes$"):
+        Partition.from_json(text[:-5], split([5, 6]))
+    with pytest.raises(InvalidValue, match=r"^manifest\.group_ids: .*, 1 records have others$"):
+        Partition.from_json(text, split([5, 9]))
+
+
 def test_a_manifest_whose_writer_checked_nothing_is_checked_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = split([5, 6, 7])
     with monkeypatch.context() as unchecked:
@@ -174,18 +152,3 @@ def test_a_manifest_whose_writer_checked_nothing_is_checked_when_it_is_read(monk
         text = partition([0, 0, 2], 3).to_json(pool)
     with pytest.raises(InvalidValue, match=r"^teacher=1: expected at least one record, found none$"):
         Partition.from_json(text, pool)
-
-
-def test_a_manifest_cut_short_is_refused() -> None:
-    pool = split([5, 6])
-    text = partition([0, 1], 2).to_json(pool)
-    with pytest.raises(InvalidValue, match=r"^manifest=JSONDecodeError: expected the JSON that to_json writes$"):
-        Partition.from_json(text[:-5], pool)
-
-
-def test_a_manifest_of_other_groups_is_refused() -> None:
-    text = partition([0, 1], 2).to_json(split([5, 6]))
-    with pytest.raises(
-        InvalidValue, match=r"^manifest\.group_ids: expected the groups of the private split, 1 records have others$"
-    ):
-        Partition.from_json(text, split([5, 9]))

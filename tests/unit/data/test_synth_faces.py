@@ -1,17 +1,21 @@
-"""Cartoon faces: attributes, pictures, the data set."""
+"""Cartoon faces: attributes, pictures, the data set, and CelebA's files of them."""
 
 from __future__ import annotations
 
+import errno
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from pate.data import SynthFaces
+from pate.data import CelebA, FaceCopy, SynthFaces, synth_faces
+from pate.data.dataset import unwatched
 from pate.data.synth_faces import (
-    BLOCK,
     CORRELATIONS,
-    LOADINGS,
     NAMES,
     NUM_PHOTOGRAPHS,
     NUM_WHIMS,
@@ -19,10 +23,10 @@ from pate.data.synth_faces import (
     Face,
     consistent,
     draw_attributes,
-    draw_faces,
     picture,
     place_points,
     shown,
+    split_sizes,
     thresholds,
 )
 from pate.teachers import LinearTeacher, Shard
@@ -44,26 +48,11 @@ def drawn() -> np.ndarray:
     return np.concatenate([draw_attributes(11, block) for block in range(80)])
 
 
-def test_the_names_are_celebas() -> None:
-    assert len(NAMES) == 40
-    assert list(NAMES) == sorted(NAMES)
-    assert (NAMES[0], NAMES[-1]) == ("5_o_Clock_Shadow", "Young")
-    assert {name for pair in CORRELATIONS for name in pair} | set(LOADINGS) <= set(NAMES)
-
-
 def test_marginals_are_within_002_of_celebas(drawn: np.ndarray) -> None:
     wanted = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
     assert np.abs(drawn.mean(axis=0) - wanted).max() < 0.02
     assert drawn.sum(axis=1).mean() == pytest.approx(9.03, abs=0.15)
     assert np.maximum(wanted, 1 - wanted).mean() == pytest.approx(0.805, abs=0.001)
-
-
-def test_the_marginals_need_the_thresholds_moved() -> None:
-    """With the thresholds that would be right without the rules, they are off by more than 0.02."""
-    share = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
-    latent = np.random.default_rng(0).standard_normal((20_000, 40))
-    naive = consistent(latent - np.quantile(latent, 1 - share, axis=0).diagonal())
-    assert np.abs(naive.mean(axis=0) - share).max() > 0.04
 
 
 @pytest.mark.parametrize("pair", CORRELATIONS)
@@ -86,19 +75,31 @@ def test_the_rules_hold(drawn: np.ndarray) -> None:
     assert has["No_Beard"][~has["Male"]].all()
 
 
+def test_faces_depend_on_seed_number_and_size_alone() -> None:
+    few, more, other = (
+        SynthFaces(**SMALL | change).load().private
+        for change in ({"num_private": 10}, {"num_private": 300}, {"num_private": 10, "seed": 1})
+    )
+    assert np.asarray(few.inputs).tolist() == more.inputs[:10].tolist() != np.asarray(other.inputs).tolist()
+    assert few.labels.tolist() == more.labels[:10].tolist() != other.labels.tolist()
+    assert thresholds().tolist() == np.round(thresholds(), 3).tolist()
+
+
+@pytest.mark.parametrize("kind", [SynthFaces, FaceCopy])
+def test_impossible_parameters_are_refused(kind: Any) -> None:
+    names = ("num_private", "num_public", "num_test", "image_size") if kind is SynthFaces else ("count", "image_size")
+    for name in names:
+        with pytest.raises(InvalidValue, match=r"^\w+=0: expected a whole number >= 1$"):
+            kind(**{name: 0})
+    with pytest.raises(InvalidValue, match=r"^seed=-1: expected a whole number >= 0$"):
+        kind(seed=-1)
+
+
 def test_of_rivals_the_strongest_stays() -> None:
     excess = np.full((1, 40), -1.0)
     excess[0, [COLUMN["Black_Hair"], COLUMN["Gray_Hair"], COLUMN["Straight_Hair"], COLUMN["Wavy_Hair"]]] = [1, 2, 4, 3]
     held = {NAMES[column] for column in np.flatnonzero(consistent(excess)[0])}
     assert held == {"Gray_Hair", "Straight_Hair", "No_Beard"}
-
-
-def test_blocks_depend_on_seed_and_number_alone() -> None:
-    assert draw_attributes(3, 5).tolist() == draw_attributes(3, 5).tolist()
-    assert draw_attributes(3, 5).shape == (BLOCK, 40)
-    assert draw_attributes(3, 5).tolist() != draw_attributes(3, 6).tolist()
-    assert draw_attributes(3, 5).tolist() != draw_attributes(4, 5).tolist()
-    assert thresholds().tolist() == np.round(thresholds(), 3).tolist()
 
 
 def changed(name: str, without: tuple[str, ...]) -> float:
@@ -126,14 +127,6 @@ def test_pictures_and_labels_disagree_now_and_then_and_keep_the_marginals() -> N
     assert np.abs(drawn.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
 
 
-def test_faces_depend_on_seed_number_and_size_alone() -> None:
-    first = draw_faces(2, 1, image_size=8)
-    assert (first.dtype, first.shape) == (np.uint8, (256, 3, 8, 8))
-    assert first.tolist() == draw_faces(2, 1, image_size=8).tolist()
-    assert first.tolist() != draw_faces(2, 2, image_size=8).tolist()
-    assert first.tolist() != draw_faces(3, 1, image_size=8).tolist()
-
-
 def test_points_move_with_the_face() -> None:
     points = np.array([[39.5, 49.0], [60.5, 49.0]])
     placed = place_points(0, 0, points, image_size=200)
@@ -156,18 +149,6 @@ def test_three_splits_of_images_that_say_that_they_are_synthetic() -> None:
     assert images.max() <= 1
 
 
-def test_the_first_faces_stay_where_more_are_drawn() -> None:
-    few, more = (SynthFaces(**SMALL | {"num_private": n}).load().private for n in (10, 300))
-    assert np.asarray(few.inputs).tolist() == more.inputs[:10].tolist()
-    assert few.labels.tolist() == more.labels[:10].tolist()
-
-
-def test_seeds_and_sizes_differ_and_equal_ones_do_not() -> None:
-    digests = [SynthFaces(**SMALL | change).load().digest() for change in ({}, {"seed": 1}, {"image_size": 9}, {})]
-    assert digests[0] == digests[3]
-    assert len(set(digests)) == 3
-
-
 def test_cached_faces_are_those_drawn_in_memory(tmp_path: Path) -> None:
     drawn = SynthFaces(**SMALL).load()
     for _ in range(2):
@@ -184,9 +165,106 @@ def test_a_linear_teacher_on_pixels_is_above_the_majority_for_several_labels() -
     assert (accuracy > np.maximum(share, 1 - share) + 0.03).sum() >= 5
 
 
-def test_impossible_parameters_are_refused() -> None:
-    for name in ("num_private", "num_public", "num_test", "image_size"):
-        with pytest.raises(InvalidValue, match=rf"^{name}=0: expected a whole number >= 1$"):
-            SynthFaces(**{name: 0})
-    with pytest.raises(InvalidValue, match=r"^seed=-1: expected a whole number >= 0$"):
-        SynthFaces(seed=-1)
+SCRIPT = Path(__file__).parents[3] / "scripts" / "make_synth_faces.py"
+COUNT = 600
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module", params=["text", "csv"])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("copies") / request.param
+    FaceCopy(count=COUNT, image_size=16, form=request.param).write(folder, unwatched)
+    return folder
+
+
+@pytest.mark.slow
+def test_read_as_celeba_they_are_the_faces_drawn_in_memory(written: Path) -> None:
+    read = CelebA(root=written, image_size=16, missing="error").load()
+    sizes = dict(zip(("num_private", "num_public", "num_test"), split_sizes(COUNT), strict=True))
+    drawn = SynthFaces(**sizes, image_size=16).load()
+    assert (read.real, read.label_names, read.input_shape) == (False, drawn.label_names, drawn.input_shape)
+    for role in ("private", "public", "test"):
+        found, wanted = getattr(read, role), getattr(drawn, role)
+        assert found.labels.tolist() == wanted.labels.tolist()
+        assert found.record_ids.tolist() == wanted.record_ids.tolist()
+        error = np.abs(np.asarray(found.inputs) - np.asarray(wanted.inputs))
+        assert error.mean() < 0.02  # JPEG
+
+
+def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
+    folder = tmp_path / "celeba"
+    FaceCopy(count=50, image_size=20).write(folder, unwatched)
+    lines = {path.stem: path.read_text().split("\n") for path in folder.glob("*.txt")}
+    lists = "identity_CelebA list_attr_celeba list_bbox_celeba list_eval_partition list_landmarks_align_celeba"
+    assert sorted(lines) == lists.split()
+    attributes = lines["list_attr_celeba"]
+    assert attributes[0] == "50"
+    assert (attributes[1][:34], attributes[1][-6:]) == ("5_o_Clock_Shadow Arched_Eyebrows A", "Young ")
+    assert attributes[2].startswith("000001.jpg -1 ")
+    assert len(attributes[2]) == len("000001.jpg") + 40 * 3
+    assert lines["list_eval_partition"][0] == "000001.jpg 0"
+    assert lines["list_landmarks_align_celeba"][1].startswith("lefteye_x lefteye_y righteye_x")
+    with Image.open(folder / "img_align_celeba" / "000050.jpg") as image:
+        assert (image.format, image.size) == ("JPEG", (20, 20))
+
+
+def test_people_are_in_one_split_and_have_up_to_20_faces(tmp_path: Path) -> None:
+    FaceCopy(count=300, image_size=8).write(tmp_path / "copy", unwatched)
+    dataset = CelebA(root=tmp_path / "copy", image_size=8, partition_by_identity=True).load()
+    people, sizes = np.unique(dataset.private.group_ids, return_counts=True)
+    assert (len(people), sizes.max()) == (-(-len(dataset.private) // 20), 20)
+
+
+def test_as_many_faces_as_celeba_are_in_its_splits() -> None:
+    assert split_sizes(202_599) == (162_770, 19_867, 19_962)
+    assert split_sizes(3) == (1, 1, 1)
+    with pytest.raises(InvalidValue, match=r"^count=2: expected at least 3, one for each split$"):
+        FaceCopy(count=2)
+
+
+@pytest.mark.slow
+def test_stopped_by_a_full_disk_and_continued_it_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, draw = FaceCopy(count=COUNT, image_size=8), synth_faces.draw_faces
+    copy.write(tmp_path / "whole", unwatched)
+    blocks: list[int] = []
+
+    def watched(seed: int, block: int, *, image_size: int) -> np.ndarray:
+        blocks.append(block)
+        if blocks == [0, 1]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return draw(seed, block, image_size=image_size)
+
+    monkeypatch.setattr(synth_faces, "draw_faces", watched)
+    with pytest.raises(OSError, match="No space left on device"):
+        copy.write(tmp_path / "half", unwatched)
+    (tmp_path / "half" / ".list_attr_celeba.txt.7.partial").write_text("of a killed call")
+    copy.write(tmp_path / "half", unwatched)
+    assert blocks == [0, 1, 1, 2]
+    assert files(tmp_path / "half") == files(tmp_path / "whole")
+
+
+def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "photographs").mkdir()
+    (tmp_path / "photographs" / "a.jpg").write_text("")
+    with pytest.raises(InvalidValue, match=r"^output=\S+: expected a new folder or a part of this copy, found a\.jpg$"):
+        FaceCopy(count=10, image_size=8).write(tmp_path / "photographs", unwatched)
+    FaceCopy(count=10, image_size=8).write(tmp_path / "copy", unwatched)
+    with pytest.raises(InvalidValue, match=r"^output=\S+: expected a new folder or a part of .*, found count=10"):
+        FaceCopy(count=11, image_size=8).write(tmp_path / "copy", unwatched)
+
+
+@pytest.mark.process
+def test_the_script_writes_a_copy_and_says_a_mistake_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "copy"), "--count", "9", "--size", "8", "--format"]
+    wrong = subprocess.run([*command, "xml"], capture_output=True, text=True, check=False, timeout=120)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.strip() == "format=xml: expected one of text, csv"
+    assert not (tmp_path / "copy").exists()
+    done = subprocess.run([*command, "csv"], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, "9 synthetic faces" in done.stdout) == (0, True)
+    assert len(CelebA(root=tmp_path / "copy", image_size=8).load().private) == 7

@@ -1,0 +1,294 @@
+"""Data sets that come in a package: composed digits, WordNet's glosses, yeast genes."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from collections import defaultdict
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from pate.data import Dataset, DigitsGrid, Partition, WordNet40, Yeast, embedded
+from pate.data.embedded import compose, draw_cells
+from pate.validation import InvalidValue
+
+SMALL = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=3)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Dataset:
+    return SMALL.load()
+
+
+def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
+    """The groups in which each 8x8 picture occurs, found from the pixels alone."""
+    groups = defaultdict(set)
+    for split in (digits.private, digits.public, digits.test):
+        for image, group in zip(split.inputs[:, 0], split.group_ids.tolist(), strict=True):
+            for row, column in ((0, 0), (0, 8), (8, 0), (8, 8)):
+                tile = image[row : row + 8, column : column + 8]
+                if tile.any():
+                    groups[tile.tobytes()].add(group)
+    return groups
+
+
+def test_sizes_and_kind(digits: Dataset) -> None:
+    assert (digits.name, digits.real, digits.kind) == ("digits_grid", False, "images")
+    assert digits.private.inputs.shape == (600, 1, 16, 16)
+    assert [len(digits.public), len(digits.test)] == [50, 40]
+    assert digits.label_names == tuple("0123456789")
+    assert (digits.private.inputs.min(), digits.private.inputs.max()) == (0.0, 1.0)
+
+
+def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
+    tiles = tiles_of(digits)
+    assert len(tiles) > 900
+    assert all(len(groups) == 1 for groups in tiles.values())
+
+
+def test_every_group_has_its_share_and_can_be_a_teacher(digits: Dataset) -> None:
+    counts = np.bincount(digits.private.group_ids)
+    assert len(counts) == SMALL.num_pools == 99
+    assert set(counts.tolist()) == {6, 7}
+    Partition.draw(digits.private.group_ids, 99, np.random.default_rng(0)).verify(digits.private)
+
+
+def test_labels_say_which_digits_the_pixels_show(digits: Dataset) -> None:
+    tiles, values = load_digits(return_X_y=True)
+    digit_of = {(tile / 16).astype(np.float32).tobytes(): digit for tile, digit in zip(tiles, values, strict=True)}
+    for image, labels in zip(digits.public.inputs[:, 0], digits.public.labels, strict=True):
+        corners = (image[:8, :8], image[:8, 8:], image[8:, :8], image[8:, 8:])
+        shown = {digit_of[corner.tobytes()] for corner in corners if corner.any()}
+        assert set(np.flatnonzero(labels).tolist()) == shown
+
+
+def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
+    again = SMALL.load()
+    other = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=4).load()
+    assert np.array_equal(digits.private.inputs, again.private.inputs)
+    assert np.array_equal(digits.private.group_ids, again.private.group_ids)
+    assert not np.array_equal(digits.private.inputs, other.private.inputs)
+
+
+def test_compose_by_hand() -> None:
+    tiles = np.stack([np.full((8, 8), 0.25), np.full((8, 8), 0.5)]).astype(np.float32)
+    images, labels = compose(tiles, np.array([7, 2]), np.array([[1, -1, 0, 1], [-1, -1, -1, -1]]))
+    corners = images[0, 0, [0, 0, 15, 15], [0, 15, 0, 15]]
+    assert corners.tolist() == [0.5, 0.0, 0.25, 0.5]
+    assert np.flatnonzero(labels[0]).tolist() == [2, 7]
+    assert not images[1].any()
+    assert not labels[1].any()
+
+
+def test_cells_are_distinct_digits_of_the_pool_and_a_quarter_is_blank() -> None:
+    pools = [np.arange(5), np.arange(5, 25)]
+    pool_of = np.arange(4000) % 2
+    shown = draw_cells(pools, pool_of, np.random.default_rng(0))
+    assert set(shown[0::2].ravel().tolist()) == {-1, *range(5)}
+    assert set(shown[1::2].ravel().tolist()) == {-1, *range(5, 25)}
+    inked = [row[row >= 0].tolist() for row in shown]
+    assert all(len(set(row)) == len(row) for row in inked)
+    # 16,000 cells: the standard error of a quarter is 0.0034
+    assert (shown < 0).mean() == pytest.approx(0.25, abs=0.017)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"num_private": 0}, r"^num_private=0: expected a whole number >= 1$"),
+        ({"num_test": 2.5}, r"^num_test=2\.5: expected a whole number >= 1$"),
+        ({"pool_size": 3}, r"^pool_size=3: expected a whole number >= 4$"),
+        ({"pool_size": 1198}, r"^pool_size=1198: expected at most 1197, the number of private base digits$"),
+        (
+            {"num_private": 98, "pool_size": 12},
+            r"^num_private=98: expected at least 99, one composite for each pool",
+        ),
+        ({"seed": -1}, r"^seed=-1: expected a whole number >= 0$"),
+    ],
+)
+def test_impossible_parameters_are_refused(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        DigitsGrid(**parameters)
+
+
+@pytest.fixture(scope="module")
+def wordnet() -> Dataset:
+    return WordNet40().load()
+
+
+def test_sizes_of_wordnet(wordnet: Dataset) -> None:
+    assert (wordnet.name, wordnet.real, wordnet.kind) == ("wordnet", True, "features")
+    assert [len(wordnet.private), len(wordnet.public), len(wordnet.test)] == [62_115, 10_000, 10_000]
+    assert wordnet.private.inputs.shape == (62_115, 128)
+    assert wordnet.num_labels == 40
+
+
+def test_features_are_unit_vectors_up_to_rounding(wordnet: Dataset) -> None:
+    lengths = np.linalg.norm(wordnet.public.inputs, axis=1)
+    silent = lengths == 0  # no known word
+    assert silent.mean() < 0.02
+    assert np.abs(lengths[~silent] - 1).max() < np.sqrt(128) * 0.5 / 127
+
+
+def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
+    """Prevalences counted independently of this code: about .56, .24, .13, .125, cardinality 4.45."""
+    prevalence = dict(zip(wordnet.label_names, wordnet.private.labels.mean(axis=0), strict=True))
+    for name, expected in {
+        "physical_entity": 0.56,
+        "organism": 0.24,
+        "artifact": 0.13,
+        "person": 0.125,
+    }.items():
+        assert prevalence[name] == pytest.approx(expected, abs=0.01)
+    assert max(prevalence.values()) <= 0.6
+    assert min(prevalence.values()) >= 0.01
+    assert wordnet.private.labels.sum(axis=1).mean() == pytest.approx(4.45, abs=0.02)
+
+
+def test_the_hierarchy_holds_in_every_row(wordnet: Dataset) -> None:
+    column = {name: wordnet.private.labels[:, i] for i, name in enumerate(wordnet.label_names)}
+    for below, above in [("person", "organism"), ("vertebrate", "chordate"), ("organism", "physical_entity")]:
+        assert not (column[below] & ~column[above]).any()
+        assert column[below].any()
+
+
+def test_known_synsets_carry_their_labels(wordnet: Dataset) -> None:
+    """02084071 is dog in WordNet 3.0, 00007846 person."""
+    names = np.array(wordnet.label_names)
+    found = {
+        int(record): set(names[labels])
+        for split in (wordnet.private, wordnet.public, wordnet.test)
+        for record, labels in zip(split.record_ids, split.labels, strict=True)
+        if record in (2_084_071, 7_846)
+    }
+    assert {"animal", "vertebrate", "organism", "physical_entity"} <= found[2_084_071]
+    assert "plant" not in found[2_084_071]
+    assert {"person", "organism", "causal_agent"} <= found[7_846]
+
+
+def test_the_public_order_is_shuffled(wordnet: Dataset) -> None:
+    ids = wordnet.public.record_ids
+    assert abs(np.corrcoef(np.arange(len(ids)), ids)[0, 1]) < 0.05  # five standard errors
+    first = wordnet.public.labels[:600].mean(axis=0)
+    assert np.abs(first - wordnet.public.labels.mean(axis=0)).max() < 0.1  # five standard errors of .020
+
+
+def test_a_ridge_regression_reaches_what_the_source_promises(wordnet: Dataset) -> None:
+    """About .93 accuracy at a threshold of one half, where guessing each label's majority gives .89."""
+    inputs = wordnet.private.inputs.astype(np.float64)
+    center, prevalence = inputs.mean(axis=0), wordnet.private.labels.mean(axis=0)
+    centered = inputs - center
+    gram = centered.T @ centered + np.eye(128)
+    weights = np.linalg.solve(gram, centered.T @ (wordnet.private.labels - prevalence))
+    predicted = (wordnet.test.inputs - center) @ weights + prevalence >= 0.5
+    true = wordnet.test.labels
+    assert (predicted == true).mean() == pytest.approx(0.934, abs=0.004)
+    assert 2 * (predicted & true).sum() / (predicted.sum() + true.sum()) == pytest.approx(0.64, abs=0.03)
+    assert (true == (prevalence > 0.5)).mean() == pytest.approx(0.892, abs=0.003)
+
+
+@pytest.mark.process
+def test_importing_the_data_sets_is_light() -> None:
+    heavy = "torch", "sklearn", "scipy", "PIL", "hydra", "pandas"
+    code = f"import sys, pate.data; print([name for name in {heavy!r} if name in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
+
+
+HEADER = "Att1,Att2,Class1,Class2,Class3"
+ROWS = [f"{i / 10},{-i / 10},{i % 2},1,0" for i in range(10)]
+
+
+@pytest.fixture
+def genes(tmp_path: Path) -> Path:
+    path = tmp_path / "genes.csv"
+    path.write_text("\n".join([HEADER, *ROWS]) + "\n")
+    return path
+
+
+def test_a_small_table_by_hand(genes: Path) -> None:
+    packed = genes.with_suffix(".csv.gz")
+    packed.write_bytes(gzip.compress(genes.read_bytes()))
+    dataset, again = (Yeast(path=path, num_public=3, num_test=2).load() for path in (genes, packed))
+    assert dataset.digest() == again.digest() != Yeast(genes, num_public=3, num_test=2, seed=1).load().digest()
+    assert (dataset.name, dataset.real, dataset.kind) == ("yeast", True, "features")
+    assert dataset.label_names == ("Class1", "Class2", "Class3")
+    splits = dataset.private, dataset.public, dataset.test
+    assert [len(split) for split in splits] == [5, 3, 2]
+    assert sorted(np.concatenate([split.record_ids for split in splits]).tolist()) == list(range(10))
+    for split in splits:
+        for record, inputs, labels in zip(split.record_ids, split.inputs, split.labels, strict=True):
+            assert inputs.tolist() == [np.float32(record / 10), np.float32(-record / 10)]
+            assert labels.tolist() == [record % 2 == 1, True, False]
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        ("", "a header and rows of numbers, as many in each"),
+        (f"{HEADER}\n0.1,0.2,1,0\n0.1,0.2,1,0,0\n", "a header and rows of numbers, as many in each"),
+        (f"{HEADER}\n0.1,gene,1,0,0\n", "a header and rows of numbers, as many in each"),
+        (f"{HEADER}\n0.1,1,0,0\n", "5 finite numbers a row, as the header says"),
+        (f"{HEADER}\n", "5 finite numbers a row, as the header says"),
+        (f"{HEADER}\nnan,0.2,1,0,0\n", "5 finite numbers a row, as the header says"),
+        (f"{HEADER}\n0.1,0.2,2,0,0\n", "features, and columns Class1, Class2, ... of 0 and 1"),
+        ("Att1,Att2\n0.1,0.2\n", "features, and columns Class1, Class2, ... of 0 and 1"),
+        ("Class1,Class2\n0,1\n", "features, and columns Class1, Class2, ... of 0 and 1"),
+    ],
+)
+def test_a_file_that_is_no_such_table_is_refused_in_one_line(tmp_path: Path, content: str, rule: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    with pytest.raises(InvalidValue, match=rf"^data\.path=\S+bad\.csv: expected {rule}$"):
+        Yeast(path=path).load()
+
+
+def test_files_that_cannot_be_read_are_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^data\.path=\S+absent\.csv: expected a readable CSV file$"):
+        Yeast(path=tmp_path / "absent.csv").load()
+    torn = tmp_path / "torn.csv.gz"
+    torn.write_bytes(gzip.compress(b"Att1,Class1\n0.5,1\n")[:-9])
+    with pytest.raises(InvalidValue, match=r"^data\.path=\S+torn\.csv\.gz: expected a header and rows"):
+        Yeast(path=torn).load()
+
+
+def test_splits_larger_than_the_table_are_refused(genes: Path) -> None:
+    rule = r"^num_public \+ num_test=10: expected fewer than the 10 genes of the file$"
+    with pytest.raises(InvalidValue, match=rule):
+        Yeast(path=genes, num_public=5, num_test=5).load()
+    with pytest.raises(InvalidValue, match=r"^num_public=0: expected a whole number >= 1$"):
+        Yeast(path=genes, num_public=0)
+
+
+def test_without_river_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
+    with pytest.raises(InvalidValue, match=r"^data=yeast: expected .*: pip install 'pate-multilabel\[yeast\]'$"):
+        Yeast().load()
+
+
+@pytest.mark.process
+def test_river_is_found_without_being_imported(genes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "site" / "river" / "datasets"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("raise RuntimeError('river was imported')\n")
+    (folder / "yeast.csv.gz").write_bytes(gzip.compress(genes.read_bytes()))
+    code = "from pate.data import Yeast; print(len(Yeast(num_public=3, num_test=2).load().private))"
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'site'}:{Path(__file__).parents[3]}")
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "5"
+
+
+@pytest.mark.skipif(find_spec("river") is None, reason="the optional river package is not installed")
+def test_the_real_file_has_the_published_figures() -> None:
+    """2,417 genes, 103 features, 14 labels, cardinality 4.24 (Tsoumakas et al., MULAN)."""
+    dataset = Yeast().load()
+    splits = dataset.private, dataset.public, dataset.test
+    assert [len(split) for split in splits] == [1617, 400, 400]
+    assert dataset.private.inputs.shape[1] == 103
+    assert dataset.num_labels == 14
+    assert sum(split.labels.sum() for split in splits) / 2417 == pytest.approx(4.237, abs=0.001)
