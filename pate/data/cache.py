@@ -63,9 +63,7 @@ class StampedFile:
     def opened(self) -> Iterator[Put]:
         """Gives what writes blocks; both files are at full length, and nobody else's meanwhile.
 
-        Raises:
-            InvalidValue: a folder that cannot be written.
-            OSError: the disk is full; what was made before is kept.
+        Raises `InvalidValue` where the folder cannot be written, `OSError` for a full disk: what was made is kept.
         """
         with ExitStack() as stack:
             with writable(self.setting, self.path.parent):
@@ -138,15 +136,8 @@ class PixelCache:
     ) -> NDArray[np.uint8]:
         """Makes what is missing of the given rows and returns all images, mapped from the file, read-only.
 
-        Args:
-            rows: which images are wanted; the others may be blank.
-            stamps: int64 `[num_images]`, none of the wanted 0; an image of another stamp is made again.
-            make: makes the images of some rows, uint8 `[len(rows), channels, height, width]`.
-            stage: told how many of the missing ones are made.
-
-        Raises:
-            InvalidValue: a folder that cannot be written; whatever `make` raises.
-            OSError: the disk is full; what was made before is kept.
+        Those of other rows may be blank. Stamps are int64 `[num_images]`, none of the wanted 0; an image of another
+        stamp is made again by `make`, which gives uint8 `[len(rows), channels, height, width]`.
         """
         file = StampedFile(self.folder / "images.u8", self.folder / "stamps.i64", self.shape, np.uint8, 1, "data.cache")
         if not np.array_equal(file.known()[rows], stamps[rows]):

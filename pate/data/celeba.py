@@ -48,12 +48,7 @@ class Attributes:
 
 
 def read_attributes(folder: Path) -> Attributes:
-    """Reads `list_attr_celeba`; whether its number of rows will do is the caller's to say.
-
-    Raises:
-        InvalidValue: no number of rows, a row of another length, a value other than 1 and -1 (or 1 and 0), a file
-            listed twice.
-    """
+    """Reads `list_attr_celeba`; whether its number of rows will do is the caller's to say."""
     # The text form has the number of rows in its first line and the names in its second (which may end in blanks); the
     # CSV form has the names in its first. Then a row for each image: its file, and 1 or -1 an attribute (1 or 0 in some
     # CSV copies). Copies that were cut to a part of the images often keep the old number.
@@ -85,11 +80,7 @@ def read_attributes(folder: Path) -> Attributes:
 
 
 def read_numbers(folder: Path, stem: str) -> dict[str, int]:
-    """Reads `list_eval_partition` or `identity_CelebA`: a whole number for each file; the CSV has a header.
-
-    Raises:
-        InvalidValue: a row that is not a file and a whole number of at most 18 digits, a file listed twice.
-    """
+    """Reads `list_eval_partition` or `identity_CelebA`: a whole number of at most 18 digits for each file, once."""
     path, rows = _read_rows(folder, stem)
     numbers: dict[str, int] = {}
     for row in rows[1:] if path.suffix == ".csv" else rows:
@@ -132,9 +123,8 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
 def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
     """Looks a copy's photographs up by their names, or else by what comes before `.jpg`, `.JPG` or `.png`.
 
-    Returns:
-        Their folder; the name of each, in the list where it is not there; and a stamp for each, 0 where it is not
-        there. A stamp changes when the file does: its length, or when it was written.
+    Gives their folder; the name of each, in the list where it is not there; and a stamp for each, 0 where it is not
+    there. A stamp changes when the file does: its length, or when it was written.
     """
     # They may lie in a folder of the same name, as the CSV form is often unpacked, or in the authors' `Img`.
     places = [parent / inner for parent in (folder, folder / "Img") for inner in (f"{IMAGES}/{IMAGES}", IMAGES)]

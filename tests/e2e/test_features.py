@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ from tests.e2e.small_run import SilentMonitor, small_plan
 from tests.unit.features.pictures import SMALL, Given, dataset, drawn
 
 pytestmark = pytest.mark.slow
+FACES = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+PATCHES = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=2000"]
 
 
 def plan(cache: Path) -> Plan:
@@ -91,12 +94,7 @@ def test_pate_predict_reads_pictures(finished: tuple[Path, Report], tmp_path: Pa
 
 def test_an_extractor_that_was_altered_is_refused(finished: tuple[Path, Report], tmp_path: Path) -> None:
     folder, _ = finished
-    copy = tmp_path / "release"
-    copy.mkdir()
-    (copy / "student").mkdir()
-    for path in (folder / "release").rglob("*"):
-        if path.is_file():
-            (copy / path.relative_to(folder / "release")).write_bytes(path.read_bytes())
+    copy = shutil.copytree(folder / "release", tmp_path / "release")
     content = bytearray((copy / "extractor.safetensors").read_bytes())
     content[-3] ^= 1
     (copy / "extractor.safetensors").write_bytes(content)
@@ -125,16 +123,12 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: tuple[Path, 
         assert (tmp_path / "run" / name).read_bytes() == (folder / name).read_bytes()
 
 
-DATA = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
-PATCHES = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=2000"]
-
-
 @pytest.mark.parametrize("teacher", ["mlp", "sklearn"])
 def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path) -> None:
     terms = ["num_queries=40", "teacher.num_teachers=6", "target_epsilon=500", "allow_useless=true", "seed=0"]
     small = ["teacher.epochs=3"] if teacher == "mlp" else []
     words = [f"teacher={teacher}", *small, "student=linear", "all_records=false", "aggregator=gaussian_votes"]
-    ended = call("train", *DATA, *PATCHES, *terms, *words, f"output_dir={tmp_path / 'run'}")
+    ended = call("train", *FACES, *PATCHES, *terms, *words, f"output_dir={tmp_path / 'run'}")
     assert ended.returncode == 0, ended.stderr
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["data"]["features"]["dimension"] == 49
@@ -146,7 +140,7 @@ def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path)
 def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
     words = ["aggregators=[centered_votes]", "methods=[dp_gd]", "epsilons=[50]", "seeds=1", "num_queries=40"]
     terms = ["num_workers=1", "all_records=false", "allow_useless=true"]
-    ended = call("compare", *DATA, *PATCHES, *words, *terms, f"output_dir={tmp_path / 'comparison'}")
+    ended = call("compare", *FACES, *PATCHES, *words, *terms, f"output_dir={tmp_path / 'comparison'}")
     assert ended.returncode == 0, ended.stderr
     with (tmp_path / "comparison" / "comparison.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["epsilon"]]
@@ -155,7 +149,7 @@ def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
 
 def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> None:
     words = ["aggregators=[centered_votes]", "num_queries=51", f"output_dir={tmp_path / 'comparison'}"]
-    ended = call("compare", *DATA, "features=patches", *words)
+    ended = call("compare", *FACES, "features=patches", *words)
     assert ended.returncode == 2
     assert "num_queries=51: expected at most 50, the public pool" in ended.stderr
     assert not list(tmp_path.iterdir())
@@ -166,10 +160,7 @@ def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> N
     [
         (["num_queries=51", "teacher.num_teachers=6"], "num_queries=51: expected at most 50, the public pool"),
         (["teacher=linear", "teacher.num_teachers=301"], "num_teachers=301: expected at most 300"),
-        (
-            ["teacher=cnn", "teacher.num_teachers=6"],
-            "inputs=features: expected pictures, which this teacher looks at",
-        ),
+        (["teacher=cnn", "teacher.num_teachers=6"], "inputs=features: expected pictures, which this teacher looks at"),
         (["teacher=linear", "teacher.num_teachers=6", "student=cnn"], "expected images"),
         (["features.patch_size=13"], "features.patch_size=13: expected at most 12"),
         (["features=backbone", "features.weights=none.pth"], "features.weights=none.pth: expected a file of weights"),
@@ -180,7 +171,8 @@ def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> N
 )
 def test_a_mistake_is_one_line_before_anything_is_fitted(words: list[str], said: str, tmp_path: Path) -> None:
     terms = ["num_queries=40", "target_epsilon=500", "allow_useless=true", "aggregator=gaussian_votes"]
-    usual = [word for word in (*DATA, "features=patches", *terms) if word.partition("=")[0] not in _keys(words)]
+    keys = {word.partition("=")[0] for word in words}
+    usual = [word for word in (*FACES, "features=patches", *terms) if word.partition("=")[0] not in keys]
     if "data=wordnet" in words:
         usual = [word for word in usual if not word.startswith("data.")]
     ended = call("train", *usual, *words, f"output_dir={tmp_path / 'run'}")
@@ -188,7 +180,3 @@ def test_a_mistake_is_one_line_before_anything_is_fitted(words: list[str], said:
     assert ended.returncode == 2, ended.stderr
     assert said in line
     assert not list(tmp_path.iterdir())
-
-
-def _keys(words: list[str]) -> set[str]:
-    return {word.partition("=")[0] for word in words}

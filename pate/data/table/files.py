@@ -49,23 +49,14 @@ class Head:
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table in a file.
+    """A table in a file."""
 
-    Attributes:
-        path: its ending says what it is: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow.
-        name: of the setting that names it, for messages.
-        encoding: of a CSV file.
-        decimal: `comma` where numbers read 3,5; None where nobody said it, as with the other two.
-        thousands: what stands between thousands.
-        missing: words that are missing cells, beside `MISSING_WORDS`.
-    """
-
-    path: Path
-    name: str
-    encoding: str = "utf-8"
-    decimal: str | None = None
-    thousands: str | None = None
-    missing: tuple[str, ...] = ()
+    path: Path  # its ending says what it is: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow
+    name: str  # of the setting that names it, for messages
+    encoding: str = "utf-8"  # of a CSV file
+    decimal: str | None = None  # `comma` where numbers read 3,5; None where nobody said it, as with the other two
+    thousands: str | None = None  # what stands between thousands
+    missing: tuple[str, ...] = ()  # words that are missing cells, beside `MISSING_WORDS`
 
     def __post_init__(self) -> None:
         self.spelling().require(self._setting)
@@ -80,26 +71,24 @@ class TableFile:
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Tables of some thousand rows, all or some of the columns, in order; at least one, which may have no row.
 
-        The cells of a CSV file are words as they stand there, null where they are one of `MISSING_WORDS`. Names of
-        columns are as `column_name` gives them.
-
-        Raises:
-            InvalidValue: a file that is not there, is empty or cannot be read; names that occur twice; rows of another
-                length. No cell is shown.
+        The cells of a CSV file are words as they stand there, null where they are one of `MISSING_WORDS`. What is wrong
+        with a file, such as names that occur twice or rows of another length, is said without any cell.
         """
         pa = arrow()
         try:
             yield from {"csv": self._csv, "parquet": self._parquet, "arrow": self._ipc}[self._kind](columns)
         except UnicodeError as error:
-            raise InvalidValue(f"{self.name}={self.path}: expected {self._other_encoding()}") from error
+            raise self._wrong(self._other_encoding()) from error
         except LookupError as error:
             rule = "an encoding, such as latin-1"
             raise InvalidValue(f"{self._setting('encoding')}={self.encoding}: expected {rule}") from error
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
-            raise InvalidValue(f"{self.name}={self.path}: expected {self._rule(str(error))}") from None
+            raise self._wrong(self._rule(str(error))) from None
         except OSError as error:
-            rule = f"a file that can be read ({error.strerror or 'damaged, or of another kind'})"
-            raise InvalidValue(f"{self.name}={self.path}: expected {rule}") from None
+            raise self._wrong(f"a file that can be read ({error.strerror or 'damaged, or of another kind'})") from None
+
+    def _wrong(self, rule: str) -> InvalidValue:
+        return InvalidValue(f"{self.name}={self.path}: expected {rule}")
 
     def read(self, columns: list[str] | None = None) -> Any:
         """All of it."""
@@ -141,11 +130,7 @@ class TableFile:
         return f"a whole {self._kind} file"
 
     def head(self) -> Head:
-        """The names of a CSV file and what stands above them.
-
-        Raises:
-            InvalidValue: no names, a name twice or none in the middle, a quote that nothing closes, a NUL byte.
-        """
+        """The names of a CSV file, each once, and what stands above them."""
         skipped, separator = 0, ""
         with self._opened(newline="") as text:
             line = text.readline().removeprefix("\ufeff")
@@ -204,22 +189,21 @@ class TableFile:
                 pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
         if broken.count:
             found = f"{broken.count} of {count + broken.count} rows have more or fewer"
-            rule = f"{len(places)} cells in every row, {found}, row {broken.first} is the first"
-            raise InvalidValue(f"{self.name}={self.path}: expected {rule}{broken.hint}")
+            row = f"row {broken.first} is the first{broken.hint}"
+            raise self._wrong(f"{len(places)} cells in every row, {found}, {row}")
 
     def _require_sound(self, head: Head, place: int, column: Any) -> None:
         """Raises where a cell has a NUL byte, or stands in a column at the end that has no name."""
         compute = arrow().compute
         self._require_no_nul(compute.any(compute.match_substring(column, "\0")).as_py())
         if place >= len(head.names) and column.null_count < len(column):
-            rule = f"a name for each column, number {place + 1}, at the end, has cells and no name"
-            raise InvalidValue(f"{self.name}={self.path}: expected {rule}")
+            raise self._wrong(f"a name for each column, number {place + 1}, at the end, has cells and no name")
 
     def _require_no_nul(self, found: bool | None) -> None:
         if found:
             with self._opened() as text:
                 line = next(number for number, line in enumerate(text, 1) if "\0" in line)
-            raise InvalidValue(f"{self.name}={self.path}: expected text without NUL bytes, line {line} has one")
+            raise self._wrong(f"text without NUL bytes, line {line} has one")
 
     def _parquet(self, columns: list[str] | None) -> Iterator[Any]:
         pa = arrow()
@@ -291,21 +275,13 @@ class _Broken:
 
 @dataclass(frozen=True)
 class Dealing:
-    """Which rows of a file go where. It depends on the seed and on which rows are of one group, and on nothing else.
+    """Which rows of a file go where. It depends on the seed and on which rows are of one group, and on nothing else."""
 
-    Attributes:
-        file: all records.
-        group: the column that says which rows belong together; None where each row is by itself.
-        public_share: of the groups that become public, at least one.
-        test_share: of those that measure, at least one; the others are private.
-        seed: of the order in which groups are dealt.
-    """
-
-    file: TableFile
-    group: str | None
-    public_share: float
-    test_share: float
-    seed: int = 0
+    file: TableFile  # all records
+    group: str | None  # the column that says which rows belong together; None where each row is by itself
+    public_share: float  # of the groups that become public, at least one
+    test_share: float  # of those that measure, at least one; the others are private
+    seed: int = 0  # of the order in which groups are dealt
 
     def __post_init__(self) -> None:
         require_count("seed", self.seed, minimum=0)
@@ -314,11 +290,7 @@ class Dealing:
         require(min(shares) > 0 and sum(shares) < 1, "split", f"{shares[0]},{shares[1]}", rule)
 
     def write(self, folder: Path) -> dict[str, Path]:
-        """Writes the parts as files of the same kind, none of which may be there; rows keep their order.
-
-        Returns:
-            Their files, by their names.
-        """
+        """Writes the parts as files of the same kind, which may not be there yet; rows keep their order."""
         paths = {split: folder / f"{split}{self.file.ending}" for split in SPLITS}
         for path in paths.values():
             require(not path.exists(), "output", path, "a folder without such a file, which is kept as it is")

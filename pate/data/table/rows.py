@@ -44,7 +44,7 @@ class Roles:
 
 
 class Rows:
-    """One split, read a batch at a time.
+    """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong.
 
     Attributes:
         inputs: features `[n, d]`; of a large table a read-only `np.memmap`.
@@ -53,10 +53,6 @@ class Rows:
         ids: likewise.
         numbers: `[n]`, the rows of the file, from 0.
         labeled: of a public split labels may be missing in all rows, and are False then.
-
-    Raises:
-        InvalidValue: cells that are not what the schema says, labels that are not 0 or 1, rows without a group or id,
-            no row; each with column and count.
     """
 
     def __init__(

@@ -16,6 +16,7 @@ import pate.features.backbone as nets
 from pate.data.dataset import unwatched
 from pate.features import Backbone, Extractor, PublicPictures
 from pate.features.featured_data import FeaturedData
+from pate.files.disk import file_digest
 from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
@@ -66,7 +67,7 @@ def test_features_are_what_the_network_measures_before_its_last_layer(file: Path
     extractor.save(tmp_path / "extractor.safetensors")
     read = Extractor.load(tmp_path / "extractor.safetensors", remedy="none")
     assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
-    assert read.origin["weights_sha256"] == nets.weights_digest(file)
+    assert read.origin["weights_sha256"] == file_digest(file, rule="", remedy="")
     assert read.origin["fitted_on"] == "the public pool"
 
 
@@ -94,42 +95,39 @@ def test_a_data_set_with_the_features_of_a_network(file: Path, tmp_path: Path) -
     assert data.preprocessing.origin["model"] == NAME
 
 
-def _damaged(folder: Path, file: Path) -> dict[str, object]:
-    path = folder / "weights.pth"
-    path.write_bytes(file.read_bytes()[:5000])
-    return {"model": NAME, "weights": str(path)}
+def weights(path: Path, model: str = NAME) -> dict[str, object]:
+    return {"model": model, "weights": str(path)}
+
+
+def damaged(folder: Path, file: Path) -> Path:
+    (folder / "weights.pth").write_bytes(file.read_bytes()[:5000])
+    return folder / "weights.pth"
 
 
 WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
-    "no such file": (
-        lambda folder, _: {"model": NAME, "weights": str(folder / "none.pth")},
-        r"features\.weights=.*none\.pth: expected a file of weights that is there",
-    ),
+    "no such file": (lambda folder, _: weights(folder / "none.pth"), "weights=.*: expected a file of weights that is"),
     "an unknown network": (
-        lambda _, file: {"model": "shufflenet_v2_x0_6", "weights": str(file)},
-        r"features\.model=shufflenet_v2_x0_6: expected .*shufflenet_v2_x0_5",
+        lambda _, file: weights(file, "shufflenet_v2_x0_6"),
+        "model=.*: expected .*shufflenet_v2_x0_5",
     ),
-    "no weights": (
-        lambda *_: {"model": NAME},
-        r"features\.model=.*: expected a file of its weights: features\.weights=",
+    "no weights": (lambda *_: {"model": NAME}, r"model=.*: expected a file of its weights: features\.weights="),
+    "of another": (
+        lambda folder, _: weights(saved(folder, "mobilenet_v3_small")),
+        r"weights=.*: .*weights of shuffle.* \(",
     ),
-    "weights of another network": (
-        lambda folder, _: {"model": NAME, "weights": str(saved(folder, "mobilenet_v3_small"))},
-        r"features\.weights=.*: expected weights of shufflenet_v2_x0_5 \(",
+    "a damaged file": (lambda folder, file: weights(damaged(folder, file)), "weights=.*: expected a file of weights"),
+    "no linear layer": (
+        lambda _, file: weights(file, "squeezenet1_0"),
+        "model=squeezenet1_0: .* ends in a linear layer",
     ),
-    "a damaged file": (_damaged, r"features\.weights=.*: expected a file of weights"),
-    "a network without a linear layer": (
-        lambda _, file: {"model": "squeezenet1_0", "weights": str(file)},
-        r"features\.model=squeezenet1_0: expected a network that ends in a linear layer",
-    ),
-    "a size that is none": (lambda _, file: {"model": NAME, "weights": str(file), "image_size": 0}, "image_size=0"),
+    "a size that is none": (lambda _, file: {**weights(file), "image_size": 0}, "image_size=0"),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_wrong_is_one_line_before_anything_is_fitted(wrong: str, file: Path, tmp_path: Path) -> None:
     settings, said = WRONG[wrong]
-    with pytest.raises(InvalidValue, match=said) as caught:
+    with pytest.raises(InvalidValue, match=rf"^features\.{said}") as caught:
         FeaturedData(Given(dataset()), Backbone(**settings(tmp_path, file)), tmp_path / "cache").load()  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "cache").exists()
