@@ -20,7 +20,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pate.files.values import number, plain
 from pate.validation import (
     InvalidValue,
     require,
@@ -555,7 +554,8 @@ def _value_to_json(value: Any) -> Any:
         return event_to_json(value)
     if isinstance(value, tuple):
         return [_value_to_json(part) for part in value]
-    return plain(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _value_from_json(value: Any) -> Any:
@@ -563,7 +563,7 @@ def _value_from_json(value: Any) -> Any:
         return event_from_json(value)
     if isinstance(value, list):
         return tuple(_value_from_json(part) for part in value)
-    return number(value) if isinstance(value, str) and value not in tuple(Adjacency) else value
+    return float(value) if value in ("inf", "-inf") else value
 
 
 def _require_event(name: str, value: object) -> None:
