@@ -111,13 +111,6 @@ def ledger_of_fits(
     All fits count together, whichever rows they were given: the folds of a search share records, and a ledger that
     counts by digests of data would take them for other people. So a ledger that does is refused.
 
-    Args:
-        path: of the file.
-        max_total_epsilon: what all fits in it may cost together.
-        priced: the fit's release.
-        budget: delta and accountant.
-        seed: of the fit's noise, if it has one.
-
     Raises:
         InvalidValue: the cap has no room for the fit; a ledger of runs, or of other settings; another fit in it drew
             from this seed.

@@ -67,7 +67,7 @@ class ManyLabels(Task):
         self.classes = [np.arange(2) for _ in range(count)]
 
     def default_aggregator(self, adjacency: Adjacency) -> GaussianVotes:
-        """Every label's noisy majority, which also serves where teachers are few and disagree."""
+        # every label's noisy majority also serves where teachers are few and disagree
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
@@ -90,11 +90,11 @@ class OneClass(Task):
         self.classes = names
 
     def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
-        """The exponential mechanism: surer than GNMax where votes are close, and it needs no promise about teachers."""
+        # the exponential mechanism: surer than GNMax where votes are close, and it needs no promise about teachers
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
-        """Answers that name one class: an aggregator for many labels may name none or several."""
+        # an aggregator for many labels may name none or several
         return np.asarray(labels.sum(axis=1) == 1)
 
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
@@ -147,11 +147,7 @@ class _ClassModel(FittedModel):
 
 
 def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
-    """The task that labels are for, and the labels as bits `[n, L]`.
-
-    Args:
-        y: `[n]` classes, or 0 and 1 `[n, L]`.
-        classes: all classes, public; None takes those that occur in y.
+    """The task that labels are for, and the labels as bits `[n, L]`; without `classes` those that occur are all.
 
     Raises:
         InvalidValue: fewer than two classes, or one that is not among `classes`; classes for many labels.

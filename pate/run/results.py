@@ -53,14 +53,7 @@ def privacy_of(
 ) -> Privacy:
     """The price of a release with the parameters that it was made with; all of it may be published.
 
-    Args:
-        release: what was released.
-        aggregator: as it was used.
-        budget: the delta of the guarantee, and the accountant.
-        epsilon: the total of the ledger.
-        num_teachers: T.
-        seeded: whether the noise came from a seed.
-        won_by: the accountant whose figure epsilon is, where the budget's asks others.
+    `epsilon` is the total of the ledger, `won_by` the accountant whose figure it is, where the budget's asks others.
     """
     test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), vars(aggregator))
@@ -297,10 +290,10 @@ def write_report_files(
     public_settings: str,
     places: Places | None = None,
 ) -> None:
-    """Writes what people read. `report.json`, which says that the run is complete, comes last, after the digests.
+    """Writes what people read, and closes the events. `report.json`, which says that the run is complete, comes last.
 
     Args:
-        place: where the run works; its events are closed.
+        place: where the run works.
         report: of the results.
         results: all that the run knows.
         model: the student that is published.

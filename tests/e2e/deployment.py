@@ -42,18 +42,8 @@ def certificates(folder: Path) -> None:
             x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
         )
         if authority:
-            usage = dict.fromkeys(
-                (
-                    "digital_signature",
-                    "content_commitment",
-                    "key_encipherment",
-                    "data_encipherment",
-                    "key_agreement",
-                    "encipher_only",
-                    "decipher_only",
-                ),
-                False,
-            )
+            others = "digital_signature content_commitment key_encipherment data_encipherment key_agreement"
+            usage = dict.fromkeys([*others.split(), "encipher_only", "decipher_only"], False)
             made = made.add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
         else:
             made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -184,8 +184,6 @@ def test_mistake_is_one_line_and_exit_code_2(name: str) -> None:
 
 TRAINING_MISTAKES = {
     "no CelebA": (["data=celeba", "data.root=/nonexistent"], "/nonexistent"),
-    "too many teachers": (["teacher.num_teachers=10000000"], "num_teachers=10000000: expected at most"),
-    "too many queries": (["num_queries=20000"], "num_queries=20000: expected at most 10000, the public pool"),
     "no such data": (["data=wordnot"], "did you mean wordnet"),
 }
 
@@ -230,8 +228,8 @@ def test_output_that_nobody_reads_is_no_error() -> None:
 
 
 def test_killed_run_ends_with_the_same_release(whole: Path, tmp_path: Path) -> None:
-    """Killed as soon as a stage has left something: a teacher, the votes, the charge."""
-    for left in ("teachers/*.safetensors", "votes.npz", "ledger.db"):
+    """Killed as soon as a stage has left something: the votes, the charge."""
+    for left in ("votes.npz", "ledger.db"):
         process = subprocess.Popen(
             command("train", *SEEDED, f"output_dir={tmp_path}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -318,10 +316,7 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
     assert len(rows) < 4
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_run_in_processes_ends_by_a_signal_with_its_workers(
-    tmp_path: Path, number: signal.Signals, code: int
-) -> None:
+def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command("train", *QUICK, "engine=processes", "teacher=mlp", "teacher.epochs=4000", f"output_dir={tmp_path}"),
         stdout=subprocess.PIPE,
@@ -330,10 +325,10 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(
     )
     while not (workers := descendants(process.pid)) and process.poll() is None:
         time.sleep(0.05)
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == code, errors
-    assert errors.endswith(f"ended by {number.name}; the same command continues where it stopped\n")
+    assert process.returncode == 143, errors
+    assert errors.endswith("ended by SIGTERM; the same command continues where it stopped\n")
     assert "Traceback" not in errors
     for _ in range(200):
         if not any(Path(f"/proc/{worker}/task").exists() for worker in workers):

@@ -206,14 +206,6 @@ def test_folder_that_another_process_works_on_is_refused(tmp_path: Path) -> None
         train(small_plan(), tmp_path, Nested())
 
 
-def test_lost_ledger_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train(small_plan(), tmp_path, SilentMonitor(stop_at="training the student"))
-    (tmp_path / "ledger.db").unlink()
-    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected the run's ledger, which is gone; restore it"):
-        train(small_plan(), tmp_path, SilentMonitor())
-
-
 def test_tampered_partition_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(small_plan(), tmp_path, SilentMonitor(stop_at="training teachers"))

@@ -155,16 +155,6 @@ def test_two_releases_from_one_seed_have_no_total(tmp_path: Path) -> None:
     stopped(plan_of(ledger, seed=4, num_queries=30), tmp_path / "c", "training the student")
 
 
-def test_a_second_draw_is_charged_to_the_total_too(tmp_path: Path) -> None:
-    ledger, folder = tmp_path / "ledger.db", tmp_path / "run"
-    plan = plan_of(ledger)
-    train(plan, folder, SilentMonitor())
-    for name in ("report.json", "release/release.npz"):
-        (folder / name).unlink()
-    report = train(replace(plan, redraw=True), folder, SilentMonitor())
-    assert report.privacy.epsilon == account(ledger).epsilon == epsilon_of(2)
-
-
 def test_a_finished_run_that_a_ledger_does_not_know_of_is_charged_to_it_on_request(tmp_path: Path) -> None:
     ledger, folder = tmp_path / "ledger.db", tmp_path / "run"
     train(plan_of(None), folder, SilentMonitor())

@@ -71,16 +71,8 @@ class Share:
         """The share of one holder where all have the data set: to try on one machine what many places would do.
 
         Rule: `Partition.draw` with the seed deals the groups to `holders * num_teachers` teachers, as `pate-train` with
-        that many teachers and this seed does. Holder h of 1..holders has the teachers from (h - 1) num_teachers on.
-
-        Args:
-            dataset: the whole.
-            teacher: the recipe.
-            num_teachers: of each holder.
-            holder: its number.
-            holders: how many there are.
-            seed: the same for all of them.
-            folder: of the holder, where the partition of its records is kept.
+        that many teachers and this seed does. Holder h of 1..holders has the teachers from (h - 1) num_teachers on; the
+        partition of its records is kept in its folder.
         """
         require(1 <= holder <= holders, "holder", holder, f"a number in 1..{holders}, of holders={holders}")
         total, first = holders * num_teachers, (holder - 1) * num_teachers

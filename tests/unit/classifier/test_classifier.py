@@ -302,10 +302,7 @@ def test_a_seeded_search_is_refused_by_the_ledger(labels: Data, tmp_path: Path) 
     """All its fits would share their noise, which no sum of prices covers."""
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger", random_state=1)
-    with (
-        pytest.warns(SeededNoise),
-        pytest.raises(InvalidValue, match=r"^random_state=1: expected None or another"),
-    ):
+    with pytest.warns(SeededNoise), pytest.raises(InvalidValue, match=r"^random_state=1: expected None or another"):
         cross_val_score(model, inputs, bits, params={"X_public": public}, cv=2, error_score="raise")
 
 

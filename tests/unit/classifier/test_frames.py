@@ -114,10 +114,7 @@ def test_what_does_not_go_together_is_one_line() -> None:
         model.fit(np.zeros((60, 5)), survived, X_public=frame)
     for public, line in (
         (frame.drop(columns="age"), r"^X_public: expected also the column age, as X has it$"),
-        (
-            frame.assign(more=1),
-            r"^X_public\.columns: expected those of X, it has also more; X_public\[X\.columns\]",
-        ),
+        (frame.assign(more=1), r"^X_public\.columns: expected those of X, it has also more; X_public\[X\.columns\]"),
         (frame[frame.columns[::-1]], r"^X_public\.columns: expected those of X, they stand in another order; "),
         (frame[:0], r"^X_public: expected at least one sample, it has no row$"),
     ):

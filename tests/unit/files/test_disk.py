@@ -12,15 +12,7 @@ import numpy as np
 import pytest
 
 from pate.files import disk
-from pate.files.disk import (
-    locked,
-    make_folder,
-    read_secret,
-    remove_partials,
-    replacing,
-    write_arrays,
-    write_text,
-)
+from pate.files.disk import locked, make_folder, read_secret, remove_partials, replacing, write_arrays, write_text
 from pate.report.tensorboard import RunWriter
 from pate.teachers import CheckpointStore
 from pate.validation import InvalidValue
