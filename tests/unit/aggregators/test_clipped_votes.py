@@ -79,11 +79,6 @@ def test_threshold_is_a_public_share_of_the_teachers() -> None:
 @pytest.mark.parametrize(
     ("votes", "message"),
     [
-        (np.ones((2, 3), dtype=bool), r"votes\.shape=\(2, 3\): expected \[num_teachers, num_queries, num_labels\]"),
-        (np.ones((2, 3, 0), dtype=bool), r"votes\.shape=\(2, 3, 0\): expected at least one teacher, query and label"),
-        (np.ones((2, 3, 1), dtype=int), r"votes\.dtype=int64: expected bool votes or confidences in \[0, 1\]"),
-        (np.full((2, 3, 1), np.nan), r"votes\[0, 0, 0\]: expected confidences in \[0, 1\]"),
-        (np.full((2, 3, 1), 1.5), r"votes\[0, 0, 0\]: expected confidences in \[0, 1\]"),
         (np.ones((3, 3, 1), dtype=bool), r"num_teachers=2: expected 3, the teachers in votes"),
         (iter([np.ones((1, 3, 1), bool), np.ones((1, 2, 1), bool)]), r"votes\.shape=\(1, 2, 1\): expected \[c, 3, 1\]"),
         (iter([]), r"num_teachers=2: expected 0, the teachers in votes"),

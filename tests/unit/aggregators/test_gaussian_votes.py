@@ -33,7 +33,3 @@ def test_spec_figure_for_40_labels() -> None:
     assert RdpAccountant().compose(event).get_epsilon(1e-6) == pytest.approx(6.65, abs=0.02)
     event = GaussianVotes(noise_std=50.0).event_for(num_queries=600, num_labels=40, num_teachers=800)
     assert RdpAccountant().compose(event).get_epsilon(1e-6) == pytest.approx(15.1, abs=0.05)
-
-
-def test_it_has_no_paper_epsilon() -> None:
-    assert GaussianVotes(noise_std=1.0).paper_epsilon(num_queries=1, target_delta=1e-6) is None

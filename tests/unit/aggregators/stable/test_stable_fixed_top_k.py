@@ -140,9 +140,8 @@ def test_more_labels_than_there_are_cannot_be_released() -> None:
 
 
 def test_scaling_multiplies_all_noise() -> None:
-    scaled = PLAIN.scaled(3.0)
+    scaled, table = PLAIN.scaled(3.0), TABLE.scaled(2.0)
     assert (scaled.selection_scale, scaled.test_std, scaled.peel_scale) == (6.0, 3.0, 9.0)
-    table = TABLE.scaled(2.0)
     assert (table.selection_scale, table.peel_scale, table.table_budget) == (2.0, 2.0, 0.25)
 
 
