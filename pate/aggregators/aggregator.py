@@ -201,7 +201,8 @@ class Aggregator(ABC):
     """Turns vote counts into labels under a price.
 
     A frozen dataclass whose fields are public parameters; votes and the generator are call arguments, so the price
-    cannot depend on them. Fields that are noise say so in their metadata (`{"noise": True}`).
+    cannot depend on them. Fields that are noise say so in their metadata (`{"noise": True}`): numbers
+    > 0, or None by default.
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike.
@@ -225,6 +226,10 @@ class Aggregator(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.metadata.get("noise") and (value is not None or item.default is not None):
+                validation.require_positive(item.name, value)
 
     @abstractmethod
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:

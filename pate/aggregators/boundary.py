@@ -27,7 +27,7 @@ from pate.mechanisms.noise.uniforms import (
     softmax_weights,
 )
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import require_count, require_positive
+from pate.validation import require_count
 
 Array = NDArray[np.float64]
 
@@ -115,10 +115,6 @@ class BoundaryMax(BoundaryAggregator):
 
     selection_scale: float = field(metadata={"noise": True})
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("selection_scale", self.selection_scale)
-
     @property
     def call_epsilon(self) -> float:
         """Pure DP of one call, and its bounded range."""
@@ -188,9 +184,8 @@ class BoundaryTopK(BoundaryAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("selection_scale", self.selection_scale)
-        require_positive("test_std", self.test_std)
         self._selection(num_labels=2, num_teachers=1)
+        self.stability_test(num_teachers=1)
 
     def _selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
         """The call's first step, for votes of that shape."""

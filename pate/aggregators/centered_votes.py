@@ -130,7 +130,6 @@ class CenteredVotes(TeacherVotesAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("noise_multiplier", self.noise_multiplier)
         share = self.prevalence_share
         require(isinstance(share, (int, float)) and 0 <= share < 1, "prevalence_share", share, "a number in [0, 1)")
         if self.clip is not None:

@@ -63,7 +63,6 @@ class ClippedVotes(TeacherVotesAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("noise_std", self.noise_std)
         require_count("vote_clip", self.vote_clip)
         require_choice("norm", self.norm, ("l1", "l2"))
         share = require_positive("threshold_share", self.threshold_share)

@@ -41,8 +41,6 @@ class ScreenedAggregator(PerQueryAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("screening_std", self.screening_std)
-        require_positive("noise_std", self.noise_std)
         require_positive("threshold_share", self.threshold_share)
         require(self.threshold_share <= 1, "threshold_share", self.threshold_share, "a number in (0, 1]")
         if self.max_answers is not None:

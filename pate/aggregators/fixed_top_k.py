@@ -19,7 +19,7 @@ from pate.mechanisms import (
     PermuteAndFlipTopK,
 )
 from pate.mechanisms.top_k import TopKMechanism
-from pate.validation import require, require_choice, require_count, require_positive
+from pate.validation import require, require_choice, require_count
 
 MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
     "canonical": CanonicalTopK,
@@ -62,7 +62,6 @@ class FixedTopK(PerQueryAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_count("k", self.k)
-        require_positive("epsilon", self.epsilon)
         require_choice("mechanism", self.mechanism, tuple(MECHANISMS))
 
     @property

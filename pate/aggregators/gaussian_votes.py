@@ -12,7 +12,7 @@ from pate.accounting import Event, OneBitEvent, SelfComposedEvent
 from pate.accounting.special import few_log_ndtr, few_ndtr
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
 from pate.mechanisms.noise.noisy_order import are_normally_above
-from pate.validation import require_positive, require_teachers_by_count
+from pate.validation import require_teachers_by_count
 from pate.votes.made_up_votes import MadeUpVotes
 
 
@@ -45,10 +45,6 @@ class GaussianVotes(PerQueryAggregator):
     """
 
     noise_std: float = field(metadata={"noise": True})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("noise_std", self.noise_std)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """One bit for each label of each query."""

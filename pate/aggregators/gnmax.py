@@ -16,7 +16,7 @@ from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregato
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
-from pate.validation import require_count, require_positive
+from pate.validation import require_count
 from pate.votes.histogram import limited
 from pate.votes.made_up_votes import MadeUpVotes
 
@@ -74,7 +74,6 @@ class GNMax(PerQueryAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("noise_std", self.noise_std)
         require_count("max_votes", self.max_votes)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
@@ -133,7 +132,6 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("noise_std", self.noise_std)
         if self.max_size is not None:
             require_count("max_size", self.max_size)
 

@@ -19,7 +19,7 @@ from pate.aggregators.target_charging import Round, TargetChargedAggregator, ses
 from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import require, require_count, require_positive, require_probability, require_teachers_by_count
+from pate.validation import require, require_count, require_probability, require_teachers_by_count
 from pate.votes.made_up_votes import MadeUpVotes
 
 _SMALLEST_ROUND = 25
@@ -81,7 +81,6 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("prior_scale", self.prior_scale)
         require(bool(np.isfinite(self.prior_margin)), "prior_margin", self.prior_margin, "a finite number")
         require_count("first_queries", self.first_queries, minimum=0)
         require_probability("release_share", self.release_share)

@@ -113,7 +113,6 @@ class StableAggregator(PerQueryAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("selection_scale", self.selection_scale)
         validation.require_choice("selection_noise", self.selection_noise, SELECTION_NOISES)
         if self.table is not None:
             self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
@@ -122,11 +121,11 @@ class StableAggregator(PerQueryAggregator):
         if self.table is not None:
             require(self.test == "table", "test", self.test, "table, where a ready table is given")
         elif self.test == "table":
-            require_positive("table_budget", self._given("table_budget"))
+            self._given("table_budget")
             order = self._given("table_order")
             require(1 < order < math.inf, "table_order", order, "a finite number > 1")
         else:
-            require_positive("test_std", self._given("test_std"))
+            self._given("test_std")
         if self.selection_share is not None:
             require_probability("selection_share", self.selection_share)
 
@@ -383,7 +382,6 @@ class StableFixedTopK(StableAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_count("k", self.k)
-        require_positive("peel_scale", self.peel_scale)
         require_probability("peel_share", self.peel_share)
         _ = self.stable_top_k  # checks the rest
 
