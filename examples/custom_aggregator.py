@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.aggregators import PerQueryAggregator
 from pate.mechanisms import secret_generator
-from pate.validation import require_count, require_positive, require_probability
+from pate.validation import require_count, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +25,12 @@ class LaplaceQuorum(PerQueryAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("noise_scale", self.noise_scale)
         require_probability("quorum", self.quorum)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         require_count("num_teachers", num_teachers)
         num_bits = require_count("num_queries", num_queries, minimum=0) * require_count("num_labels", num_labels)
         return SelfComposedEvent(PureDpEvent(1 / self.noise_scale), num_bits)
-
-    def scaled(self, factor: float) -> LaplaceQuorum:
-        return replace(self, noise_scale=self.noise_scale * factor)
 
     def _draw(
         self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
