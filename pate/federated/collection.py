@@ -210,21 +210,13 @@ class _Collected:
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedRelease:
-    """Everything that the server does, whatever carries the messages.
+    """Everything that the server does, whatever carries the messages."""
 
-    Attributes:
-        plan: what is released.
-        roll: who is expected.
-        request: what is asked.
-        inbox: the folder for votes, of mode 0700; no epsilon covers it.
-        output_dir: the folder of the release; of it `release/` may be published.
-    """
-
-    plan: ReleasePlan
-    roll: Roll
-    request: Request
-    inbox: Path
-    output_dir: Path
+    plan: ReleasePlan  # what is released
+    roll: Roll  # who is expected
+    request: Request  # what is asked
+    inbox: Path  # the folder for votes, of mode 0700; no epsilon covers it
+    output_dir: Path  # the folder of the release; of it `release/` may be published
 
     def run(self, ask: Ask, monitor: Monitor | None = None) -> Terms:
         """Collects votes, or takes those that were collected before, and releases them.

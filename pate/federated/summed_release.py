@@ -136,18 +136,14 @@ _LOCK = "notes.lock"
 
 @dataclass(frozen=True)
 class HolderSum:
-    """A holder's side of a secure sum. All of it is the holder's own: nothing comes from the server.
+    """A holder's side of a secure sum. All of it is the holder's own: nothing comes from the server."""
 
-    Attributes:
-        terms: of the sum.
-        noise: the aggregator whose share of the noise is added; None where the server adds the noise, and sees the sum.
-        seed: of the noise, for tests; whoever knows it is a colluder. None draws from the operating system.
-        max_answers: to how many requests numbers with noise are sent in all: each is a release, at the price of one.
-    """
-
-    terms: SumTerms
+    terms: SumTerms  # of the sum
+    # the aggregator whose share of the noise is added; None where the server adds the noise, and sees the sum
     noise: DistributedVotes | None = None
+    # of the noise, for tests; whoever knows it is a colluder. None draws from the operating system
     seed: int | None = None
+    # to how many requests numbers with noise are sent in all: each is a release, at the price of one
     max_answers: int = 1
 
     def __post_init__(self) -> None:
@@ -210,25 +206,16 @@ class SummedRelease:
 
     With `DistributedVotes` the ledger is charged before holders are asked, since what they send is the release. They
     answer once: if the sum is lost after that, the release is refused and stays charged.
-
-    Attributes:
-        plan: what is released; an aggregator that reads counts.
-        roll: who is expected.
-        request: what is asked.
-        inbox: the folder for the sum, of mode 0700.
-        output_dir: the folder of the release; of it `release/` may be published.
-        dataset: the public name of the holders' data; one ledger counts for one name.
-        real: False for synthetic records.
-        shares: of the sum, see `SumTerms.shares`; None with the holders' noise: its price rests on who can open it.
     """
 
-    plan: ReleasePlan
-    roll: Roll
-    request: Request
-    inbox: Path
-    output_dir: Path
-    dataset: str
-    real: bool = True
+    plan: ReleasePlan  # what is released; an aggregator that reads counts
+    roll: Roll  # who is expected
+    request: Request  # what is asked
+    inbox: Path  # the folder for the sum, of mode 0700
+    output_dir: Path  # the folder of the release; of it `release/` may be published
+    dataset: str  # the public name of the holders' data; one ledger counts for one name
+    real: bool = True  # False for synthetic records
+    # of the sum, see `SumTerms.shares`; None with the holders' noise: its price rests on who can open it
     shares: int | None = None
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.resource_tracker import ensure_running
 from typing import Any
@@ -158,11 +158,10 @@ class StackedEngine(Engine):
 
 
 @dataclass(frozen=True)
-class SequentialEngine(Engine):
+class SequentialEngine(StackedEngine):
     """Trains teachers one at a time in this process: the least memory, and the reference for the others."""
 
-    def train(self, job: TrainingJob) -> None:
-        StackedEngine(chunk_size=1).train(job)
+    chunk_size: int = field(default=1, init=False)
 
 
 @dataclass(frozen=True)

@@ -245,14 +245,8 @@ def kernel_votes(
 ) -> Iterator[LowRankVotes]:
     """Yields the votes of teachers 0, 1, …, a block at a time, by the rule of `KernelTeacher`.
 
-    Args:
-        inputs: float32 `[n, …]`, private; read a few thousand rows at a time, so images may stay on disk.
-        labels: bool `[n, L]`, private.
-        teacher_of: int64 `[n]`, the teacher of each record; every teacher has one.
-        num_teachers: N.
-        directions: of the public pool.
-        queries: float32 `[Q, …]`.
-        prevalence: `[L]`, released.
+    `inputs`, `[n, …]`, and `labels`, bool `[n, L]`, are private; inputs are read a few thousand rows at a time, so
+    images may stay on disk. Every teacher has a record in `teacher_of`, `[n]`. `prevalence`, `[L]`, was released.
     """
     span = directions.span(queries)
     order = np.argsort(teacher_of, kind="stable")
@@ -388,15 +382,12 @@ class LowRankStudent(Student):
 
         Args:
             inputs: float32 `[Q, …]`, the queries.
-            scores: `[Q, L]`, what was released minus the center.
+            scores: finite `[Q, L]`, what was released minus the center.
             noise_std: of each score.
             prevalence: `[L]`, public or released.
             public_inputs: float32 `[n, …]`, for the directions and the thresholds.
             in_span: whether the votes were cast in `PublicPCA.span` of the queries, with `num_directions` as
                 here; else they are functions on the queries, and weights are found by regression.
-
-        Raises:
-            InvalidValue: shapes that do not match, numbers that are not finite.
         """
         require_non_negative("noise_std", noise_std)
         scores, prevalence = np.asarray(scores, dtype=np.float64), np.asarray(prevalence, dtype=np.float64)
@@ -461,12 +452,9 @@ class ReleasedModel(StudentModel):
 
     @classmethod
     def of(cls, weights: Array, public_inputs: Rows, num_rows: int) -> ReleasedModel:
-        """That of released weights, its threshold the best expected micro-F1 on public inputs.
+        """That of released weights `[D, L]`, its threshold the best expected micro-F1 on public inputs.
 
-        Args:
-            weights: `[D, L]`, on `PublicPCA.with_constant` of directions of the public inputs.
-            public_inputs: float32 `[m, …]`, all of them.
-            num_rows: how many queries were answered.
+        Weights are on `PublicPCA.with_constant` of directions of all public inputs, float32 `[m, …]`.
         """
         directions = PublicPCA.of(public_inputs, len(weights) - 1)
         width = directions.projection.shape[1]

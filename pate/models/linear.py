@@ -231,19 +231,12 @@ class LinearStudent(ThresholdedStudent):
 
 @dataclass(frozen=True, eq=False)
 class _Ridge:
-    """Centered rows taken apart once, so that each penalty costs a few products.
+    """Centered rows taken apart once, so that each penalty costs a few products."""
 
-    Attributes:
-        center: mean input `[d]`.
-        prevalence: mean label `[num_labels]`.
-        residual: labels minus prevalence `[n, num_labels]`.
-        left, singular, right: the singular value decomposition of the centered inputs.
-    """
-
-    center: Floats
-    prevalence: Floats
-    residual: Floats
-    left: Floats
+    center: Floats  # mean input `[d]`
+    prevalence: Floats  # mean label `[num_labels]`
+    residual: Floats  # labels minus prevalence `[n, num_labels]`
+    left: Floats  # of the singular value decomposition of the centered inputs, as the next two
     singular: Floats
     right: Floats
 
@@ -363,17 +356,11 @@ class LogisticStudent(ThresholdedStudent):
 
 @dataclass(frozen=True, eq=False)
 class _White:
-    """The coordinates in which the inputs have spread 1 in every direction, and a constant beside them.
+    """The coordinates in which the inputs have spread 1 in every direction, and a constant beside them."""
 
-    Attributes:
-        center: mean input `[d]`.
-        directions: `[d, r]`, from centered inputs to white ones.
-        penalized: `[r + 1, 1]`, what a squared weight counts for in the penalty; 0 for the constant.
-    """
-
-    center: Floats
-    directions: Floats
-    penalized: Floats
+    center: Floats  # mean input `[d]`
+    directions: Floats  # `[d, r]`, from centered inputs to white ones
+    penalized: Floats  # `[r + 1, 1]`, what a squared weight counts for in the penalty; 0 for the constant
 
     @classmethod
     def of(cls, rows: Rows) -> _White:

@@ -88,8 +88,7 @@ class StudentModel(ABC):
     def predict_proba(self, inputs: Rows) -> Rows:
         """Probability of each label, float32 `[m, num_labels]`, in [0, 1].
 
-        Raises:
-            InvalidValue: inputs of another shape than the student was trained on, or that are not finite.
+        Raises `InvalidValue` for inputs of another shape than the student was trained on, or that are not finite.
         """
         inputs = require_features("inputs", inputs).astype(np.float32, copy=False)
         rule = f"[m, {', '.join(map(str, self.input_shape))}]"
@@ -122,22 +121,16 @@ class StudentModel(ABC):
 
     @staticmethod
     def load(folder: Path | str) -> StudentModel:
-        """Reads a student of whatever kind.
-
-        Raises:
-            InvalidValue: no such folder, files that cannot be read, or an unknown kind.
-        """
+        """Reads a student of whatever kind; raises `InvalidValue` for no folder, damaged files, an unknown kind."""
         folder = Path(folder)
-        card = _read_card(folder / _CARD)
-        if card.kind in _OURS:
-            import_module(f"pate.models.{_OURS[card.kind]}")
+        kind, card = _read_card(folder / _CARD)
+        if kind in _OURS:
+            import_module(f"pate.models.{_OURS[kind]}")
         known = tuple(sorted({*StudentModel._kinds, *_OURS}))
-        if card.kind not in known:
-            hint = f"{nearest(card.kind, known)}; import the module of a student of your own before pate.load"
-            raise InvalidValue(f"kind={card.kind}: expected one of {', '.join(known)}{hint}")
-        model = StudentModel._kinds[card.kind]
-        arrays = _read_weights(folder / _WEIGHTS)
-        made = model(arrays, card.threshold, card.input_shape, card.num_rows, card.choices)
+        if kind not in known:
+            hint = f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
+            raise InvalidValue(f"kind={kind}: expected one of {', '.join(known)}{hint}")
+        made = StudentModel._kinds[kind](_read_weights(folder / _WEIGHTS), *card)
         made._require_usable(folder / _WEIGHTS)
         return made
 
@@ -179,18 +172,8 @@ class StudentModel(ABC):
         """Probabilities `[m, num_labels]` for flattened inputs `[m, d]`."""
 
 
-@dataclass(frozen=True)
-class _Card:
-    """What student.json holds."""
-
-    kind: str
-    threshold: float | tuple[float, ...]
-    input_shape: tuple[int, ...]
-    num_rows: int
-    choices: Mapping[str, float]
-
-
-def _read_card(path: Path) -> _Card:
+def _read_card(path: Path) -> tuple[str, tuple[Any, ...]]:
+    """The kind that student.json names, and its fields behind the arrays."""
     rule = "the card of a published student"
     found = read_json(path, rule=rule, remedy=_REMEDY)
     try:
@@ -198,7 +181,7 @@ def _read_card(path: Path) -> _Card:
         threshold = _threshold(found["threshold"])
         require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths")
         num_rows = require_count("num_rows", found["num_rows"], minimum=0)
-        return _Card(str(found["kind"]), threshold, shape, num_rows, dict(found["choices"]))
+        return str(found["kind"]), (threshold, shape, num_rows, dict(found["choices"]))
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
 
@@ -348,11 +331,9 @@ class ThresholdedStudent(Student):
         self._require_one_each(num_labels)
 
     def _place(self, probabilities: NDArray[np.floating], labels: Labels) -> Threshold:
-        """The threshold. What held-out rows score with it is not kept: answered queries are the easy ones.
+        """The threshold by held-out probabilities and released labels, `[n, num_labels]`.
 
-        Args:
-            probabilities: `[n, num_labels]`, each predicted without its own row.
-            labels: bool `[n, num_labels]`, released.
+        What held-out rows score with it is not kept: answered queries are the easy ones.
         """
         if isinstance(self.threshold, tuple):
             self._require_one_each(labels.shape[1])
@@ -386,15 +367,9 @@ def require_penalties(penalties: Any) -> None:
 
 
 def best_threshold(probabilities: NDArray[np.floating], labels: Labels, *, metric: str = "micro_f1") -> float:
-    """The threshold, one for all labels, with the best micro-F1 or accuracy on held-out probabilities.
+    """The threshold, one for all labels, with the best micro-F1 or accuracy on held-out probabilities, `[n, L]`.
 
-    Args:
-        probabilities: `[n, num_labels]`, each predicted without its own row.
-        labels: bool `[n, num_labels]`.
-        metric: `micro_f1` or `accuracy`.
-
-    Returns:
-        The threshold in (0, 1], halfway between two neighboring probabilities; 0.5 where no label holds.
+    In (0, 1], halfway between two neighboring probabilities; 0.5 where no label holds.
     """
     if not labels.any():
         return 0.5

@@ -16,7 +16,6 @@ from pate.teachers import (
     CheckpointStore,
     CNNTeacher,
     LinearTeacher,
-    ProcessesEngine,
     ResNet50Teacher,
     SequentialEngine,
     Shard,
@@ -67,10 +66,9 @@ def test_they_learn(questions):
     assert ((teacher.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
 
 
-@pytest.mark.process
 def test_engines_in_whatever_order_and_chunk_give_the_same_bytes(image_parts, tmp_path):
     teacher = CNNTeacher(**SMALL)
-    engines = [SequentialEngine(), StackedEngine(chunk_size=2), ProcessesEngine(num_workers=2, chunk_size=3)]
+    engines = [SequentialEngine(), StackedEngine(chunk_size=2), StackedEngine(chunk_size=3)]
     for number, engine in enumerate(engines):
         store = CheckpointStore(tmp_path / str(number))
         engine.train(TrainingJob(teacher, image_parts.__getitem__, [7, 8, 9], store))
