@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import combinations
 from math import comb
 
@@ -15,13 +15,11 @@ from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
 from pate.mechanisms.noise.kinds import UNIT_NOISES, largest_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, draw_index, exponential_weights, with_rest
-from pate.mechanisms.top_k import Array, BoundedRangeTopK, Counts, Distribution, falling_order
+from pate.mechanisms.top_k import Array, BoundedRangeTopK, Counts, Distribution, draw_in_blocks, falling_order
 from pate.validation import require, require_choice
 
 _LOG_NEGLIGIBLE = 120.0  # minus the log of the weight, relative to that of the k best, below which classes are left out
 _NEGLIGIBLE = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
-_FEW_CLASSES = 16_384
-_CLASSES_AT_ONCE = 1 << 20
 _LEVELS = 96
 
 
@@ -233,14 +231,10 @@ class CanonicalTopK(BoundedRangeTopK):
         return BoundedRangeEvent(self.range_of()) if self.noise == "gumbel" else PureDpEvent(self.range_of())
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        # All classes are weighed, many queries at a time, where they are few; else one query at a time, by runs of
-        # equal counts. With Gumbel noise those that together weigh less than exp(-120) of the k best are looked at
-        # only where the uniform number falls there.
+        # Many classes are weighed by runs of equal counts. With Gumbel noise those that together weigh less than
+        # exp(-120) of the k best are looked at only where the uniform number falls there.
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
-        few = num_classes <= _FEW_CLASSES
-        rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
-        blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
-        return np.concatenate([self._draw_block(block, rng, few=few) for block in blocks])
+        return draw_in_blocks(counts, num_classes, partial(self._draw_block, rng))
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over sorted tuples."""
@@ -254,7 +248,7 @@ class CanonicalTopK(BoundedRangeTopK):
         sets = combinations(range(d), self.k)
         return {tuple(sorted(order[0, list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
 
-    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, few: bool) -> Counts:
+    def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
         order, falling = falling_order(counts)
         classes, chosen = self._choose(self._classes(falling, few=few), falling, rng, few=few)
         return np.sort(np.take_along_axis(order, classes.members(chosen, rng), axis=1), axis=1)

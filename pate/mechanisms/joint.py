@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice, permutations
 
 import numpy as np
@@ -24,6 +24,7 @@ from pate.mechanisms.top_k import (
     Counts,
     Distribution,
     TopKMechanism,
+    draw_in_blocks,
     falling_order,
     stable_sort,
 )
@@ -31,8 +32,6 @@ from pate.validation import require, require_positive, rounded_up
 
 _LOG_NEGLIGIBLE = 62.0  # minus the log of the weight, relative to all sequences, below which losses are cut off
 _NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
-_FEW_PLACES = 16_384
-_PLACES_AT_ONCE = 1 << 20
 _MOST_CLASSES = 2**25
 _LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
 _COARSE, _FINE = 32, 48
@@ -231,13 +230,10 @@ class JointMechanism(TopKMechanism):
         """The class of the winner, `[Q]`, from the value that the members of each share; among these classes or all."""
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        # Few places are all weighed, many queries at a time; otherwise it is one query at a time, by runs of equal
-        # counts. `JointTopK` then first leaves out the losses at both ends, whose sequences together win with a
-        # probability below exp(-60), and looks at them if its uniform number falls there.
-        places = self.k * counts.shape[1]
-        rows = _PLACES_AT_ONCE // places if places <= _FEW_PLACES else 1
-        blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
-        return np.concatenate([self._draw_block(block, rng, likely=places > _FEW_PLACES) for block in blocks])
+        # Many places are weighed by runs of equal counts. `JointTopK` then first leaves out the losses at both ends,
+        # whose sequences together win with a probability below exp(-60), and looks at them if its uniform number falls
+        # there.
+        return draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
         """How many sequences of k indices have each loss, for one histogram `[d]`."""
@@ -249,9 +245,9 @@ class JointMechanism(TopKMechanism):
         best = -np.sort(-counts)[: self.k]
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
-    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, likely: bool) -> Counts:
+    def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
         order, falling = falling_order(counts)
-        classes = self.classes_of(falling) if likely else JointClasses.all(falling, self.k)
+        classes = JointClasses.all(falling, self.k) if few else self.classes_of(falling)
         values = np.asarray(-self.weight * classes.losses, dtype=np.float64)
         classes, chosen = self.choose(classes, values, rng)
         return np.take_along_axis(order, classes.members(chosen, rng), axis=1)

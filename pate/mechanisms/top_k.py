@@ -21,6 +21,8 @@ Distribution = dict[tuple[int, ...], float]
 LARGEST_COUNT = 2**40
 """Above it, noise beside a count has few digits left in floating point."""
 _MOST_OUTCOMES = 100_000
+_FEW_CLASSES = 16_384
+_CLASSES_AT_ONCE = 1 << 20
 _LARGEST_KEY = 62  # bits
 
 
@@ -147,6 +149,16 @@ class BoundedRangeTopK(TopKMechanism):
         require(self.epsilon is None, "rho", self.rho, "epsilon or rho, not both")
         # ranges of e add up to rounds * e pure DP and to rounds * e**2 / 8 zCDP
         return math.sqrt(8 * require_positive("rho", self.rho) / rounds)
+
+
+def draw_in_blocks(counts: Counts, num_classes: int, draw_block: Callable[[Counts, bool], Counts]) -> Counts:
+    """Draws for `[Q, d]` with so many classes of outcomes each: many rows at a time if they are few, else one by one.
+
+    `draw_block` is told whether they are few.
+    """
+    few = num_classes <= _FEW_CLASSES
+    rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
+    return np.concatenate([draw_block(counts[start : start + rows], few) for start in range(0, len(counts), rows)])
 
 
 def utilities_of(counts: Counts, noise_scale: float) -> Array:

@@ -107,44 +107,25 @@ def _expected_answers(
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """One aggregator's price on a vote file.
+    """One aggregator's price on a vote file."""
 
-    Attributes:
-        aggregator: its name as in the configuration.
-        epsilon: an upper bound, by adjacency.
-        paper_epsilon: what published code prints for such a release; not a bound. None where it prints nothing of its
-            own.
-        claim: how that figure comes about.
-        parameters: what the price is for, by the names of `ReleaseParameters`.
-        assumed: those of them that nobody gave.
-    """
-
-    aggregator: str
-    epsilon: Mapping[str, float]
-    paper_epsilon: float | None
-    claim: str
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    assumed: tuple[str, ...] = ()
+    aggregator: str  # its name as in the configuration
+    epsilon: Mapping[str, float]  # an upper bound, by adjacency
+    paper_epsilon: float | None  # no bound: what published code prints for such a release, if anything of its own
+    claim: str  # how that figure comes about
+    parameters: Mapping[str, float] = field(default_factory=dict)  # what the price is for, as in `ReleaseParameters`
+    assumed: tuple[str, ...] = ()  # those of them that nobody gave
 
 
 @dataclass(frozen=True, kw_only=True)
 class VoteAudit:
-    """What releases of one vote file cost.
+    """What releases of one vote file cost."""
 
-    Attributes:
-        findings: one per aggregator, the one that was asked for first.
-        parameters: what was known of the release.
-        target_delta: of every epsilon.
-        accountant: the name of the one that priced them.
-        layout: of the votes.
-        shape: of the votes.
-    """
-
-    findings: tuple[AuditFinding, ...]
-    parameters: ReleaseParameters
-    target_delta: float
-    accountant: str
-    layout: str
+    findings: tuple[AuditFinding, ...]  # one per aggregator, the one that was asked for first
+    parameters: ReleaseParameters  # what was known of the release
+    target_delta: float  # of every epsilon
+    accountant: str  # the name of the one that priced them
+    layout: str  # of the votes
     shape: ReleaseShape
 
     def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:

@@ -42,10 +42,7 @@ def plan_hits(
     max_queries: int = 1_000_000,
     accountant: Callable[[], Accountant] = AutoAccountant,
 ) -> HitPlan:
-    """Plans a session with these parameters on public or synthetic votes.
-
-    Both prices are for the same noise. For the break-even, `target_hits` grows with the queries so that a session
-    halts early with a probability of about 1/20, and failure probabilities shrink so that they take a tenth of delta.
+    """Plans a session with these parameters on public or synthetic votes; both prices are for the same noise.
 
     Args:
         aggregator: what the session uses.
@@ -93,6 +90,8 @@ class _Prices:
         return self.budget.epsilon_of(aggregator.plain_event(**shape.as_arguments))
 
     def pays(self, rate: float, num_queries: int) -> bool:
+        # `target_hits` grows with the queries so that a session halts early with a probability of about 1/20, and
+        # failure probabilities shrink so that they take a tenth of delta
         expected = num_queries * rate
         changes: dict[str, Any] = {"target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1}
         if hasattr(self.aggregator, "failure_prob"):

@@ -41,11 +41,6 @@ def lower_bound_of(aggregator: Aggregator, shape: ReleaseShape, target_delta: fl
 
     A search over few pairs, the same one in every query: what it finds holds, what it does not find may exist.
 
-    Args:
-        aggregator: with its noise.
-        shape: of the release.
-        target_delta: in (0, 1).
-
     >>> shape = ReleaseShape(num_queries=600, num_labels=10, num_teachers=800)
     >>> found = lower_bound_of(GaussianVotes(noise_std=100.0), shape, 1e-6)
     >>> round(found.epsilon, 2), abs(found.first[0] - found.second[0])
@@ -117,14 +112,9 @@ def _(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: float) -> Lowe
             counts[0] = counts[1] + lead
             moved = counts - (np.arange(shape.num_labels) == 0)
             moved[1] += aggregator.adjacency is Adjacency.REPLACE_ONE
+            ends = {"num_calls": calls, "target_hits": aggregator.target_hits}
             for first, second in ((counts, moved), (moved, counts)):
-                epsilon = session_epsilon(
-                    law(first),
-                    law(second),
-                    num_calls=calls,
-                    target_hits=aggregator.target_hits,
-                    target_delta=target_delta,
-                )
+                epsilon = session_epsilon(law(first), law(second), **ends, target_delta=target_delta)
                 yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), calls)
 
     return max(bounds(), key=lambda bound: bound.epsilon, default=None)

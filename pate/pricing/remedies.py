@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
+from pate.accounting.calibration import largest_count
 from pate.accounting.events import leaves
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
@@ -285,12 +286,8 @@ def _fewest_teachers(aggregator: Aggregator, shape: ReleaseShape, most: int) -> 
     """The fewest of 1..most that are heard through that noise, if then more are, too."""
     if most < 1 or not _is_heard(aggregator, replace(shape, num_teachers=most)):
         return None
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = _is_heard(aggregator, replace(shape, num_teachers=middle))
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    unheard = largest_count(lambda n: not _is_heard(aggregator, replace(shape, num_teachers=n)), maximum=most - 1)
+    return unheard + 1
 
 
 def _round_up(count: int) -> int:
@@ -308,7 +305,7 @@ def require_useful(
     num_groups: int | None = None,
     allow_useless: bool = False,
 ) -> tuple[str, ...]:
-    """Returns warnings about a planned release, or raises if its noise hides what teachers agree on.
+    """Returns warnings about a release planned from `start`, or raises if its noise hides what teachers agree on.
 
     All of it follows from public numbers. A release without noise is not doubted, whatever it costs, nor is an
     aggregator of one's own that takes no made-up votes.

@@ -83,8 +83,8 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
     rng, counts = np.random.default_rng(4), np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
-    block = mechanism._draw_block(np.tile(counts, (20_000, 1)), rng, few=True)
-    single = np.concatenate([mechanism._draw_block(counts[None], rng, few=False) for _ in range(3_000)])
+    block = mechanism._draw_block(rng, np.tile(counts, (20_000, 1)), few=True)
+    single = np.concatenate([mechanism._draw_block(rng, counts[None], few=False) for _ in range(3_000)])
     for drawn in (block, single):
         seen = Counter(map(tuple, drawn.tolist()))
         expected = {outcome: p * len(drawn) for outcome, p in distribution.items()}

@@ -105,10 +105,8 @@ def test_few_and_many_places_have_the_same_distribution() -> None:
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
         blocks = {
-            "all": mechanism._draw_block(np.tile(counts, (draws, 1)), rng, likely=False),
-            "likely": np.concatenate(
-                [mechanism._draw_block(counts[None], rng, likely=True) for _ in range(draws // 8)]
-            ),
+            "all": mechanism._draw_block(rng, np.tile(counts, (draws, 1)), few=True),
+            "likely": np.concatenate([mechanism._draw_block(rng, counts[None], few=False) for _ in range(draws // 8)]),
         }
         for block in blocks.values():
             seen = Counter(map(tuple, block.tolist()))
