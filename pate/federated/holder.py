@@ -56,14 +56,8 @@ def votes_path(request: Request, folder: Path) -> Path:
 def answer(plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | None = None) -> bytes:
     """The vote file that a holder sends, as bytes. The same request gets the same bytes, whatever was interrupted.
 
-    Args:
-        plan: the holder's own: name, records, teachers.
-        request: what is asked.
-        folder: of mode 0700, where teachers and votes are kept; each request has its own folder in it.
-        monitor: told of progress.
-
-    Raises:
-        InvalidValue: records or teachers that cannot answer; a plan that cannot work.
+    The plan is the holder's own: name, records, teachers. In its folder, of mode 0700, each request has a folder for
+    teachers and votes. Raises `InvalidValue` for records or teachers that cannot answer, or a plan that cannot work.
     """
     output = votes_path(request, folder)
     make_folder(output.parent)

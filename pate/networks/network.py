@@ -273,13 +273,8 @@ def fit(
 ) -> tuple[Tensors, NDArray[np.float32]]:
     """Trains a network; equal arguments give equal bytes on a processor with one thread.
 
-    Args:
-        network: the architecture.
-        images: float32 in [0, 1] or uint8, `[n, channels, height, width]`, n >= 1.
-        targets: what the probabilities should be, `[n, num_labels]`, in [0, 1].
-        recipe: how.
-        rng: of the initial parameters, the order of the records and the mirroring.
-        device: where.
+    Images are float32 in [0, 1] or uint8, `[n, channels, height, width]`; targets `[n, num_labels]` in [0, 1]. The
+    generator draws the initial parameters, the order of the records and the mirroring.
 
     Returns:
         The tensors, on the device, without gradients; and the loss of each step, a batch's mean over records of the

@@ -40,17 +40,8 @@ def secure_sum(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The sum of what holders send, of its shape, and who is in it; no holder's own numbers are seen.
 
-    Args:
-        grid: of the run.
-        context: of the run.
-        roll: who is expected.
-        said: what is asked, by name.
-        terms: of the sum, as every holder has them.
-        seconds: for each of the protocol's four steps.
-        connect_seconds: how long to wait for as many nodes as there are holders.
-
-    Raises:
-        InvalidValue: too few holders took part, one twice, or a stranger. Then there is no sum.
+    What is asked is `said`, by name. Holders have `seconds` for each of the protocol's four steps. Raises
+    `InvalidValue` where too few took part, one twice, or a stranger: then there is no sum.
     """
     from flwr.server import LegacyContext, ServerConfig
     from flwr.server.workflow import SecAggPlusWorkflow
