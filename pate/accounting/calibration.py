@@ -13,8 +13,7 @@ from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue, require_count, require_positive
 
-Point = tuple[float, float]
-"""A noise, and the logarithm of its epsilon over the target."""
+Point = tuple[float, float]  # A noise, and the logarithm of its epsilon over the target
 
 _TOLERANCE = 1e-4  # relative
 _LARGEST_DOUBLING = 60

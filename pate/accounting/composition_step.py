@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -123,11 +123,9 @@ def rounded_spacing(spacing: float) -> float:
     return math.ldexp(math.ceil(math.ldexp(fraction, _DIGITS)), exponent - _DIGITS)
 
 
-_ULPS = 2.0**-50
-"""Relative rounding error of `log_expit`, four times over."""
+_ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
 _FARTHEST = 9.0  # standard deviations
-FARTHEST = 39.0
-"""Standard deviations beyond which a normal has no mass in double precision."""
+FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,12 +372,6 @@ class WeightedSums:
         return best
 
 
-def batched(sums: Sequence[Shifts]) -> Iterator[Sequence[Shifts]]:
-    """At most 16 at a time; neighbors in a cover share most of their rows."""
-    for first in range(0, len(sums), _TOGETHER):
-        yield sums[first : first + _TOGETHER]
-
-
 CompositionStep = Callable[[Array], Array]
 
 _ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
@@ -414,13 +406,14 @@ class _CoveredStep(ABC):
 
     def __init__(self, grid: LossGrid, pad: int, slack: float, rounding: float) -> None:
         self._grid, self._pad, self._slack, self._factor = grid, pad, slack, 1 + rounding
+        self._cover: list[WeightedSums] = []
         self._splits = self._uses_left = 0
 
     def __call__(self, values: Array) -> Array:
         padded = self._grid.padded(values, self._pad)
         if self._uses_left > 0:
             self._uses_left -= 1
-            best = self._over_cover(padded)
+            best = self._largest(self._cover, padded)
         else:
             best = self._split(padded)
             self._splits += 1
@@ -431,9 +424,14 @@ class _CoveredStep(ABC):
     def _split(self, padded: Array) -> Array:
         """The maximum from the root of the tree down; renews the cover."""
 
-    @abstractmethod
-    def _over_cover(self, padded: Array) -> Array:
-        """The maximum over the cover."""
+    def _largest(self, sums: list[WeightedSums], padded: Array) -> Array:
+        moved = sliding_window_view(padded, self._grid.size)
+        return np.asarray(np.max([np.zeros(self._grid.size), *(some.largest(moved) for some in sums)], axis=0))
+
+    def _summed(self, sums: Sequence[Shifts]) -> list[WeightedSums]:
+        """Some at a time: neighbors share most of their rows."""
+        parts = [sums[first : first + _TOGETHER] for first in range(0, len(sums), _TOGETHER)]
+        return [WeightedSums(self._grid, self._pad, some) for some in parts]
 
 
 class _PairsStep(_CoveredStep):
@@ -443,19 +441,12 @@ class _PairsStep(_CoveredStep):
         super().__init__(grid, grid.padding(max(root.up, -root.down)), slack, _ROUNDING)
         self._root = root
         self._shifts: dict[Box, tuple[Shift, Shift]] = {}
-        self._cover: list[Box] = []
-        self._together: list[WeightedSums] = []
-
-    def _over_cover(self, padded: Array) -> Array:
-        moved = sliding_window_view(padded, self._grid.size)
-        return np.asarray(
-            np.max([np.zeros(self._grid.size), *(some.largest(moved) for some in self._together)], axis=0)
-        )
+        self._boxes: list[Box] = []
 
     def _split(self, padded: Array) -> Array:
-        known = {box: self._expect(padded, box) for box in self._cover if not box.halves}
+        known = {box: self._expect(padded, box) for box in self._boxes if not box.halves}
         attained: Array = np.max([np.zeros(self._grid.size), *known.values()], axis=0)
-        best, cover, pending = attained.copy(), [], [self._root]
+        best, boxes, pending = attained.copy(), [], [self._root]
         enough = attained * (1 + _SLACK) + self._slack
         while pending:
             box = pending.pop()
@@ -466,10 +457,8 @@ class _PairsStep(_CoveredStep):
             if not box.halves:
                 enough = np.maximum(attained, bound, out=attained) * (1 + _SLACK) + self._slack
             np.maximum(best, bound, out=best)
-            cover.append(box)
-        self._cover = cover
-        moves = [self._shifts[box] for box in cover]
-        self._together = [WeightedSums(self._grid, self._pad, some) for some in batched(moves)]
+            boxes.append(box)
+        self._boxes, self._cover = boxes, self._summed([self._shifts[box] for box in boxes])
         return best
 
     def _expect(self, padded: Array, box: Box) -> Array:
@@ -554,7 +543,6 @@ def _shifts(grid: LossGrid, up: float, down: float) -> tuple[Shift, Shift]:
 
 
 _SLACK_OF_A_WINNER = 1e-4  # relative, per step: a pair above many is accepted whose value is this little above a law's
-_NARROW = 1.5  # a bank's kernels are at most this much longer than its shortest
 
 
 class _WinnerStep(_CoveredStep):
@@ -562,85 +550,34 @@ class _WinnerStep(_CoveredStep):
 
     def __init__(self, grid: LossGrid, tree: Winner, negligible: float) -> None:
         self._tree = tree
-        self._kernels = [[_Kernel(grid, pair) for pair in level] for level in tree.levels]
-        pad = 1 + max(max(-kernel.first, kernel.last) for level in self._kernels for kernel in level)
+        self._levels = [[_shifts_of_law(grid, pair) for pair in level] for level in tree.levels]
+        wholes = [shift.whole for level in self._levels for shifts in level for shift in shifts]
+        pad = 2 + max(abs(whole) for whole in wholes if whole > -grid.size)
         super().__init__(grid, pad, negligible, _ROUNDING + 2 * pad * 2.0**-52)
-        self._cover: list[_Bank] = []
-        self._laws: list[_Bank] = []
-
-    def _over_cover(self, padded: Array) -> Array:
-        return self._largest(self._cover, padded)
+        self._alone = [[self._summed([shifts]) for shifts in level] for level in self._levels[:-1]]
+        self._laws: list[WeightedSums] = []
 
     def _split(self, padded: Array) -> Array:
         attained = self._largest(self._laws, padded)
-        best, kept, places = attained, list[_Kernel](), range(len(self._kernels[0]))
-        for kernels, children in zip(self._kernels, self._tree.children, strict=False):
+        best, kept, places = attained, list[Shifts](), list(range(len(self._levels[0])))
+        for level, children in enumerate(self._tree.children):
             opened: list[int] = []
             for place in places:
-                bound = kernels[place].expectation(padded, self._pad, self._grid.size)
+                bound = self._largest(self._alone[level][place], padded)
                 if (bound > attained * (1 + _SLACK_OF_A_WINNER) + self._slack).any():
                     opened += children[place]
                 else:
                     best = np.maximum(best, bound)
-                    kept.append(kernels[place])
+                    kept.append(self._levels[level][place])
             places = opened
-        self._laws = _banks([self._kernels[-1][place] for place in places])
-        self._cover = [*_banks(kept), *self._laws]
+        self._laws = self._summed([self._levels[-1][place] for place in places])
+        self._cover = [*self._summed(kept), *self._laws]
         return np.maximum(best, self._largest(self._laws, padded))
 
-    def _largest(self, banks: list[_Bank], padded: Array) -> Array:
-        best = np.zeros(self._grid.size)
-        for bank in banks:
-            np.maximum(best, bank.expectations(padded, self._pad, self._grid.size).max(axis=1), out=best)
-        return best
 
-
-class _Kernel:
-    """The weights of V at consecutive points whose sum is the expectation over one pair."""
-
-    def __init__(self, grid: LossGrid, pair: Pair) -> None:
-        losses = np.array([grid.outward(loss) for loss in pair.losses.tolist()])
-        shifts = [
-            grid.shift(loss, weight=mass)
-            for loss, mass in zip(losses.tolist(), (pair.masses * (1 + pair.excess)).tolist(), strict=True)
-        ]
-        far = [shift for shift in shifts if shift.whole <= -grid.size]
-        near = [shift for shift in shifts if shift.whole > -grid.size]
-        self.first, self.last = min(shift.whole for shift in near), max(shift.whole for shift in near) + 1
-        self.weights = np.zeros(self.last - self.first + 1)
-        for shift in near:
-            self.weights[shift.whole - self.first] += shift.lower
-            self.weights[shift.whole - self.first + 1] += shift.upper
-        self.missing = pair.missing + sum(shift.lower for shift in far)
-
-    def expectation(self, padded: Array, pad: int, size: int) -> Array:
-        """`[size]`."""
-        reached = padded[pad + self.first : pad + self.last + size]
-        return np.asarray(np.convolve(reached, self.weights[::-1], mode="valid") + self.missing)
-
-
-class _Bank:
-    """Kernels of about the same length, side by side."""
-
-    def __init__(self, kernels: list[_Kernel]) -> None:
-        self._first, last = min(k.first for k in kernels), max(k.last for k in kernels)
-        self._weights = np.zeros((last - self._first + 1, len(kernels)))
-        for column, kernel in enumerate(kernels):
-            start = kernel.first - self._first
-            self._weights[start : start + len(kernel.weights), column] = kernel.weights
-        self._missing = np.array([kernel.missing for kernel in kernels])
-
-    def expectations(self, padded: Array, pad: int, size: int) -> Array:
-        """`[size, kernels]`."""
-        start, length = pad + self._first, len(self._weights)
-        windows = sliding_window_view(padded[start : start + size + length - 1], length)
-        return np.asarray(np.ascontiguousarray(windows) @ self._weights + self._missing)
-
-
-def _banks(kernels: list[_Kernel]) -> list[_Bank]:
-    made: list[list[_Kernel]] = []
-    for kernel in sorted(kernels, key=lambda kernel: len(kernel.weights)):
-        if not made or len(kernel.weights) > _NARROW * len(made[-1][0].weights):
-            made.append([])
-        made[-1].append(kernel)
-    return [_Bank(some) for some in made]
+def _shifts_of_law(grid: LossGrid, pair: Pair) -> Shifts:
+    """Of all outcomes, weighted by their probabilities; what is missing leads left of all points."""
+    masses = pair.masses * (1 + pair.excess)
+    each = zip(pair.losses.tolist(), masses.tolist(), strict=True)
+    shifts = (grid.shift(grid.outward(loss), weight=mass) for loss, mass in each)
+    return (*shifts, Shift(-grid.size, pair.missing, 0.0))

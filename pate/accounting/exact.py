@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import accumulate
 from typing import Self
 
@@ -193,22 +193,15 @@ def _masses(hull: Array, spacing: float) -> Array:
     return np.asarray(np.maximum((before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0))
 
 
-def repeated_step(pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> CompositionStep:
-    """The steps of one fixed pair, all at once: nobody chooses between them, so their losses are summed."""
-    block = repeated_block(pair, grid, negligible=negligible, times=times)
-    return FixedPairStep(grid, -(len(block.masses) // 2), block.masses, block.missing)
-
-
 def repeated_block(pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> Block:
-    """The losses of one fixed pair, summed; those beyond the grid's last point count as infinite."""
+    """The losses of one fixed pair, summed, as nobody chooses between its steps; beyond the grid they are infinite."""
     _, masses, missing = discretized_loss(pair, grid, missing=negligible)
     return Block(masses, missing, grid.spacing).power(times, most=grid.first + grid.size)
 
 
 CAPACITY = 720
 """Of a block, in quarters of a step: enough that it gives away little, with many divisors, as releases repeat."""
-MOST_CONVOLVED = 6000
-"""Points up to the reach where the losses of a fixed pair are summed: a second's work at most."""
+MOST_CONVOLVED = 6000  # points up to the reach where the losses of a fixed pair are summed: a second's work at most
 _ENORMOUS = 30.0
 _COST, _COST_OF_A_WINNER = 4, 10
 _WIDENING_BETWEEN_BLOCKS = 3e-4  # of the variance of all losses: what the wider spacing between blocks may add
@@ -227,17 +220,11 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
     if fixed:
         coarser = max(coarser, math.ceil(reach / spacing / MOST_CONVOLVED))
     most = math.ceil(reach / spacing / coarser) + 1
-    made: Block | None = None
-    for run, block in _blocks(runs, spacing, coarser, reach, negligible).items():
-        block = block.power(runs[run], most=most)
-        made = block if made is None else made.times(block, most=most)
     between = LossGrid(first=0, size=most, spacing=coarser * rounded_spacing(spacing))
-    for pair, times in fixed:
-        block = repeated_block(pair, between, negligible=negligible, times=times)
-        made = block if made is None else made.times(block, most=most)
-    if made is None:
-        raise ValueError("steps: expected at least one")
-    return made
+    in_runs = _blocks(runs, spacing, coarser, reach, negligible).items()
+    blocks = [block.power(runs[run], most=most) for run, block in in_runs]
+    blocks += [repeated_block(pair, between, negligible=negligible, times=times) for pair, times in fixed]
+    return reduce(lambda one, other: one.times(other, most=most), blocks)
 
 
 def cost(steps: Steps) -> int:
@@ -368,7 +355,8 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bo
     values = -np.expm1(np.minimum(grid.points, 0.0))
     for pairs, times in reversed(steps):
         if isinstance(pairs, SampledPair):
-            values = repeated_step(pairs, grid, negligible=negligible, times=times)(values)
+            block = repeated_block(pairs, grid, negligible=negligible, times=times)
+            values = FixedPairStep(grid, -(len(block.masses) // 2), block.masses, block.missing)(values)
             continue
         if pairs not in made:
             made[pairs] = composition_step(pairs, grid, negligible=negligible)

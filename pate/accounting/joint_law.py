@@ -205,8 +205,7 @@ def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
     return found[:, :-1], found[:, -1]
 
 
-Divergence = Callable[[Array], Array]
-"""A convex function >= 0 of Q / P, 0 at 1: what an outcome adds per mass under P."""
+Divergence = Callable[[Array], Array]  # A convex function >= 0 of Q / P, 0 at 1: what an outcome adds per mass under P
 
 _FAILS, _MOVED, _MOVED_FAILS, _ONE, _LIMITS = 0, 1, 2, 3, slice(4, 7)  # the parts of the programs
 _VALUES, _EVEN, _SHARED, _REFUSED = 0, 1, slice(2, 5), slice(5, 7)  # their values and rows

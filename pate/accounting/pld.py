@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pate.accounting import events
+from pate.accounting.composition_step import ShiftedMaximum
 from pate.accounting.conversion import rdp_to_hockey_sticks
 from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
@@ -76,12 +77,9 @@ def _lowered_losses(count: int, shift: float) -> tuple[Array, Array, float]:
 
 def raised_maximum(count: int, shift: float, epsilons: Array) -> Array:
     """The hockey stick of M + shift against M, M the largest of `count` standard normals."""
-
-    def loss(t: Array) -> Array:
-        return np.asarray(t * shift - shift * shift / 2 + (count - 1) * (log_ndtr(t - shift) - log_ndtr(t)))
-
-    t = _root(loss, epsilons, shift)
-    return np.asarray(np.exp(epsilons) * np.expm1(count * log_ndtr(t)) - np.expm1(count * log_ndtr(t - shift)))
+    pair = ShiftedMaximum(count, shift)
+    t = _root(pair.loss, epsilons, shift)
+    return np.asarray(pair.first(t)[1] - np.exp(epsilons) * pair.second(t)[1])
 
 
 def lowered_maximum(count: int, shift: float, epsilons: Array) -> Array:
@@ -222,8 +220,7 @@ def _at_least_trivial(profile: Array, epsilons: Array) -> Array:
 
 
 LARGEST_EPSILON = 300.0
-SMALLEST_EPSILON = 1e-9
-"""No grid is made for epsilons outside this range."""
+SMALLEST_EPSILON = 1e-9  # no grid is made for epsilons outside this range
 
 _NEGLIGIBLE = 1e-13  # of delta: where the grid of all releases ends
 _NEGLIGIBLE_LEAF = 1e-15  # where the grid of one release ends

@@ -184,8 +184,7 @@ def pure_epsilon(event: LeafEvent) -> float:
     raise InvalidValue(f"event={type(event).__name__}: expected an event that is pure DP, or another accountant")
 
 
-_RELATIVE = 2.0**-40
-"""Of costs of hits and calls: added, it covers the rounding of what is made without differences."""
+_RELATIVE = 2.0**-40  # of costs of hits and calls: added, it covers the rounding of what is made without differences
 _OF_POWERS = 2.0**-44
 """Per order: added to differences of a few powers, it covers their rounding, as powers lose digits with the order."""
 

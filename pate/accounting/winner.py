@@ -58,8 +58,7 @@ def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
     return masses, np.stack([first, first + rest, rest, -rest])
 
 
-FARTHEST = 8.3
-"""Standard deviations: what lies beyond has a mass of 5e-17 and counts as missing, or by a closed form."""
+FARTHEST = 8.3  # standard deviations: what lies beyond has a mass of 5e-17 and counts as missing, or by a closed form
 _LEAST_EXCESS = -1 + 2.0**-50  # below it is rounding
 _TANGENTS = np.array([-FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, FARTHEST])
 
@@ -128,14 +127,14 @@ def common_pair(pairs: list[Pair]) -> Pair:
 
 def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
     """max(Z, threshold) of Z under P = N(0, 1) and Q = N(-shift, 1), or N(shift, 1) where it rises: few outcomes."""
+    beyond = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
     if falls:
-        edges = np.append(threshold + shift + np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0]), FARTHEST + shift)
+        edges = np.append(threshold + shift + beyond, FARTHEST + shift)
         below = float(ndtr(threshold + shift)), float(moved_mass(np.array([threshold + shift]), shift)[0])
-        above = gaussian_pair(shift, edges)
     else:
-        edges = np.append(-FARTHEST, -threshold + shift - np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])[::-1])
+        edges = np.append(-FARTHEST, -threshold + shift - beyond[::-1])
         below = float(ndtr(threshold - shift)), -float(moved_mass(np.array([threshold]), shift)[0])
-        above = gaussian_pair(shift, edges)
+    above = gaussian_pair(shift, edges)
     q, moved = below
     return Pair(np.append(above.masses, q), np.append(above.excess, -moved / q), above.missing)
 
@@ -262,12 +261,9 @@ def _holds(places: Range, x: float) -> NDArray[np.bool_]:
 
 SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 0.25, 1e7
 """With less noise, or more, the counts themselves are priced."""
-LOWEST = -1.8
-"""Of a place: below it its count is censored."""
-HIGHEST_SUM = 2.8
-"""Of both places: above it one bit is released, but for a share."""
-FAR_BIT = 2.4
-"""Where the threshold of a bit is farther off than this, the censored statistic is released."""
+LOWEST = -1.8  # of a place: below it its count is censored
+HIGHEST_SUM = 2.8  # of both places: above it one bit is released, but for a share
+FAR_BIT = 2.4  # where the threshold of a bit is farther off than this, the censored statistic is released
 
 _HALF = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
 _THRESHOLDS = np.append(-_HALF[:0:-1], _HALF)

@@ -48,27 +48,6 @@ def test_costs_add_with_their_failure_probabilities() -> None:
     assert (COST + other).failure_prob == 1e-3
 
 
-def supremum_on_a_grid(p: float, epsilon: float, order: float) -> tuple[float, float]:
-    """Both suprema over which subset, of mass s, has its weight multiplied by exp(epsilon)."""
-    grid = np.linspace(0, 1, 200_001)
-    s = grid[(grid <= 1 - p + 1e-15) | (grid >= p - 1e-15)]
-    y = np.exp(epsilon)
-    z = s * y + 1 - s
-    forward = (order - 1) * np.log(z) + np.log(s * y ** (1 - order) + 1 - s)
-    backward = np.log(s * y**order + 1 - s) - order * np.log(z)
-    return float(forward.max() / (order - 1)), float(backward.max() / (order - 1))
-
-
-@pytest.mark.parametrize("order", [1.25, 2.0, 8.0])
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
-@pytest.mark.parametrize("p", [0.3, 0.5, 0.75, 0.9, 0.999])
-def test_gap_selection_is_the_supremum_over_subsets(p: float, epsilon: float, order: float) -> None:
-    log_odds = np.array([np.log(p / (1 - p))])
-    forward, backward = gap_selection_rdp(log_odds, event=pa.BoundedRangeEvent(epsilon), orders=[order])
-    expected = supremum_on_a_grid(p, epsilon, order)
-    np.testing.assert_allclose([forward[0, 0], backward[0, 0]], expected, rtol=1e-6)
-
-
 def test_gap_selection_costs_the_full_price_where_nothing_is_likely_and_vanishes_where_all_agree() -> None:
     event = pa.BoundedRangeEvent(0.3)
     forward, backward = gap_selection_rdp(np.array([-1.0, 0.0, 40.0, 700.0]), event=event, orders=ORDERS)

@@ -40,31 +40,6 @@ EVENTS: dict[str, pa.Event] = {name: aggregator.event_for(**SHAPE) for name, agg
 }
 
 
-def test_gaussians_agree_with_dp_accounting() -> None:
-    dp_accounting: Any = pytest.importorskip("dp_accounting")
-    rdp: Any = pytest.importorskip("dp_accounting.rdp")
-    event = pa.ComposedEvent(
-        (pa.GaussianEvent(1.3), pa.SelfComposedEvent(pa.GaussianEvent(20.0), 600), pa.GaussianEvent(5.0))
-    )
-    theirs = rdp.RdpAccountant(ORDERS, dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    theirs.compose(event.to_dp_event())
-    ours = pa.RdpAccountant(ORDERS).compose(event)
-    for delta in (1e-9, 1e-6, 1e-2):
-        assert ours.get_epsilon(delta) == pytest.approx(theirs.get_epsilon(delta), rel=1e-9)
-    for epsilon in (0.5, 2.0, 8.0):
-        assert ours.get_delta(epsilon) == pytest.approx(theirs.get_delta(epsilon), rel=1e-9)
-
-
-def test_pure_dp_agrees_with_dp_accounting() -> None:
-    dp_accounting: Any = pytest.importorskip("dp_accounting")
-    rdp: Any = pytest.importorskip("dp_accounting.rdp")
-    theirs = rdp.RdpAccountant(ORDERS, dp_accounting.NeighboringRelation.REPLACE_ONE)
-    response = dp_accounting.RandomizedResponseDpEvent(2 / (1 + math.exp(0.8)), 2)
-    theirs.compose(response, 12)
-    ours = pa.RdpAccountant(ORDERS).compose(pa.PureDpEvent(0.8), 12)
-    assert ours.get_epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-9)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVENTS)
 def test_doubling_the_orders_moves_no_epsilon_by_more_than_a_thousandth(name: str) -> None:

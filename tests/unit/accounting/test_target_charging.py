@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +69,6 @@ def test_small_epsilons_reach_their_limits() -> None:
 
 def test_mixed_targets_take_the_largest_epsilon_and_the_smallest_hit_probability() -> None:
     assert common_target([QTarget(0.1, 0.3), QTarget(0.2, 0.4)]) == QTarget(0.2, 0.3)
-
-
-def test_overruns_by_enumeration_of_all_outcomes() -> None:
-    hit_prob = 0.3
-    fewer = sum(
-        hit_prob ** sum(hits) * (1 - hit_prob) ** (8 - sum(hits)) for hits in product((0, 1), repeat=8) if sum(hits) < 3
-    )
-    assert overrun_probability(8, target_hits=3, hit_prob=hit_prob) == pytest.approx(fewer, rel=1e-12)
-    assert overrun_probability(2, target_hits=3, hit_prob=hit_prob) == 1.0
 
 
 @pytest.mark.parametrize(("target_hits", "hit_prob"), [(1, 0.5), (3, 0.9), (10, 0.2786), (200, 0.1)])

@@ -10,8 +10,8 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_delta
 from pate.accounting.events import LeafEvent
-from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
-from pate.accounting.zcdp import largest_ratio, zcdp_rho
+from pate.accounting.rdp import rdp_curve
+from pate.accounting.zcdp import zcdp_rho
 from pate.aggregators import StableTopK
 from pate.mechanisms import StabilityTest
 from pate.validation import InvalidValue
@@ -55,15 +55,6 @@ def test_rho_by_formula() -> None:
 
 def test_one_bit_of_the_test_costs_less_than_the_gaussian_it_comes_from() -> None:
     assert 0.63 / 7200 < zcdp_rho(TEST) < 1 / 7200
-
-
-def test_the_chord_bound_is_exact_for_a_parabola_and_above_a_sparse_one() -> None:
-    rho = 0.3
-    dense, sparse = DEFAULT_ORDERS, np.array([1.5, 2.0, 4.0, 9.0, 30.0])
-    assert rho <= largest_ratio(dense, rho * dense, beyond=rho) <= rho * 1.001
-    assert rho <= largest_ratio(sparse, rho * sparse, beyond=rho) <= rho * 1.6
-    assert largest_ratio(sparse, rho * sparse, beyond=7.0) == 7.0
-    assert largest_ratio(sparse, np.append(rho * sparse[:-1], np.inf), beyond=rho) == math.inf
 
 
 def test_rhos_add_up_and_convert_by_the_best_order() -> None:
