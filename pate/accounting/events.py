@@ -274,9 +274,8 @@ class SampledGaussianEvent(LeafEvent):
     """A sum over units, each of which takes part with a probability, independently and in secret, with Gaussian noise.
 
     Attributes:
-        noise_multiplier: noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. A unit's
-            contribution has a length of at most C. The sensitivity is 2 C if a unit is replaced, C if it is added or
-            removed.
+        noise_multiplier: noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. With
+            contributions no longer than C that is 2 C if a unit is replaced, C if it is added or removed.
         sampling_prob: in (0, 1].
         adjacency: which of the two the price is for.
     """
@@ -404,8 +403,7 @@ class SessionEvent(LeafEvent):
         hit_prob: q, the least probability of a hit given an access, in (0, 1).
         target_hits: tau, >= 1; the hit of that number is the last outcome.
         num_calls: at most so many, >= 0; infinity is allowed.
-        accesses: the price of the same session as a number of accesses with an overrun, for accountants that do not
-            price hits.
+        accesses: the same session as accesses with an overrun, for accountants that do not price hits.
     """
 
     epsilon: float

@@ -423,19 +423,14 @@ class ExactAccountant(LossAccountant):
         * Gaussians alone are exact. Sampled Gaussians have one worst pair, whose losses are summed; a unit that comes
           or goes does so in the same way at all of them. A noisy maximum with Gaussian noise is replaced by a pair that
           dominates it; there the bound is not the best play, and the PLD accountant's is tighter.
-        * Never above the Renyi accountant, nor above the price of noisy counts whose winner alone is released: the
-          smallest of these bounds is returned. A session under target charging is composed as its accesses; the Renyi
-          accountant's price by hits is returned where that is smaller.
+        * Never above the Renyi accountant, nor above the price of noisy counts whose winner alone is released, nor
+          above that of a session by its hits: the smallest of these bounds is returned.
 
     Edge cases: steps are taken in the order of the event, so the bound is for that order. But Gaussians, sampled ones
     too, count as the first steps, which gives the adversary of the others the most freedom. More than 180 other steps
     are composed in blocks, some tenths of a percent above the best play. Epsilons above 500 and deltas below 1e-187 are
-    those of the Renyi accountant. The first reading takes some tenths of a second whatever the number of steps, a
-    second or two for thousands of sampled Gaussians. For optimal tables of the stability test, whose losses can be
-    enormous, it takes milliseconds per step. Further readings are fast.
-
-    Raises:
-        InvalidValue: from `compose`, for events of other kinds; the Renyi accountant may know them.
+    those of the Renyi accountant. The first reading takes some tenths of a second, a second or two for thousands of
+    sampled Gaussians, and milliseconds per step for optimal tables of the stability test, whose losses can be enormous.
 
     Attributes:
         in_blocks: whether many steps may be composed in blocks; if not, every step takes some milliseconds.

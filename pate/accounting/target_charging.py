@@ -578,11 +578,7 @@ class TargetCharging(HeldBudget):
         return ApproximateEvent(accesses, overrun + self.failure_prob)
 
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
-        """Raises unless a call with this target and delta may be made now; call it before the call is made.
-
-        The session may have halted, the target be worse than the session's, the deltas be used up, or this be another
-        process than the session's.
-        """
+        """Raises unless a call with this target and delta may be made now and by this process."""
         self._require_own_process()
         if self.halted:
             raise InvalidValue(f"hits={min(self.hits)}: expected fewer than target_hits={self.target_hits} for a call")
@@ -602,15 +598,12 @@ class TargetCharging(HeldBudget):
         target: QTarget | None = None,
         failure_prob: float = 0.0,
     ) -> bool:
-        """Counts one call and returns whether the session halted with it.
+        """Counts one call and returns whether the session halted with it; raises as `require_open`, counting nothing.
 
         Args:
             outcome_in_target: whether the call's outcome was in its target; with several counters, one each.
             target: of this call; None for the session's.
             failure_prob: the delta of this call.
-
-        Raises:
-            InvalidValue: as `require_open`, or another number of outcomes than counters; then nothing was counted.
         """
         outcomes = outcome_in_target if isinstance(outcome_in_target, (list, tuple)) else (outcome_in_target,)
         with self._turn():
