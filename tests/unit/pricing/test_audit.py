@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, AutoAccountant, GaussianEvent
+from pate.accounting import Adjacency, AutoAccountant, GaussianEvent, RdpAccountant
 from pate.aggregators import Aggregator, BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
 from pate.pricing.audit import AuditFinding, ReleaseParameters, VoteAudit, audit_votes, published_claim
 from pate.validation import InvalidValue
@@ -20,8 +20,11 @@ VOTES = ImportedVotes("teacher_votes", COUNTS, 800, 9)
 SINGLE = ImportedVotes("classes", np.tile([240, 6, 4], (500, 1)), 250, 1)
 
 
-def audited(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> VoteAudit:
-    return audit_votes(votes, target_delta=1e-6, aggregator=given, parameters=ReleaseParameters(**parameters))
+def audited(
+    votes: ImportedVotes, given: Aggregator | None = None, accountant: Any = RdpAccountant, **parameters: Any
+) -> VoteAudit:
+    told = ReleaseParameters(**parameters)
+    return audit_votes(votes, target_delta=1e-6, aggregator=given, parameters=told, accountant=accountant)
 
 
 def found(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> dict[str, AuditFinding]:
@@ -43,7 +46,7 @@ def test_all_rivals_of_each_layout() -> None:
 
 
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
-    prices = found(VOTES, noise_std=40.0, vote_clip=3)
+    prices = found(VOTES, accountant=AutoAccountant, noise_std=40.0, vote_clip=3)
     for adjacency in Adjacency:
         aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
         event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
@@ -61,7 +64,7 @@ def test_claims_by_hand(name: str, moved: int) -> None:
 
 def test_the_papers_claim_and_its_true_price() -> None:
     """Claimed 3.66 under add/remove; 7.82 and, under replace-one, 18.06 are bounds by loss distributions."""
-    finding = found(VOTES, noise_std=50.0, screening_std=60.0)["stable_top_k"]
+    finding = found(VOTES, accountant=AutoAccountant, noise_std=50.0, screening_std=60.0)["stable_top_k"]
     assert finding.paper_epsilon == pytest.approx(3.66, abs=0.01)
     assert finding.epsilon["add_remove"] == pytest.approx(7.82, abs=0.05)
     assert finding.epsilon["replace_one"] == pytest.approx(18.06, abs=0.1)
@@ -86,7 +89,7 @@ def test_no_noise_is_infinite_whatever_is_claimed() -> None:
 
 def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     given = StableTopK(selection_scale=39.0, test_std=60.0)
-    first = next(iter(found(VOTES, given=given).values()))
+    first = next(iter(found(VOTES, given=given, accountant=AutoAccountant).values()))
     assert (first.aggregator, first.paper_epsilon) == ("stable_top_k", None)
     assert first.epsilon["replace_one"] == pytest.approx(7.59, abs=0.02)
     assert list(found(VOTES, given=given)).count("stable_top_k") == 1
@@ -143,7 +146,8 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
 def test_a_release_whose_parameters_nobody_gave_is_left_out() -> None:
     def names(given: Aggregator | None = None, **parameters: Any) -> dict[str, tuple[str, ...]]:
         told = ReleaseParameters(**parameters)
-        audit = audit_votes(VOTES, target_delta=1e-6, parameters=told, aggregator=given, given_only=True)
+        options: dict[str, Any] = {"target_delta": 1e-6, "accountant": RdpAccountant, "given_only": True}
+        audit = audit_votes(VOTES, parameters=told, aggregator=given, **options)
         return {each.aggregator: each.assumed for each in audit.findings}
 
     assert names() == {"gaussian_votes": ("noise_std",)}
