@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from tests.duration_budget import DurationBudget
 from tests.processes import ProcessGuard
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # equal bytes are promised on a processor; before torch is loaded
@@ -18,15 +17,8 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as under nohup
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    about = "of the processor, for each test that is not marked slow or process"
-    parser.addoption("--duration-budget", type=float, metavar="SECONDS", help=about)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessGuard())
-    if (seconds := config.getoption("--duration-budget")) is not None:
-        config.pluginmanager.register(DurationBudget(seconds))
 
 
 @pytest.fixture(autouse=True)

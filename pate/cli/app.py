@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from pate import __version__
-from pate.cli.process import Stopped, end_descendants, ended_by_signals, leave, mend_streams, nobody_reads
+from pate.cli.process import Stopped, causes, end_descendants, ended_by_signals, leave, mend_streams, nobody_reads
 from pate.config import command_line, register_configs
 from pate.config.loader import start
 from pate.config.mistakes import explain, require_sound
@@ -102,13 +102,7 @@ def _run(task: Task, command: str, words: list[str]) -> None:
 
 def _signal_behind(error: BaseException | None) -> KeyboardInterrupt | None:
     """The signal in whose wake an error came: one that interrupts OmegaConf is lost behind what that breaks."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:  # OmegaConf's errors go round in circles
-        if isinstance(error, KeyboardInterrupt):
-            return error
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return None
+    return next((each for each in causes(error) if isinstance(each, KeyboardInterrupt)), None)
 
 
 class _Unheard(BaseException):

@@ -26,35 +26,24 @@ _PATIENCE_S = 0.4
 _TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
 _NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"  # it would print what it cleaned up after our last line
 _STREAMS = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
-_SHORTAGES = (
+_SHORTAGES = (  # what CPython and the dynamic loader say where they have no error of its own for it
     "can't start new thread",
     "failed to map segment",
     "annot allocate memory",
     "without exception set",
     "without setting an exception",
 )
-"""What CPython and the dynamic loader say where they have no error of its own for it."""
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that asked the command to end.
-
-    Attributes:
-        number: which.
-    """
+    """A signal that asked the command to end; `code` is the exit code, as a shell gives it: 130, 143 or 129."""
 
     def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(said_of(number))
-
-    @property
-    def code(self) -> int:
-        """The exit code, as a shell gives it: 130, 143 or 129."""
-        return 128 + self.number
+        self.code = 128 + number
+        super().__init__(_said_of(number))
 
 
-def said_of(number: int) -> str:
-    """The line that a command ends with."""
+def _said_of(number: int) -> str:
     how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     return f"{how}; the same command continues where it stopped"
 
@@ -97,11 +86,8 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _begun(target: Callable[..., None], *arguments: Any) -> bool:
-    """Starts a thread, without which the command goes on where there is none to be had.
-
-    `threading.Thread.start` waits until the thread says that it runs: one that finds no memory to begin with never
-    does.
-    """
+    """Starts a thread, without which the command goes on where there is none to be had."""
+    # `threading.Thread.start` waits until the thread says that it runs: one that finds no memory to begin never does.
     try:
         _thread.start_new_thread(target, arguments)
     except (RuntimeError, MemoryError):
@@ -109,26 +95,17 @@ def _begun(target: Callable[..., None], *arguments: Any) -> bool:
     return True
 
 
-def _leave_soon(code: int) -> None:
-    time.sleep(_PATIENCE_S)
-    os._exit(code)
-
-
 def _watch(reading: int, heard: list[signal.Signals]) -> None:
     """Ends the process some time after a signal, if it is still there; the pipe's end is the end of the block."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     with os.fdopen(reading, "rb", buffering=0) as pipe:
         while told := pipe.read(1):
-            if told[0] in heard:
+            if (number := told[0]) in heard:
                 time.sleep(_PATIENCE_S)
-                _end(told[0])
-
-
-def end_descendants() -> None:
-    """Kills what this process started and what that started."""
-    for process in descendants(os.getpid()):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(process, signal.SIGKILL)
+                end_descendants()
+                with suppress(OSError):
+                    os.write(2, _said_of(number).encode() + b"\n")
+                os._exit(128 + number)
 
 
 def leave(code: int) -> None:
@@ -142,27 +119,25 @@ def leave(code: int) -> None:
     os._exit(code)
 
 
-def _end(number: int) -> None:
-    end_descendants()
-    with suppress(OSError):
-        os.write(2, said_of(number).encode() + b"\n")
-    os._exit(128 + number)
+def _leave_soon(code: int) -> None:
+    time.sleep(_PATIENCE_S)
+    os._exit(code)
 
 
-def descendants(process: int) -> list[int]:
-    """The processes that a process started, and those that they started, where the system lists them in /proc."""
+def end_descendants() -> None:
+    """Kills what this process started and what that started, where the system lists them in /proc."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             parent = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
             if _TRACKER not in (folder / "cmdline").read_bytes():
                 children.setdefault(parent, []).append(int(folder.name))
-    found, waiting = [], [process]
+    waiting = [os.getpid()]
     while waiting:
-        started = children.get(waiting.pop(), [])
-        found += started
-        waiting += started
-    return found
+        for process in children.get(waiting.pop(), []):
+            waiting.append(process)
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
 
 
 class _Heedless(io.TextIOWrapper):
@@ -172,14 +147,21 @@ class _Heedless(io.TextIOWrapper):
         try:
             return super().write(text)
         except OSError:
-            drop(self)
+            _drop(self)
             return len(text)
 
     def flush(self) -> None:
         try:
             super().flush()
         except OSError:
-            drop(self)
+            _drop(self)
+
+
+def _drop(stream: TextIO) -> None:
+    """Lets all that is written to a stream from now on, and what waits in it, go nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def mend_streams() -> None:
@@ -188,10 +170,12 @@ def mend_streams() -> None:
     A number that is free would go to the next file that is opened, and whatever prints would write into that.
     """
     for _, number, _ in _STREAMS:
-        if not _is_open(number):
-            null = os.open(os.devnull, os.O_RDWR)
-            os.dup2(null, number)
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
             if null != number:
+                os.dup2(null, number)
                 os.close(null)
     for name, _, mode in _STREAMS:
         if getattr(sys, name) is None:
@@ -206,22 +190,7 @@ def nobody_reads() -> bool:
     pipe.register(sys.stdout.fileno(), 0)  # errors alone
     if not any(flags & select.POLLERR for _, flags in pipe.poll(0)):
         return False
-    drop(sys.stdout)
-    return True
-
-
-def drop(stream: TextIO) -> None:
-    """Lets all that is written to a stream from now on, and what waits in it, go nowhere."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, stream.fileno())
-    os.close(null)
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
+    _drop(sys.stdout)
     return True
 
 
@@ -240,13 +209,10 @@ def tell_shortages() -> None:
 
 
 def _told(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Says in one line what is no fault of ours, also where it comes while a command is still loading what it needs.
-
-    That is Ctrl-C, and a machine that has no memory left, or no thread.
-    """
+    """Says in a line that it was Ctrl-C, or that memory or threads ran out, also while a command is still loading."""
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
-    elif is_shortage(error):
+    elif any(_is_shortage(each) for each in causes(error)):
         line = f"{kind.__name__}: {error}; the same command continues once there is more memory, and threads to start\n"
         with suppress(OSError):
             os.write(2, " ".join(line.split()).encode(errors="backslashreplace") + b"\n")
@@ -254,13 +220,14 @@ def _told(kind: type[BaseException], error: BaseException, traceback: TracebackT
         sys.__excepthook__(kind, error, traceback)
 
 
-def is_shortage(error: BaseException | None) -> bool:
-    """Whether the machine lacks memory or a thread: the error says so, or one in whose wake it came."""
+def _is_shortage(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or any(said in str(error) for said in _SHORTAGES)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and those in whose wake it came, each once: OmegaConf's go round in circles."""
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:  # they may go round in circles
-        text = str(error)
-        if isinstance(error, MemoryError) or any(said in text for said in _SHORTAGES):
-            return True
+    while error is not None and id(error) not in seen:
+        yield error
         seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return False

@@ -22,13 +22,7 @@ from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue
 
-BASES = {
-    "teacher": Voter,
-    "engine": Engine,
-    "accountant": Accountant,
-    "student": Student,
-    "features": Features,
-}
+BASES = {"teacher": Voter, "engine": Engine, "accountant": Accountant, "student": Student, "features": Features}
 NEEDS = {"data=celeba": ["data.root=somewhere"], "data=icons": ["data.root=somewhere"], "teacher=sklearn": []}
 
 
@@ -82,13 +76,6 @@ def test_defaults_of_the_main_job() -> None:
     assert (config.adjacency, config.target_delta, config.seed) == ("replace_one", 1e-6, None)
 
 
-@pytest.mark.parametrize("target", ["os.system", "builtins.eval", "patent.Thing", "sklearnex.Thing"])
-def test_untrusted_target_is_refused(target: str) -> None:
-    node = OmegaConf.create({"_target_": "pate.student.LinearStudent", "inner": [{"_target_": target}]})
-    with pytest.raises(InvalidValue, match=f"_target_={target}: expected a name that begins with pate"):
-        build(node, "student")
-
-
 @dataclass
 class Mine:
     size: int
@@ -129,11 +116,6 @@ def test_the_fixed_variant_has_the_keys_of_the_other() -> None:
     keys = {name: set(composed(f"aggregator={name}").aggregator) for name in ("stable_top_k", "stable_top_k_fixed")}
     assert keys["stable_top_k"] - keys["stable_top_k_fixed"] == {"regularizer"}
     assert keys["stable_top_k_fixed"] - keys["stable_top_k"] == {"k", "penalty", "peel_scale", "peel_share"}
-
-
-def test_unknown_adjacency() -> None:
-    with pytest.raises(InvalidValue, match="adjacency=sideways: expected one of replace_one, add_remove"):
-        build_aggregator(composed().aggregator, adjacency="sideways")
 
 
 @pytest.mark.parametrize("name", members("method"))

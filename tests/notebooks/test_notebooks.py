@@ -2,55 +2,104 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from scripts.strip_notebooks import stripped
-from tests.notebooks.notebook import code_of, executed, hidden_names
+from scripts.strip_notebooks import main, stripped
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MACHINE = re.compile(r"/(?:home|Users|work|tmp|root)/")
+SECONDS_A_CELL = 240
 
-pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+def executed(
+    notebook: nbformat.NotebookNode, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[nbformat.NotebookNode]:
+    """The outputs of all cells, run one after the other in a new kernel in an empty folder."""
+    (work := folder / "work").mkdir()
+    monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))  # no settings of whoever runs the tests
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    resources = {"metadata": {"path": str(work)}}
+    NotebookClient(notebook, kernel_name="python3", timeout=SECONDS_A_CELL, resources=resources).execute()
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 
-def read(path: Path) -> nbformat.NotebookNode:
-    return nbformat.read(path, as_version=4)
+def hidden_names(code: str) -> Iterator[str]:
+    """What code uses of `pate` that no module of it lists."""
+    lines = ["pass" if line.startswith(("!", "%")) else line for line in code.splitlines()]  # of the shell
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr):
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("pate"):
+            module = import_module(str(node.module))
+            offered = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+            yield from (alias.name for alias in node.names if alias.name not in offered)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_from_a_clean_kernel(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs = executed(read(path), tmp_path, monkeypatch)
+    outputs = executed(nbformat.read(path, as_version=4), tmp_path, monkeypatch)
     assert [output.text for output in outputs if output.get("name") == "stderr"] == []
     assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
-def test_it_is_stripped(path: Path) -> None:
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_is_stripped_listed_and_of_public_names(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text == stripped(text), "run `make notebooks`"
-
-
-def test_it_is_valid_and_each_cell_has_an_id_of_its_own(path: Path) -> None:
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    nbformat.validate(notebook)
-    ids = [cell["id"] for cell in notebook["cells"]]
-    assert len(set(ids)) == len(ids)
-
-
-def test_it_begins_with_a_title_and_names_no_machine(path: Path) -> None:
-    first = read(path).cells[0]
-    assert (first.cell_type, first.source[:2]) == ("markdown", "# ")
-    assert MACHINE.findall(path.read_text(encoding="utf-8")) == []
-
-
-def test_it_uses_public_names_only(path: Path) -> None:
-    assert hidden_names(code_of(read(path))) == []
-
-
-def test_it_is_listed(path: Path) -> None:
+    nbformat.validate(json.loads(text))
+    cells = nbformat.reads(text, as_version=4).cells
+    assert (cells[0].cell_type, cells[0].source[:2]) == ("markdown", "# ")
+    assert list(hidden_names("\n".join(cell.source for cell in cells if cell.cell_type == "code"))) == []
+    assert MACHINE.findall(text) == []
     assert f"`{path.name}`" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+def test_a_cell_that_fails_fails_the_run_which_begins_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import os, sys\nassert (os.listdir(), 'pate' in sys.modules) == ([], False)\n1 / 0"
+    with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
+        executed(new_notebook(cells=[new_code_cell(source)]), tmp_path, monkeypatch)
+
+
+def test_names_that_are_not_public_are_found() -> None:
+    code = "!echo\nfrom pate.aggregators import StableTopK\nfrom pate.accounting import leaves\na._draw(b)\na.__class__"
+    assert list(hidden_names(code)) == ["leaves", "_draw"]
+
+
+def test_the_command_checks_and_strips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.ipynb"
+    cell = new_code_cell("1 + 1", execution_count=3, metadata={"collapsed": True}, id="sum")
+    cell.outputs = [new_output("execute_result", data={"text/plain": "2"}, execution_count=3)]
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# A title", id="title"), cell]), path)
+    before = path.read_text()
+    assert main(["--check", str(path)]) == 1
+    assert "a.ipynb: not stripped" in capsys.readouterr().out
+    assert path.read_text() == before
+    assert main([str(path)]) == 0
+    assert path.read_text() == stripped(before)
+    title, kept = json.loads(path.read_text())["cells"]
+    assert title == {"cell_type": "markdown", "id": "title", "metadata": {}, "source": ["# A title"]}
+    assert (kept["id"], kept["outputs"], kept["execution_count"], kept["metadata"]) == ("sum", [], None, {})
+
+
+def test_cells_without_ids_get_distinct_ones_that_stay() -> None:
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": "twice"}] * 2
+    text = stripped(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}))
+    assert len({cell["id"] for cell in json.loads(text)["cells"]}) == 2
+    assert stripped(text) == text

@@ -109,11 +109,6 @@ def test_words_of_a_name(name: str, words: set[str]) -> None:
     assert label_words(name) == words
 
 
-def test_words_for_what_is_shown_leave_the_style_out() -> None:
-    assert label_words("user-circle-24-filled", styles=False) == {"person", "circle"}
-    assert label_words("heart-outline-rounded-thin", styles=False) == {"heart"}
-
-
 @pytest.mark.parametrize(
     "name",
     ["home", "home-outline", "outline-home", "home-24-filled", "home-16-regular", "home-sharp-outline", "home-2"],
@@ -125,9 +120,6 @@ def test_styles_and_sizes_of_an_icon_are_one_family(name: str) -> None:
 def test_other_icons_and_other_sets_are_other_families() -> None:
     names = [("some", "home"), ("some", "home-lock"), ("other", "home")]
     assert len({family_of(*name) for name in names}) == 3
-
-
-def test_a_name_of_nothing_but_styles_is_a_family_of_its_own() -> None:
     assert family_of("some", "bold") == "some:bold"
     assert family_of("some", "24") == "some:24"
 
@@ -148,14 +140,11 @@ def test_numbers_are_fixed() -> None:
 
 def test_whole_families_fill_the_splits_exactly() -> None:
     families = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
+    assert deal_splits(np.array([9, 2, 5, 2]), (2, 1)).tolist() == [2, 0, 1, 0], "the smallest number is public"
     split_of = deal_splits(families, (20, 30))
     assert np.bincount(split_of)[:2].tolist() == [20, 30]
     for family in range(50):
         assert len(set(split_of[families == family])) == 1
-
-
-def test_the_family_with_the_smallest_number_is_public() -> None:
-    assert deal_splits(np.array([9, 2, 5, 2]), (2, 1)).tolist() == [2, 0, 1, 0]
 
 
 def test_labels_are_the_most_frequent_words_of_the_pool_alone() -> None:
@@ -181,7 +170,7 @@ def by_definition(words: list[frozenset[str]], families: np.ndarray, *, num_publ
     return labels
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 29, 34, 106, 112])
+@pytest.mark.parametrize("seed", [0, 29, 34, 106, 112])
 def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
     """Also where a longer one would hold fewer icons with a label, as other words come first in it."""
     rng = np.random.default_rng(seed)
@@ -295,12 +284,6 @@ def test_a_set_that_is_no_json_is_one_line(make_package: Make) -> None:
 )
 def test_which_licenses_are_taken(license_: Any, refusal: str) -> None:
     assert IconSet("some", {"info": {"license": license_}}).refusal == refusal
-
-
-def test_a_set_without_a_word_about_itself_is_left_out() -> None:
-    for content in ({}, {"info": None}, {"info": []}):
-        assert IconSet("some", content).refusal == "no license"
-        assert IconSet("some", content).names == []
 
 
 def test_a_picture_is_a_square_with_the_icon_in_its_middle() -> None:

@@ -1,14 +1,18 @@
-"""The core stays light: what importing it loads, seen from a fresh interpreter."""
+"""The core stays light: what importing it loads, seen from a fresh interpreter; names that are loaded later."""
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import pate
 
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "pate"
 HEAVY = {"torch", "hydra", "omegaconf", "sklearn", "matplotlib", "tensorboard", "rich", "joblib", "dp_accounting"}
 SLOW = {"scipy.special", "scipy.stats", "scipy.optimize", "scipy.integrate"}  # from a fifth of a second on
 PROBE = "import sys; {statement}; print(*sorted(sys.modules))"
@@ -53,6 +57,11 @@ def test_the_cipher_is_loaded_when_secret_noise_is_asked_for() -> None:
     )
     assert "randomgen" not in modules_after(statement)
     assert "randomgen" in modules_after(f"{statement}; draw(secret_generator())")
+
+
+@pytest.mark.process
+def test_reports_need_no_libraries_that_draw_or_show() -> None:
+    assert not modules_after("import pate.report") & {*HEAVY, "jinja2"}
 
 
 @pytest.mark.process
@@ -108,6 +117,22 @@ def test_other_names_are_missing_as_in_any_module() -> None:
     with pytest.raises(AttributeError, match="module 'pate' has no attribute 'PATERegressor'"):
         _ = pate.PATERegressor
     assert "PATEClassifier" in pate.__all__
+
+
+def test_design_names_every_room_of_the_house() -> None:
+    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+    assert {room for room in rooms if f"{room}/" not in design} == set()
+
+
+def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
+    """Of names that are loaded later: once the module is loaded, Python finds the module under its name."""
+    packages = [path for path in sorted(PACKAGE.rglob("__init__.py")) if "_MODULE_OF" in path.read_text()]
+    assert packages
+    for path in packages:
+        name = ".".join(path.parent.relative_to(ROOT).parts)
+        names = set(importlib.import_module(name)._MODULE_OF)
+        assert names and not names & {each.stem for each in path.parent.iterdir()}, name
 
 
 @pytest.mark.process

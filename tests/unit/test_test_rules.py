@@ -1,4 +1,4 @@
-"""What the suite holds its own tests to: no process without the marker, and a budget when one is asked for."""
+"""What the suite holds its own tests to: no process without the marker."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from joblib import Parallel, delayed
 from joblib.externals.loky import reusable_executor
-
-from tests.duration_budget import DurationBudget
 
 
 def workers_of_joblib() -> None:
@@ -41,20 +37,3 @@ def test_a_test_without_the_marker_starts_no_process(name: str) -> None:
 @pytest.mark.process
 def test_a_test_with_the_marker_does() -> None:
     assert subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=False).returncode == 3
-
-
-def ended(seconds: float, marker: str | None) -> object:
-    """The end of a test that did a little, with one marker or none."""
-    item: Any = SimpleNamespace(get_closest_marker=lambda name: True if name == marker else None)
-    running = DurationBudget(seconds).pytest_runtest_call(item)
-    next(running)
-    sum(range(300_000))
-    with pytest.raises(StopIteration) as stopped:
-        running.send("result")
-    return stopped.value.value
-
-
-def test_a_test_over_the_budget_fails_unless_it_is_marked() -> None:
-    assert ended(60.0, None) == ended(0.0, "slow") == ended(0.0, "process") == "result"
-    with pytest.raises(pytest.fail.Exception, match=r"took .* s of the processor: expected <= 0.0, or"):
-        ended(0.0, None)

@@ -144,25 +144,14 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
 
 def ledger_of(path: Path, **settings: Any) -> SharedLedger:
     shared = SharedLedger(path, target_delta=1e-6, **settings)
-    shared.account("a" * 64).charge(
-        GaussianEvent(2.0), adjacency="replace_one", key="first", description="GaussianVotes"
-    )
-    shared.account("b" * 64).charge(
-        GaussianEvent(8.0), adjacency="replace_one", key="first", description="GaussianVotes"
-    )
-    shared.account("b" * 64).charge(
-        GaussianEvent(8.0), adjacency="replace_one", key="second", description="GaussianVotes"
-    )
+    for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
+        event, terms = GaussianEvent(multiplier), {"adjacency": "replace_one", "description": "GaussianVotes"}
+        shared.account(data * 64).charge(event, key=key, **terms)
     return shared
 
 
-GAUSSIAN = [
-    "aggregator=gaussian_votes",
-    "aggregator.noise_std=400",
-    "num_queries=100",
-    "num_labels=10",
-    "allow_useless=true",
-]
+GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "allow_useless=true"]
+GAUSSIAN += ["num_queries=100", "num_labels=10"]
 
 
 def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
@@ -186,40 +175,28 @@ def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str
         assert (account.affords(event) >= 1) is fits
 
 
-def test_the_page_shows_a_row_for_each_data_set(run: Callable[..., str], tmp_path: Path) -> None:
+def test_the_page_shows_a_row_for_each_data_set(run: Callable[..., str], quoted: Any, tmp_path: Path) -> None:
     shared = ledger_of(tmp_path / "ledger.db")
     page = run(*GAUSSIAN, f"ledger={shared.path}")
     assert page.count("none") >= 2, "there is no cap"
-    assert "aaaaaaaaaaaa " in page
-    assert "bbbbbbbbbbbb " in page
-
-
-def test_a_ledger_that_names_no_data_is_one_account(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=4.0)
+    assert "aaaaaaaaaaaa " in page and "bbbbbbbbbbbb " in page
+    ledger = Ledger(tmp_path / "one.db", target_delta=1e-6, max_epsilon=4.0)  # which names no data
     ledger.charge(GaussianEvent(2.0), adjacency="replace_one", key="a fit")
     (left,) = quoted(*GAUSSIAN, f"ledger={ledger.path}")["accounts"]
     assert (left["data"], left["num_releases"]) == ("", 1)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["target_delta=1e-7"], r"^target_delta=1e-07: expected 1e-06, as ledger="),
-        (["adjacency=add_remove"], r"^adjacency=add_remove: expected replace_one, as ledger="),
-    ],
-)
-def test_a_ledger_of_other_terms_is_refused(
-    run: Callable[..., str], tmp_path: Path, words: list[str], message: str
+def test_a_ledger_of_other_terms_is_refused_and_one_that_is_not_there_is_not_made(
+    run: Callable[..., str], tmp_path: Path
 ) -> None:
-    shared = ledger_of(tmp_path / "ledger.db")
-    with pytest.raises(InvalidValue, match=message):
-        run(*GAUSSIAN, f"ledger={shared.path}", *words)
-
-
-def test_a_ledger_that_is_not_there_is_not_made(run: Callable[..., str], tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected"):
         run(*GAUSSIAN, f"ledger={tmp_path / 'none.db'}")
     assert not list(tmp_path.iterdir())
+    shared = ledger_of(tmp_path / "ledger.db")
+    with pytest.raises(InvalidValue, match=r"^target_delta=1e-07: expected 1e-06, as ledger="):
+        run(*GAUSSIAN, f"ledger={shared.path}", "target_delta=1e-7")
+    with pytest.raises(InvalidValue, match=r"^adjacency=add_remove: expected replace_one, as ledger="):
+        run(*GAUSSIAN, f"ledger={shared.path}", "adjacency=add_remove")
 
 
 @pytest.fixture
@@ -236,34 +213,25 @@ def asked(run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> Iterat
     HydraConfig.instance().cfg = None
 
 
-def test_a_ledger_alone_is_listed_as_an_object(asked: Callable[..., str], tmp_path: Path) -> None:
+CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
+
+
+def test_a_ledger_alone_is_listed_for_people_and_for_programs(asked: Callable[..., str], tmp_path: Path) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     (line,) = asked(f"ledger={shared.path}", "format=json").splitlines()
     (first, second) = json.loads(line)["accounts"]
     assert list(first) == ["data", "spent_epsilon", "delta", "cap", "charges"]
-    account = shared.account("b" * 64)
+    account, entry = shared.account("b" * 64), shared.entries[0]
     assert (second["data"], second["delta"], second["cap"]) == ("b" * 64, 1e-6, 4.0)
     assert second["spent_epsilon"] == account.spent_epsilon
-    assert [list(charge) for charge in first["charges"]] == [
-        ["time", "user", "command", "mechanism", "draw", "epsilon"]
-    ]
+    assert [list(charge) for charge in first["charges"]] == [CHARGE]
     alone = RdpAccountant().compose(GaussianEvent(8.0)).get_epsilon(1e-6)
     assert [charge["epsilon"] for charge in second["charges"]] == [alone, alone]
     assert second["charges"][0]["time"] == account.entries[0].time
-    assert second["charges"][0]["mechanism"] == "GaussianVotes"
-
-
-def test_a_ledger_alone_is_listed_as_a_line_for_each_charge(asked: Callable[..., str], tmp_path: Path) -> None:
-    shared = ledger_of(tmp_path / "ledger.db")
     lines = [json.loads(line) for line in asked(f"ledger={shared.path}", "format=jsonl").splitlines()]
     assert [line["data"][0] for line in lines] == ["a", "b", "b"]
-    for line in lines:
-        assert list(line) == ["data", "delta", "time", "user", "command", "mechanism", "draw", "epsilon"]
-
-
-def test_a_ledger_alone_is_read_without_sql(asked: Callable[..., str], tmp_path: Path) -> None:
-    shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
-    page, entry = asked(f"ledger={shared.path}"), shared.entries[0]
+    assert list(lines[0]) == ["data", "delta", *CHARGE]
+    page = asked(f"ledger={shared.path}")
     assert "records aaaaaaaaaaaa: 1 charge, epsilon " in page
     assert "records bbbbbbbbbbbb: 2 charges, epsilon " in page
     assert page.count("cap 4") == 2
@@ -279,11 +247,8 @@ def test_a_ledger_with_an_aggregator_is_a_quote(asked: Callable[..., str], tmp_p
     quote = json.loads(asked(*GAUSSIAN, f"ledger={shared.path}", "format=json"))
     assert quote["epsilon"] > 0
     assert "more_releases" in quote["accounts"][0]
-
-
-def test_lines_are_for_a_ledger_alone(run: Callable[..., str]) -> None:
     with pytest.raises(InvalidValue, match=r"^format=jsonl: expected text or json"):
-        run(*GAUSSIAN, "format=jsonl")
+        asked(*GAUSSIAN, "format=jsonl")
 
 
 @pytest.mark.slow

@@ -27,32 +27,23 @@ def ended_with(
     return stopped.value.code, capsys.readouterr().err
 
 
-def test_a_job_of_another_process_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+JOB = "Job (task=0) failed:\nTraceback\n  File x\npate.cli.app._Unheard: InvalidValue: seed=-1: expected one\n"
+AGAIN = "; the same command continues once that is mended\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (RuntimeError(JOB), f"a job ended with InvalidValue: seed=-1: expected one{AGAIN}"),
+        (RuntimeError('no "srun"'), 'hydra/launcher=submitit_slurm: expected a Slurm cluster (no "srun")\n'),
+        (WorkersLost("worker processes died"), f"WorkersLost: worker processes died{AGAIN}"),
+        (DeviceFull("CUDA out of memory (a smaller)"), f"DeviceFull: CUDA out of memory (a smaller){AGAIN}"),
+    ],
+)
+def test_what_is_no_fault_of_ours_is_one_line(
+    error: Exception, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = "Job (task=0) failed:\\nTraceback\\n  File x\\npate.cli.app._Unheard: InvalidValue: seed=-1: expected one\\n"
-    code, said = ended_with(RuntimeError(text.replace("\\n", "\n")), monkeypatch, capsys)
-    assert code == 1
-    assert (
-        said == "a job ended with InvalidValue: seed=-1: expected one; the same command continues once that is mended\n"
-    )
-
-
-def test_no_slurm_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = ended_with(RuntimeError('Could not detect "srun"'), monkeypatch, capsys)
-    assert (code, said.count("\n")) == (1, 1)
-    assert said.startswith("hydra/launcher=submitit_slurm: expected a Slurm cluster")
-
-
-def test_lost_workers_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = ended_with(WorkersLost("worker processes died"), monkeypatch, capsys)
-    assert (code, said) == (1, "WorkersLost: worker processes died; the same command continues once that is mended\n")
-
-
-def test_a_full_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = ended_with(DeviceFull("CUDA out of memory (a smaller one takes less)"), monkeypatch, capsys)
-    line = "DeviceFull: CUDA out of memory (a smaller one takes less); the same command continues once that is mended\n"
-    assert (code, said) == (1, line)
+    assert ended_with(error, monkeypatch, capsys) == (1, line)
 
 
 def test_other_faults_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,6 @@ def test_holds_nothing_that_no_epsilon_covers(report: Report) -> None:
     forbidden += [secret.release.label_accuracy, secret.release.micro_f1]
     for scores in (secret.student, *vars(secret.baselines).values()):
         forbidden += vars(scores).values()
-    assert len(forbidden) == 38
     for value in forbidden:
         for shown in {str(value), f"{value:.3f}", f"{value:.2f}", f"{value:,}"}:
             assert shown not in text, shown

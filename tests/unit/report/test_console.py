@@ -1,3 +1,5 @@
+"""What the terminal shows of a run, of a charged one among them, and what names of others do to it."""
+
 import io
 import math
 import re
@@ -10,8 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.cli.run import ConsoleMonitor, print_lines
-from pate.report import Report
+from pate.report import Report, privacy_card
 from pate.report.console import PlainConsole, print_report
+from pate.report.page import render_html
+from pate.report.report import ReleaseSummary, RunFigures
+from pate.report.tables import charging_verdict, hit_counts
 
 
 def printed(report: Report, path: Path | None = None, width: int = 80) -> str:
@@ -25,8 +30,9 @@ def row(text: str, name: str) -> list[str]:
     return line.replace(name, "").split()
 
 
-def test_six_models_by_five_metrics(report: Report) -> None:
-    text = printed(report)
+def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report) -> None:
+    path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
+    text = printed(report, path)
     assert row(text, "prior") == ["0.117", "0.209", "0.037", "0.893", "0.501"]
     assert row(text, "best constant") == ["0.117", "0.449", "0.084", "0.853", "0.502"]
     assert row(text, "private student") == ["0.314", "0.384", "0.254", "0.914", "0.654"]
@@ -34,12 +40,10 @@ def test_six_models_by_five_metrics(report: Report) -> None:
     assert row(text, "true-label student") == ["0.516", "0.586", "0.456", "0.936", "0.676"]
     assert row(text, "all-records model") == ["0.617", "0.697", "0.577", "0.947", "0.747"]
     assert text.startswith("Reached 39% of the reachable mean average precision")
-
-
-def test_the_guarantee_is_rounded_up_and_complete(report: Report) -> None:
-    text = printed(report)
     assert "epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one family of glosses)" in text
     assert "7.99" not in text
+    assert "answered: 3 of 6 queries (50.0%)" in text.splitlines()
+    assert f"report: {path}" in text.splitlines()  # on one line, however narrow the terminal
 
 
 def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
@@ -51,36 +55,18 @@ def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
         (replace(report, release=replace(report.release, **none)), "the student learned nothing, as no query was"),
         (replace(report, data=replace(report.data, real=False)), "synthetic data: shows that the pipeline works and"),
         (replace(report, data=replace(report.data, real=False)), "wordnet (synthetic)"),
+        (replace(report, privacy=replace(privacy, epsilon=math.inf)), "no guarantee: epsilon is infinite"),
     ):
         assert line not in usual
         assert line in printed(odd)
     assert "paper" not in printed(replace(report, privacy=replace(privacy, paper_epsilon=None)))
-
-
-def test_answer_rate_and_path(report: Report) -> None:
-    path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
-    lines = printed(report, path).splitlines()
-    assert "answered: 3 of 6 queries (50.0%)" in lines
-    assert f"report: {path}" in lines  # on one line, however narrow the terminal
-
-
-def test_no_guarantee_and_no_student(report: Report) -> None:
-    bare = replace(report, student=None, privacy=replace(report.privacy, epsilon=math.inf))
-    text = printed(bare)
-    assert "no guarantee: epsilon is infinite" in text
-    assert row(text, "private student") == ["-"] * 5
+    assert row(printed(replace(report, student=None)), "private student") == ["-"] * 5
 
 
 def test_markup_in_names_is_printed_as_it_is(report: Report) -> None:
-    odd = replace(
-        report,
-        privacy=replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m"),
-        data=replace(report.data, name="[link]"),
-    )
-    text = printed(odd)
-    assert "[red]one record[/red]" in text
-    assert "[bold]m" in text
-    assert "[link] (real)" in text
+    privacy = replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m")
+    text = printed(replace(report, privacy=privacy, data=replace(report.data, name="[link]")))
+    assert "[red]one record[/red]" in text and "[bold]m" in text and "[link] (real)" in text
 
 
 def test_names_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,3 +91,32 @@ def test_names_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
     colored = PlainConsole(file=(of_color := io.StringIO()), force_terminal=True, color_system="standard")
     colored.print(Text("x\x1b[0m", style="bold"))
     assert of_color.getvalue() == "\x1b[1mx\\x1b[0m\x1b[0m\n"
+
+
+PAYS = "pays: plain composition costs 21.77 instead of 8.00 for the queries that were asked, with the same noise"
+DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("plain_epsilon", "verdict"), [(21.7651, PAYS), (3.0912, DOES_NOT), (math.inf, "pays")])
+def test_every_output_says_whether_target_charging_paid(
+    report: Report, figures: RunFigures, plain_epsilon: float, verdict: str
+) -> None:
+    run = replace(
+        report,
+        privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
+        release=ReleaseSummary(6, 3, 0.5, 0.9, 0.6, num_hits=2, remaining_hits=3, num_abstained=1, num_asked=6),
+    )
+    assert charging_verdict(run.privacy).startswith(verdict)
+    text, page = printed(run, width=400), render_html(run, figures)
+    card = privacy_card(run.privacy, dataset="x", num_answered=3, num_labels=4, num_teachers=400, num_hits=2)
+    hits = "2 hits, 3 remaining, 1 abstentions; 6 of 6 queries asked"
+    assert f"target charging {verdict}" in text and f"hits: {hits}" in text
+    assert verdict in card and "| hits | 2 |" in card
+    assert verdict in page and hits in page
+    assert Report.from_json(run.to_json()) == run
+
+
+def test_other_aggregators_say_nothing_of_hits(report: Report, figures: RunFigures) -> None:
+    assert charging_verdict(report.privacy) == hit_counts(report.release) == ""
+    assert "target charging" not in render_html(report, figures).lower()

@@ -103,7 +103,6 @@ def test_the_price_is_rounded_up_and_the_papers_figure_labeled(page: Page) -> No
     assert any("≤ 8.00" in text for text in page.texts("dd"))
 
 
-@pytest.mark.slow
 def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
     unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
     page = Page(render_html(unbounded, replace(figures, epsilon_after_query=np.full(6, np.inf))))
@@ -113,16 +112,11 @@ def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
     assert not any("paper" in text for text in page.texts("tr"))
 
 
-@pytest.mark.slow
 def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     report: Report, figures: RunFigures, page: Page
 ) -> None:
-    odd = replace(
-        report,
-        privacy=replace(report.privacy, noise_seeded=True),
-        data=replace(report.data, real=False),
-        seed=7,
-    )
+    privacy, data = replace(report.privacy, noise_seeded=True), replace(report.data, real=False)
+    odd = replace(report, privacy=privacy, data=data, seed=7)
     warnings = Page(render_html(odd, figures)).texts("p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
     assert "Keep this page inside; its noise had a seed; the data are synthetic. What that means" in warnings
@@ -130,30 +124,18 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     assert not any("seed" in text or "Synthetic" in text for text in page.texts("p"))
 
 
-@pytest.mark.slow
 def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     attack = '"><script>alert(1)</script>$title'
-    odd = replace(
-        report,
-        privacy=replace(report.privacy, unit=attack, mechanism=attack, parameters={attack: attack}),
-        data=replace(report.data, name=attack),
-        versions={attack: attack},
-    )
-    odd_figures = replace(
-        figures,
-        label_names=(attack, "b", "c", "d"),
-        gap_name=attack,
-        student_curve={attack: np.ones(2)},
-    )
-    html = render_html(odd, odd_figures)
-    page = Page(html)
+    privacy = replace(report.privacy, unit=attack, mechanism=attack, parameters={attack: attack})
+    odd = replace(report, privacy=privacy, data=replace(report.data, name=attack), versions={attack: attack})
+    named = {"label_names": (attack, "b", "c", "d"), "gap_name": attack, "student_curve": {attack: np.ones(2)}}
+    page = Page(render_html(odd, replace(figures, **named)))
     assert page.open == []
     assert page.named("script") == []
     assert f"unit of privacy{attack}" in page.texts("tr")
     assert any(text.startswith(attack) for text in page.texts("tr"))
 
 
-@pytest.mark.slow
 def test_the_table_of_labels_has_every_label_and_dashes_for_the_undefined(report: Report, figures: RunFigures) -> None:
     per_label = {"f1": np.array([0.5, 0.25, 0.0, 1.0]), "recall": np.array([0.5, 0.1, np.nan, 1.0])}
     rows = Page(render_html(report, replace(figures, per_label={"student": per_label}))).texts("tr")
@@ -194,16 +176,12 @@ def test_a_run_is_headed_by_the_name_that_it_was_configured_by_and_its_overrides
     assert {"mechanism.selection_scale49.7", "mechanism.failure_prob1e-09"} <= set(rows)
 
 
-def test_the_headline_metric_has_its_interval(report: Report, figures: RunFigures) -> None:
+def test_the_headline_has_its_interval_and_each_label_its_own_threshold(report: Report, figures: RunFigures) -> None:
     whole = replace(report, intervals={"student": {"mean_average_precision": (0.3011, 0.3266)}})
-    page = Page(render_html(whole, figures))
+    curve = replace(figures.precision_recall, threshold=(0.25, 0.5, 0.125, 1.0))
+    page = Page(render_html(whole, replace(figures, precision_recall=curve)))
     assert page.texts("small") == [f"0.301{DASH}0.327"]
     assert any("95% interval over test sets drawn again" in text for text in page.texts("caption"))
-
-
-def test_each_label_shows_its_threshold_where_it_has_its_own(report: Report, figures: RunFigures) -> None:
-    curve = replace(figures.precision_recall, threshold=(0.25, 0.5, 0.125, 1.0))
-    page = Page(render_html(report, replace(figures, precision_recall=curve)))
     assert any(text.startswith("labelfrequency") and text.endswith("threshold") for text in page.texts("tr"))
     assert any(text.startswith("person") and text.endswith("0.250") for text in page.texts("tr"))
     assert any("from a probability of its own on, 0.125 to 1," in text for text in page.texts("figcaption"))

@@ -38,13 +38,9 @@ def test_json_has_every_key_of_the_schema(report: Report) -> None:
     assert data["privacy"]["epsilon"] == 7.9912
 
 
-def test_json_round_trip(report: Report) -> None:
-    assert Report.from_json(report.to_json()) == report
-
-
 def test_every_part_without_cover_exists(report: Report) -> None:
     data = strict(report.to_json())
-    assert len(data["not_covered"]) >= 8
+    assert Report.from_json(report.to_json()) == report
     for path in data["not_covered"]:
         part = data
         for key in path.split("."):
@@ -61,11 +57,7 @@ def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
 
 
 def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report) -> None:
-    odd = replace(
-        report,
-        student=None,
-        release=ReleaseSummary(np.int64(6), np.int64(0), 0.0, None, math.nan),
-    )
+    odd = replace(report, student=None, release=ReleaseSummary(np.int64(6), np.int64(0), 0.0, None, math.nan))
     data = strict(odd.to_json())
     assert data["student"] is None
     absent = ("label_accuracy", "micro_f1", "num_hits", "remaining_hits", "num_abstained", "num_asked")
@@ -92,9 +84,6 @@ def test_counts_that_contradict_each_other_are_refused(report: Report) -> None:
         ReleaseSummary(6, 3, 0.6, None, None)
     with pytest.raises(InvalidValue, match=r"^privacy\.num_queries=5"):
         replace(report, privacy=replace(report.privacy, num_queries=5))
-
-
-def test_scores_refuse_what_is_no_share() -> None:
     with pytest.raises(InvalidValue, match=r"micro_f1=1.2: expected a number in \[0, 1\]"):
         Scores(0.5, None, 1.2, 0.1, None)
 
@@ -130,17 +119,3 @@ def test_write_replaces_the_file_and_leaves_nothing_else(report: Report, tmp_pat
     replace(report, seed=7).write(path)
     assert Report.from_json(path.read_text()).seed == 7
     assert [file.name for file in path.parent.iterdir()] == ["report.json"]
-
-
-def test_a_failed_write_keeps_the_old_file(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "report.json"
-    report.write(path)
-
-    def fail(descriptor: int) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
-        replace(report, seed=7).write(path)
-    assert Report.from_json(path.read_text()) == report
-    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]

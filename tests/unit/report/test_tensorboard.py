@@ -132,17 +132,19 @@ def test_a_torn_file_loses_only_its_end(tmp_path: Path) -> None:
     assert scalars(tmp_path, LOSS) == [(teacher, 1.0) for teacher in range(4)]
 
 
-def test_flushed_events_are_on_disk_before_the_end(tmp_path: Path) -> None:
-    writer = RunWriter(tmp_path)
-    writer.teacher(0, 1.0)
-    writer.flush()
-    assert scalars(tmp_path, LOSS) == [(0, 1.0)]
-    writer.close()
-
-
-def test_hits_are_written_once(tmp_path: Path) -> None:
+def test_hits_are_written_once_and_on_disk_before_the_end(tmp_path: Path) -> None:
     for _ in range(2):
-        with RunWriter(tmp_path) as writer:
-            writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
-    assert scalars(tmp_path, "session/hits") == [(20, 2.0)]
-    assert scalars(tmp_path, "session/remaining_hits") == [(20, 3.0)]
+        writer = RunWriter(tmp_path)
+        writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
+        assert scalars(tmp_path, "session/hits") == [(20, 2.0)]
+        assert scalars(tmp_path, "session/remaining_hits") == [(20, 3.0)]
+        writer.close()
+
+
+def test_nobodys_events_are_written_nowhere(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with RunWriter(None) as writer:
+        writer.teacher(0, 1.0)
+        writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
+        writer.report(report)
+    assert not list(tmp_path.iterdir())
