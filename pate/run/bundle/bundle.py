@@ -222,7 +222,7 @@ class Bundle:
         """
         from pate.run.bundle.onnx_export import write_onnx
 
-        write_onnx(self.form, self.model, Path(path))
+        write_onnx(self.model, Path(path), labels=self.form.labels, features=self.form.features)
 
     def inputs(self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None) -> NDArray[np.float32]:
         """The model's inputs, float32 `[n, …]`; for arguments see `predict_proba`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from pate.files.disk import replacing
 from pate.models.image import ImageModel
 from pate.models.student import StudentModel
 from pate.networks.network import Network, Tensors
-from pate.run.bundle.bundle import ModelForm
 from pate.validation import InvalidValue, require
 
 _OPSET, _IR = 17, 8
@@ -25,7 +24,7 @@ INPUTS, PROBABILITIES = "inputs", "probabilities"
 """The names of what goes in and what comes out."""
 
 
-def write_onnx(form: ModelForm, model: StudentModel, path: Path) -> None:
+def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], features: Sequence[str]) -> None:
     """Writes the graph: float32 `inputs [n, …]` to float32 `probabilities [n, L]`, names in its metadata.
 
     Inputs are those of `Bundle.inputs`: what makes them of tables and pictures is no part of the graph. Probabilities
@@ -37,10 +36,10 @@ def write_onnx(form: ModelForm, model: StudentModel, path: Path) -> None:
     onnx = _onnx()
     require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
     require(model.kind in _WRITERS, "model", model.kind, f"one of {', '.join(_WRITERS)}")
-    made = _WRITERS[model.kind](onnx, model, len(form.labels))
+    made = _WRITERS[model.kind](onnx, model, len(labels))
     known = {
-        "labels": "\n".join(form.labels),
-        "features": "\n".join(form.features),
+        "labels": "\n".join(labels),
+        "features": "\n".join(features),
         "threshold": " ".join(map(str, np.ravel(model.threshold).tolist())),
     }
     onnx.helper.set_model_props(made, known)
