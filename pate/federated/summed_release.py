@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from pate.aggregators import DistributedVotes
 from pate.federated.request import Request
 from pate.federated.roll import Roll
+from pate.federated.secure_sum import SumTerms
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, locked, make_folder, read_text, write_arrays, write_text
 from pate.mechanisms import secret_generator
@@ -26,110 +25,6 @@ from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.source import CountedVotes, NoisySum, Total, VoteSource
 from pate.votes.vote_file import VoteFile
-
-MODULUS = 2**32
-_FEWEST_SHARES = 21
-_LIKELY_ENOUGH = 1e-3
-_TAILS = 40  # standard deviations of a share: beyond them lie less than 10**-340 of it
-
-
-@dataclass(frozen=True, kw_only=True)
-class SumTerms:
-    """The same at every holder and at the server, agreed on beforehand.
-
-    Secure aggregation adds numbers up modulo 2**32. Every holder's numbers are in -most..most and are sent as they are,
-    so that the sum of all of them comes out exactly: `num_holders * 2 * most` has to be below 2**32.
-
-    Attributes:
-        num_holders: n.
-        max_absent: d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused.
-        most: the largest size of a number that a holder sends.
-        shares: k, odd: every holder shares its keys with k - 1 others, dealt at random, and two thirds of these open
-            its part. None for all n, of whom n - d open it: then not even the server can open a sum of fewer.
-    """
-
-    num_holders: int
-    max_absent: int
-    most: int
-    shares: int | None = None
-
-    def __post_init__(self) -> None:
-        require_count("num_holders", self.num_holders, minimum=3)
-        rule = "1 or more with secure aggregation, in which all holders but one can open a sum"
-        require(self.max_absent >= 1, "max_absent", self.max_absent, rule)
-        most = (self.num_holders - 1) // 2
-        rule = f"at most {most}, fewer than half: else a server opens single holders by telling half that one is absent"
-        require(self.max_absent <= most, "max_absent", self.max_absent, rule)
-        require_count("most", self.most)
-        room = (MODULUS - 1) // (2 * self.num_holders)
-        rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
-        require(self.most <= room, "most", self.most, rule)
-        if self.shares is not None:
-            require_count("shares", self.shares, minimum=_FEWEST_SHARES)
-            rule = f"an odd number below num_holders={self.num_holders}"
-            require(self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule)
-            fails = self._chance_of_too_few()
-            rule = f"more: with max_absent={self.max_absent} a sum could not be opened with probability {fails:.1g}"
-            require(fails <= _LIKELY_ENOUGH, "shares", self.shares, rule)
-
-    @classmethod
-    def of_counts(cls, roll: Roll, shares: int | None = None) -> SumTerms:
-        most, absent = max(roll.holders.values()), roll.max_absent
-        return cls(num_holders=len(roll.holders), max_absent=absent, most=most, shares=shares)
-
-    @classmethod
-    def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> SumTerms:
-        """For counts with shares of noise; raises where the aggregator is for others, or for too many colluders."""
-        names = {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}
-        for name, wanted in names.items():
-            found = getattr(aggregator, name)
-            require(found == wanted, f"aggregator.{name}", found, f"{wanted}, as the roll says")
-        colluders, spare = aggregator.max_colluders, len(roll.holders) - 2 * roll.max_absent
-        rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
-        require(colluders < spare, "aggregator.max_colluders", colluders, rule)
-        shares = aggregator.shares
-        reach = math.ceil(_TAILS * math.sqrt(shares.share_variance))
-        most = shares.steps * max(roll.holders.values()) + reach
-        return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most)
-
-    @property
-    def least(self) -> int:
-        return self.num_holders - self.max_absent
-
-    @property
-    def num_shares(self) -> int:
-        return self.num_holders if self.shares is None else self.shares
-
-    @property
-    def threshold(self) -> int:
-        """How many shares of a key it takes to open a sum."""
-        return self.least if self.shares is None else -(-2 * self.shares // 3)
-
-    def _chance_of_too_few(self) -> float:
-        """At most: that of some holder's shares too many are with absent holders, when as many are absent as may be."""
-        from scipy.stats import hypergeom  # loads slowly
-
-        spare = self.num_shares - self.threshold
-        each = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
-        return float(self.num_holders * each)
-
-    def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""
-        if np.abs(numbers).max(initial=0) > self.most:
-            raise InvalidValue(f"counts: expected numbers of at most {self.most}, the terms of the sum")
-        return numbers.astype(np.float64)
-
-    def exact_sum(self, average: Any, present: int) -> NDArray[np.int64]:
-        """The sum of whole numbers from their average; raises for too few or too many holders, or other numbers."""
-        rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
-        require(self.least <= present <= self.num_holders, "holders present", present, rule)
-        scaled = np.asarray(average, dtype=np.float64) * present
-        total = np.rint(scaled)
-        whole = bool((np.abs(scaled - total) < 1e-3).all() and (np.abs(total) <= self.most * present).all())
-        if not whole:
-            raise InvalidValue("sum: expected whole numbers within the terms; some holder kept to others")
-        return total.astype(np.int64)
-
 
 _LOCK = "notes.lock"
 

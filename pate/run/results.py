@@ -24,7 +24,7 @@ from pate.pricing.remedies import group_votes_tell_more
 from pate.report import Privacy, Report, Scores, metric_intervals, multilabel_metrics, per_label_metrics, privacy_card
 from pate.report.metrics import CONSTANT_NAMES, Constant, PrecisionRecall, micro_f1, summarized
 from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary, Verdict
-from pate.run.bundle.bundle import ModelForm
+from pate.run.bundle.form import ModelForm
 from pate.run.bundle.model_card import model_card
 from pate.run.folder import Workplace
 from pate.run.places import Places

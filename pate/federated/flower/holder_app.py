@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from pate.federated.flower.messages import ACTION, SUMS, answer_content, bytes_of, holder_name
 from pate.federated.gathering import SumAnswer
 from pate.federated.holder import answer, answer_question, votes_path
-from pate.federated.limbs import Limbs
 from pate.federated.question import KINDS, OPENING, Question
 from pate.federated.request import Request
 from pate.federated.roll import Contribution, Roll
-from pate.federated.summed_release import MODULUS, HolderSum, SumTerms, first_note
+from pate.federated.secure_sum import MODULUS, Limbs, SumTerms
+from pate.federated.summed_release import HolderSum, first_note
 from pate.run.stages.holder import HolderPlan
 from pate.validation import InvalidValue, require
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from pate.federated.collection import FederatedRelease
 from pate.federated.flower.messages import ACTION, SUMS, ask, content, nodes_of
 from pate.federated.gathering import Gathered, gathered
-from pate.federated.limbs import Limbs
 from pate.federated.question import OPENING, Question
 from pate.federated.roll import Roll
 from pate.federated.rounds_release import RoundsOfHolders
-from pate.federated.summed_release import MODULUS, SummedRelease, SumTerms
+from pate.federated.secure_sum import MODULUS, Limbs, SumTerms
+from pate.federated.summed_release import SummedRelease
 from pate.run.progress import Monitor
 from pate.validation import InvalidValue, require
 

@@ -3,6 +3,7 @@
 Nothing here knows teachers, votes or ledgers.
 """
 
-from pate.run.bundle.bundle import Bundle, ModelForm, load
+from pate.run.bundle.bundle import Bundle, load
+from pate.run.bundle.form import ModelForm
 
 __all__ = ["Bundle", "ModelForm", "load"]

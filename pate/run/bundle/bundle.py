@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -13,135 +11,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import __version__
-from pate.data import ImageForm, Preprocessing, TableSchema
+from pate.data import TableSchema
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
 from pate.data.table.schema import as_table
 from pate.features.features import ExtractedForm
-from pate.files.disk import MANIFEST, DamagedFile, Manifest, damaged, file_digest, read_json, write_text
-from pate.files.values import plain
+from pate.files.disk import MANIFEST, Manifest, damaged, file_digest
 from pate.models.student import StudentModel
-from pate.validation import InvalidValue, printable, require, require_array, require_count, require_text
+from pate.run.bundle.form import SCHEMA, ModelForm
+from pate.validation import InvalidValue, printable, require, require_array
 
-SCHEMA = "schema.json"
-"""Its name in the bundle: what goes into a model and what comes out of it, by name."""
-
-_VERSION = 1
 _REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
-_SCHEMA_RULE = "the schema of a published model"
-_KINDS = ("features", "images")
 _NEEDED = (SCHEMA, "student/student.json", "student/student.safetensors")
 _LEVELS = np.float32(255)
 _OF_PICTURES = 4  # axes of an array of them
-
-
-@dataclass(frozen=True)
-class ModelForm:
-    """Inputs, labels and threshold of a model. All of them are public: no private record has a part in them.
-
-    Attributes:
-        name: of the data set.
-        kind: "features" or "images".
-        labels: their names, in the order of the model's outputs.
-        input_shape: of one input, as the model takes it.
-        features: a name for each number of an input; none where there are none.
-        preprocessing: how inputs are made of a table or of pictures; None where they are given.
-        threshold: the probability from which a label is predicted, for all labels or for each.
-        model: the kind of student.
-        versions: of what wrote it.
-    """
-
-    name: str
-    kind: str
-    labels: tuple[str, ...]
-    input_shape: tuple[int, ...]
-    features: tuple[str, ...]
-    preprocessing: Preprocessing | None
-    threshold: float | tuple[float, ...]
-    model: str
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, model: StudentModel, name: str, kind: str, labels: tuple[str, ...], preprocessing: Preprocessing | None
-    ) -> Self:
-        """That of a student, with the names of the data that it learned from."""
-        return cls(
-            name=name,
-            kind=kind,
-            labels=labels,
-            input_shape=tuple(model.input_shape),
-            features=() if preprocessing is None else preprocessing.feature_names,
-            preprocessing=preprocessing,
-            threshold=model.threshold,
-            model=model.kind,
-            versions={"pate": __version__, "numpy": np.__version__},
-        )
-
-    def write(self, folder: Path) -> None:
-        """Into a bundle's folder."""
-        said = {"format": _VERSION, **vars(self)}
-        if self.preprocessing is not None:
-            said["preprocessing"] = self.preprocessing.plain()
-            self.preprocessing.save(folder)
-        write_text(folder / SCHEMA, json.dumps(plain(said), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-    @classmethod
-    def read(cls, folder: Path, *, remedy: str) -> Self:
-        """From a bundle's folder.
-
-        Raises:
-            InvalidValue: it is not there, is damaged, or is of a later version.
-        """
-        path = folder / SCHEMA
-        said = read_json(path, rule=_SCHEMA_RULE, remedy=remedy)
-        if isinstance(said, dict) and isinstance(version := said.get("format"), int) and version > _VERSION:
-            raise InvalidValue(f"release={folder}: expected a bundle of format {_VERSION}; install a later version")
-        try:
-            return cls._read(said, folder, remedy)
-        except DamagedFile:
-            raise
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise damaged(path, _SCHEMA_RULE, f"{type(error).__name__}: {error}", remedy) from None
-
-    @classmethod
-    def _read(cls, said: Any, folder: Path, remedy: str) -> Self:
-        labels = tuple(require_text("labels", name) for name in said["labels"])
-        require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
-        require(said["kind"] in _KINDS, "kind", said["kind"], " or ".join(_KINDS))
-        threshold = said["threshold"]
-        for number in threshold if isinstance(threshold, list) else [threshold]:
-            require(0 < float(number) <= 1, "threshold", number, "a number in (0, 1]")
-        require(isinstance(said["features"], list), "features", type(said["features"]).__name__, "a list of names")
-        form = cls(
-            name=require_text("name", said["name"]),
-            kind=said["kind"],
-            labels=labels,
-            input_shape=tuple(require_count("input_shape", size) for size in said["input_shape"]),
-            features=tuple(map(str, said["features"])),
-            preprocessing=_preprocessing(said["preprocessing"], folder, remedy),
-            threshold=tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold),
-            model=str(said["model"]),
-            versions={str(key): str(value) for key, value in said["versions"].items()},
-        )
-        if form.preprocessing is not None:
-            found = form.preprocessing.input_shape
-            require(found == form.input_shape, "preprocessing", found, f"inputs of shape {form.input_shape}")
-        return form
-
-
-def _preprocessing(said: Any, folder: Path, remedy: str) -> Preprocessing | None:
-    if said is None:
-        return None
-    if said["kind"] == TableSchema.kind:
-        return TableSchema.read(said, name="preprocessing")
-    if said["kind"] == ImageForm.kind:
-        return ImageForm.read(said)
-    if said["kind"] == ExtractedForm.kind:
-        return ExtractedForm.read(said, folder, remedy=remedy)
-    known = f"{TableSchema.kind}, {ImageForm.kind} or {ExtractedForm.kind}"
-    raise InvalidValue(f"preprocessing.kind={said['kind']}: expected {known}")
 
 
 @dataclass(frozen=True, eq=False)

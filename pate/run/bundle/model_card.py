@@ -12,7 +12,7 @@ from pate.report import Privacy
 from pate.report.card import cell, features_origin
 from pate.report.report import SEEDED_WARNING, ReleaseSummary
 from pate.report.tables import guarantee
-from pate.run.bundle.bundle import ModelForm
+from pate.run.bundle.form import ModelForm
 
 _LONGEST_WORD = 60
 _MOST_COLUMNS = 60

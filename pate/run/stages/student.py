@@ -28,7 +28,8 @@ from pate.files.disk import (
     require_no_links,
     write_text,
 )
-from pate.run.bundle.bundle import SCHEMA, Bundle, ModelForm
+from pate.run.bundle.bundle import Bundle
+from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.run.bundle.model_card import model_card
 from pate.run.plan import student_is_the_prior
 from pate.run.progress import Monitor, NullMonitor

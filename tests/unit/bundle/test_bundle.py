@@ -20,7 +20,7 @@ from pate.data import TableSchema
 from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
 from pate.files.disk import Manifest
 from pate.run.bundle import Bundle, ModelForm
-from pate.run.bundle.bundle import SCHEMA
+from pate.run.bundle.form import SCHEMA
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student
 from pate.validation import InvalidValue
 

@@ -17,7 +17,8 @@ from pate.aggregators import DistributedVotes, GaussianVotes
 from pate.federated import Question, Roll
 from pate.federated.holder import answer
 from pate.federated.question import LENGTHS
-from pate.federated.summed_release import HolderSum, SumTerms
+from pate.federated.secure_sum import SumTerms
+from pate.federated.summed_release import HolderSum
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteFile
 from tests.e2e.federated_run import SmallHolders, federated_plan, small_request

@@ -16,8 +16,8 @@ import pytest
 
 from pate.federated import Contribution, Request, Roll
 from pate.federated.gathering import AnswersAwaited, Mailbox, SumAnswer, gathered
-from pate.federated.limbs import Limbs
 from pate.federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question
+from pate.federated.secure_sum import Limbs
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
 from tests.unit.federated.holders import NUM_LABELS, request

@@ -14,7 +14,8 @@ import pytest
 from pate.accounting import Ledger
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, GNMax
 from pate.federated import Roll
-from pate.federated.summed_release import HolderSum, Summed, SummedRelease, SumTerms
+from pate.federated.secure_sum import SumTerms
+from pate.federated.summed_release import HolderSum, Summed, SummedRelease
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
 from tests.unit.federated.holders import NUM_LABELS, NUM_QUERIES, TEACHERS, answer, request, votes_of
