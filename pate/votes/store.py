@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pate.files.arrays import UNREADABLE, check_members, one_line, read_array, read_header
 from pate.files.disk import DamagedFile, damaged, replacing, require_file, unreadable
 from pate.validation import require, require_count
-from pate.votes.histogram import require_teacher_votes
+from pate.votes.histogram import histogram, require_teacher_votes
 from pate.votes.source import Array, Bits, VoteSource
 
 
@@ -199,6 +199,10 @@ class VoteStore:
     def teacher_votes(self) -> NDArray[np.bool_]:
         """All votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
         return np.concatenate(list(self.blocks()))
+
+    def histogram(self) -> NDArray[np.int64]:
+        """Counts of votes, int64 `[num_queries, num_labels]`, a block at a time."""
+        return sum(map(histogram, self.blocks()), np.zeros((self.num_queries, self.num_labels), np.int64))
 
 
 class StoredVotes(VoteSource):

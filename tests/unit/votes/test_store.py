@@ -25,6 +25,7 @@ def test_round_trip(tmp_path, num_labels, block):
     opened = VoteStore.open(written.path, num_teachers=10)
     assert opened == written
     assert (opened.teacher_votes() == votes).all()
+    assert (opened.histogram() == votes.sum(axis=0)).all()
     assert (StoredVotes(opened).counts() == votes.sum(axis=0)).all()
 
 
