@@ -38,13 +38,16 @@ Kind = TypeVar("Kind", bound=Accountant)
 class AutoAccountant(AccountantBesideRenyi):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds.
 
-    The default accountant. It always asks the Renyi accountant; optimal composition if that knows every event and takes
-    a few seconds at most; loss distributions if a noisy maximum with Gaussian noise is among the events and
-    dp-accounting is installed; the joint law of selection and test if a stable top-k is among them, and its votes are
-    at most 60 times the scale of its selection's noise. Each bound holds for what was composed, so the least does; none
-    holds for prices that were chosen by looking at outputs.
+    The default accountant. It always asks the Renyi accountant, and the others where they apply:
 
-    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take: more
+    * optimal composition, if it knows every event and takes a few seconds at most;
+    * loss distributions, if an event is a noisy maximum with Gaussian noise and dp-accounting is installed;
+    * the joint law of selection and test, for a stable top-k whose votes are at most 60 times the scale of its noise.
+
+    Each bound holds for what was composed, so the least does. None holds for prices that were chosen by looking at
+    outputs.
+
+    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
     than 180 queries with an optimal table of the stability test are not composed optimally. `winner` says which
     accountant a figure is from.
 

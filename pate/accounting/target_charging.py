@@ -1,8 +1,8 @@
 """Target charging: pay for the outcomes that matter, not for every call.
 
-A set of outcomes is a q-target of an epsilon-DP call if, for every pair of neighbors, the call's two distributions are
-p C + (1 - p) B_b with B_0 and B_1 within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023): an access to
-the data hits it with probability q at least. A payment per hit covers 1 / q accesses on average, so calls are free
+A set of outcomes is a q-target of an epsilon-DP call if an access to the data hits it with probability q at least. For
+every pair of neighbors, the call's two distributions are then p C + (1 - p) B_b, with B_b(target) >= q, and B_0 and B_1
+within e^epsilon of each other (Cohen & Lyu 2023). A payment per hit covers 1 / q accesses on average, so calls are free
 until they hit, and a session ends after a number of hits. Its price is known before its first call
 (docs/proofs/target_charging.md).
 """
@@ -487,9 +487,9 @@ _BITS = frozenset((bool, np.bool_))
 class TargetCharging(HeldBudget):
     """Counts hits, refuses calls after the last hit, and states its price before the first call.
 
-    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP,
-    whatever calls are chosen on the way, and however early it ends (Cohen & Lyu 2023, Theorem B.4 and its version for
-    several targets). That needs two things: every call is a q-target call with an epsilon and a q no worse than the
+    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP. This
+    holds whatever calls are chosen on the way, and however early it ends (Cohen & Lyu 2023, Theorem B.4 and its version
+    for several targets). That needs two things: every call is a q-target call with an epsilon and a q no worse than the
     session's, and its caller obeys `require_open`.
 
     Edge cases: threads may share a session; an outcome whose charge raised must not be released. It refuses to be

@@ -156,8 +156,8 @@ def _quoted(part: str) -> str:
 def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
     """Refuses words that Hydra is not given.
 
-    That is text in another encoding, which no file of settings could name; the option to run a configuration that was
-    pickled, as a pickle is code; and settings that are written like options, which argparse answers with a page.
+    They are text in another encoding, which no file of settings could name, and the option to run a configuration that
+    was pickled, as a pickle is code. Settings that are written like options are others: argparse answers with a page.
 
     Args:
         words: of the command line.

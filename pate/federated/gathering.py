@@ -83,8 +83,8 @@ Exchange = Callable[[Question], Gathered]
 def gathered(roll: Roll, question: Question, contributions: Iterable[Contribution]) -> Gathered:
     """Adds up the answers that count.
 
-    An answer counts as `counted` says, where it is a whole sum, answers this question, and is no longer than that of as
-    many teachers as the roll says: it moves a sum by what its own teachers are worth, and no more.
+    An answer counts as `counted` says, where it is a whole sum and answers this question. It is no longer than that of
+    as many teachers as the roll says, so it moves a sum by what its own teachers are worth, and no more.
     """
     answers, refused = counted(roll, contributions, lambda holder, sent: _read(holder, sent, roll, question))
     total = np.zeros(question.shape, dtype=np.int64)
