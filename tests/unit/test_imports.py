@@ -71,46 +71,39 @@ def test_the_classifier_is_loaded_when_asked_for_and_needs_no_torch() -> None:
     assert not loaded & {"torch", "hydra", "omegaconf", "matplotlib", "tensorboard"}
 
 
-COMMAND = """
-import contextlib, io, sys
-sys.argv = {words}
-with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-    from pate.cli.{name} import main
-    main()
-print(*sorted(sys.modules))
+COMMANDS = (  # in one interpreter, the plainest first
+    "account aggregator=gaussian_votes",
+    "account",
+    "account aggregator=centered_votes",
+    "predict --help",
+    "train --help",
+    "train agregator=peeling",
+    "train teacher.num_techers=3",
+    "train teacher=mlp student=mlp typo=1",
+    "compare --help",
+)
+CALLS = f"""
+import contextlib, importlib, io, sys
+for words in {[line.split() for line in COMMANDS]}:
+    sys.argv = ["pate-" + words[0], *words[1:]]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        importlib.import_module("pate.cli." + words[0]).main()
+    print(*sorted(sys.modules))
 """
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("name", "word"),
-    [
-        ("train", "--help"),
-        ("train", "agregator=peeling"),
-        ("train", "teacher.num_techers=3"),
-        ("train", "teacher=mlp student=mlp typo=1"),
-        ("compare", "--help"),
-        ("account", ""),
-        ("account", "aggregator=gaussian_votes"),
-        ("account", "aggregator=centered_votes"),
-        ("predict", "--help"),
-    ],
-)
-def test_a_command_loads_what_it_uses(name: str, word: str) -> None:
-    """Seconds, where it loads what no page of help and no typo needs."""
-    words = [f"pate-{name}", *word.split()]
-    program = [sys.executable, "-c", COMMAND.format(name=name, words=words)]
-    loaded = set(subprocess.run(program, capture_output=True, text=True, check=True).stdout.split())
-    assert {"hydra", f"pate.cli.{name}"} <= loaded
-    assert not loaded & {"torch", "sklearn", "matplotlib", "tensorboard", "pandas", "joblib", "dp_accounting", *SLOW}
-
-
-@pytest.mark.process
-def test_a_price_loads_neither_other_aggregators_nor_ledgers() -> None:
-    program = [sys.executable, "-c", COMMAND.format(name="account", words=["", "aggregator=gaussian_votes"])]
-    loaded = set(subprocess.run(program, capture_output=True, text=True, check=True).stdout.split())
-    assert "pate.aggregators.gaussian_votes" in loaded
-    assert not loaded & {"pate.aggregators.stable_top_k", "pate.aggregators.centered_votes", "pate.accounting.ledger"}
+def test_commands_load_what_they_use() -> None:
+    """Seconds, where one loads what no page of help, no typo and no price needs."""
+    answer = subprocess.run([sys.executable, "-c", CALLS], capture_output=True, text=True, check=True)
+    loaded = [set(line.split()) for line in answer.stdout.splitlines()]
+    for command, names in zip(COMMANDS, loaded, strict=True):
+        assert {"hydra", f"pate.cli.{command.split()[0]}"} <= names
+        heavy = names & {"torch", "sklearn", "matplotlib", "tensorboard", "pandas", "joblib", "dp_accounting", *SLOW}
+        assert not heavy, command
+    assert "pate.aggregators.gaussian_votes" in loaded[0]
+    others = {"pate.aggregators.stable_top_k", "pate.aggregators.centered_votes", "pate.accounting.ledger"}
+    assert not loaded[0] & others
 
 
 def test_other_names_are_missing_as_in_any_module() -> None:
