@@ -495,7 +495,7 @@ class Ledger:
         total, admitted = 0.0, -1
 
         def admit() -> None:
-            """Asked before the draw, and under the lock, where what another process has charged meanwhile counts."""
+            """Asked beforehand, and under the lock, where what another process has charged meanwhile counts."""
             nonlocal total, admitted
             if self.has_noise(noise, but=run or key):
                 raise InvalidValue(f"noise={noise}: expected fresh noise, another release drew from this seed")

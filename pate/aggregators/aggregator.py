@@ -80,8 +80,8 @@ class ReleaseContext:
 
     Attributes:
         rng: fresh noise comes from it.
-        ledger: charged once, and on disk, before any noise is drawn; None charges nothing.
-        drawn: what was drawn before, and pays for what is drawn now; None keeps it in memory, and charges the ledger.
+        ledger: where `drawn` is None, charged once before any noise is drawn; None charges nothing.
+        drawn: commits and charges what is drawn, and reads back what was; None keeps it here and charges `ledger`.
         prior: what a student expects; for aggregators that `expects_prior`.
         watch: told how far a session is.
     """
@@ -198,7 +198,7 @@ _NUM_MADE_UP = 256  # queries that an aggregator is run on
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregator(ABC):
-    """Turns vote counts into labels under a price.
+    """Turns votes of teachers into labels under a price.
 
     A frozen dataclass whose fields are public parameters; votes and the generator are call arguments, so the price
     cannot depend on them. Fields that are noise say so in their metadata (`{"noise": True}`): numbers

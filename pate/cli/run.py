@@ -43,7 +43,7 @@ PRIVATE = "private: no epsilon covers it. It has mode 0600; send it to the aggre
 
 
 def maker(config: DictConfig) -> Callable[[str], Any]:
-    """How the part of a group is made: `maker(config)("data")`; of teachers it is what trains one."""
+    """How the part of a group is made: `maker(config)("data")`; of a teacher without `num_teachers`."""
     allowed = list(config.allowed_targets)
 
     def make(group: str) -> Any:

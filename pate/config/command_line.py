@@ -87,8 +87,8 @@ def said_of_way(choices: Mapping[str, Any]) -> str | None:
 def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> None:
     """Puts into a composed configuration what depends on who said what: `noise`, `target_epsilon`, `fewer_queries`.
 
-    Noise is given where the command line names it and no target or, where it names neither, the experiment does. Then
-    it is taken as it is, and no target of the defaults is spent in its place; `noise=` itself decides otherwise.
+    Noise is given where the command line names it and no target. Where that names neither, the experiment decides in
+    the same way. Noise that is given is kept, and the target of the defaults gives way. `noise=` overrules both.
 
     Args:
         config: of a command; one without these settings stays as it is.

@@ -47,7 +47,7 @@ class Voter:
         return num_teachers if self.covers_teachers else num_groups
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> VoteSource:
-        """The votes of teachers that are no `Teacher`, on the first samples of the public pool."""
+        """The votes of teachers without saved states, on the first samples of the public pool."""
         raise NotImplementedError(f"{type(self).__name__}: expected a method votes_of, or a subclass of Teacher")
 
     def check(self, input_shape: tuple[int, ...]) -> None:

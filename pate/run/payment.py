@@ -306,7 +306,7 @@ class Payment(Drawn):
         key = f"{name}:{part}"
         if (known := ledger.read(key)) is not None:
             return known
-        content = make()  # which may commit parts of its own, the first of which pays
+        content = make()  # which may commit parts of its own; the first of them carries the charge
         if charge := self._charge_of(ledger, name):
             return ledger.add(key, charge, lambda: content)
         try:

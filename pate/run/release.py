@@ -61,7 +61,7 @@ def draw(
     drawn: Drawn | None = None,
     watch: Watch | None = None,
 ) -> Release:
-    """Has the aggregator pay, draw the noise, and release; the one place where votes are released.
+    """Has the aggregator draw and release, as `drawn` commits and charges it; the one place where votes are released.
 
     Args:
         priced: what is released, at which price.
@@ -69,7 +69,7 @@ def draw(
         streams: the noise, and the seed of a student whose predictions are the prior.
         student: whose predictions are the prior, for an aggregator that goes by one; None for others.
         inputs: float32 `[Q, …]`, the queries.
-        drawn: what was drawn before, and pays for what is drawn now; None charges nothing.
+        drawn: commits and charges what is drawn, and reads back what was; None keeps it in memory and charges nothing.
         watch: told of a session's hits.
     """
     aggregator, prior = priced.aggregator, None

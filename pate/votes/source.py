@@ -143,7 +143,7 @@ class CountedVotes(SumsAlone):
 
     Args:
         counts: `[Q, L]` in 0..num_teachers.
-        num_teachers: T.
+        num_teachers: N.
         max_votes: the most labels of a query that a teacher had a vote for, which whoever counted vouches for; None
             for all.
     """
