@@ -16,6 +16,9 @@ from weakref import WeakValueDictionary
 import pytest
 
 SURROUNDINGS = {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+FEW = ("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20")
+SMALL = (*FEW, "teacher.num_teachers=8", "num_queries=20", "all_records=false", "allow_useless=true", "accountant=rdp")
+"""Settings of a run in a second."""
 
 
 def command(module: str, *arguments: str) -> list[str]:

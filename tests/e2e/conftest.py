@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,14 @@ from tests.e2e.small_run import small_plan
 from tests.e2e.stages_of_run import HOLDERS, SEED, cast_all
 
 FORMS: dict[str, dict[str, Any]] = {"bits": {}, "confidences": {"cast": "confidences"}, "clipped": {"vote_clip": 2}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_pictures() -> Iterator[None]:
+    """The pictures of a report take longer than the rest of so small a run and decide nothing; processes draw them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pate.report.page.pictures", lambda *_, **__: {})
+        yield
 
 
 @pytest.fixture(scope="session")

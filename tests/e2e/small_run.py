@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import Ledger
+from pate.accounting import Ledger, RdpAccountant
 from pate.accounting.events import event_to_json
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
@@ -89,6 +89,7 @@ def small_plan(**changes: Any) -> Plan:
         "aggregator": StableTopK(selection_scale=2.0, test_std=1.0, failure_prob=1e-8),
         "student": LinearStudent(),
         "num_queries": NUM_QUERIES,
+        "accountant": RdpAccountant,  # a report prices every prefix of the queries
         "target_delta": 1e-5,
         "allow_useless": True,  # so few teachers are hardly heard
         "seed": 3,

@@ -238,8 +238,9 @@ def test_an_aggregator_of_one_vote_a_teacher_gets_no_more_in_a_run(
         return aggregate(self, votes, **options)
 
     monkeypatch.setattr(GNMax, "aggregate", watched)
-    plan = small_plan(aggregator=GNMax(noise_std=5.0))
-    train(plan, tmp_path / "run", SilentMonitor())
+    with pytest.raises(KeyboardInterrupt):
+        plan = small_plan(aggregator=GNMax(noise_std=5.0))
+        train(plan, tmp_path / "run", SilentMonitor(stop_at="training the student"))
     votes = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert votes.sum(axis=2).max() > 1
     (asked,) = [counts for counts in seen if len(counts) == votes.shape[1]]  # the others are made up, for the plan

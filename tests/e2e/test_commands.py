@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shlex
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
 from pate.config.location import members
-from tests.e2e.commands import call, command
+from tests.e2e.commands import SMALL, call, command
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
-QUICK = ["experiment=quick", "seed=1"]
-SEEDED = ["experiment=quick", "seed=424242"]
+QUICK = [*SMALL, "aggregator=gaussian_votes", "target_epsilon=200", "seed=1"]
+SEEDED = [*QUICK[:-1], "seed=424242"]
+
+
+def quick(word: str) -> list[str]:
+    """The quick run with another setting."""
+    return [word, *(other for other in QUICK if other.partition("=")[0] != word.partition("=")[0])]
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +122,14 @@ def test_queries_that_a_budget_pays_for() -> None:
 def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
     """The file prices the same, trains, and is refused once it is touched; its path is not published."""
     path, folder = tmp_path / "private-place" / "table.json", tmp_path / "run"
-    size = ["num_queries=120", "num_teachers=60", "format=json"]
+    size = ["num_queries=20", "num_teachers=60", "accountant=rdp", "format=json"]
     made = call("account", *size, "target_epsilon=100", f"write_table={path}")
     answer = json.loads(made.stdout.splitlines()[-1])
     noise = f"aggregator.selection_scale={answer['aggregator']['selection_scale']}"
     again = call("account", *size, noise, f"aggregator.table={path}")
     assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == answer["epsilon"]
-    done = call("train", *QUICK, f"aggregator.table={path}", f"output_dir={folder}")
+    words = [*SMALL, "teacher.num_teachers=60", "target_epsilon=100", "seed=1"]
+    done = call("train", *words, f"aggregator.table={path}", f"output_dir={folder}")
     assert done.returncode == 0, done.stderr
     assert json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] <= 100
     published = (folder / "release" / "config.yaml").read_text()
@@ -229,33 +238,19 @@ def test_output_that_nobody_reads_is_no_error() -> None:
 
 def test_killed_run_ends_with_the_same_release(whole: Path, tmp_path: Path) -> None:
     """Killed as soon as a stage has left something: the votes, the charge."""
+    warm.warm_up()
     for left in ("votes.npz", "ledger.db"):
-        process = subprocess.Popen(
-            command("train", *SEEDED, f"output_dir={tmp_path}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while not any(tmp_path.glob(left)) and process.poll() is None:
+        child = warm.command("train", [*SEEDED, f"output_dir={tmp_path}"])
+        while not (tmp_path / left).exists() and not child.ended():
             time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert any(tmp_path.glob(left))
+        child.kill()
+        child.wait()
+        assert (tmp_path / left).exists()
     done = call("train", *SEEDED, f"output_dir={tmp_path}")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "release" / "release.npz").read_bytes() == (whole / "release" / "release.npz").read_bytes()
     epsilons = [json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] for folder in (whole, tmp_path)]
     assert epsilons[1] >= epsilons[0]
-
-
-def test_interrupt_is_one_line(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("train", *QUICK, f"output_dir={tmp_path}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    while not (tmp_path / "run.json").exists():
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "the same command continues" in errors
-    assert "Traceback" not in errors
 
 
 def test_published_folder_names_neither_seed_nor_place(whole: Path) -> None:
@@ -264,14 +259,18 @@ def test_published_folder_names_neither_seed_nor_place(whole: Path) -> None:
     assert all("424242" not in text and "private-place" not in text for text in texts)
     config = OmegaConf.load(release / "config.yaml")
     card = (release / "privacy_card.md").read_text()
-    assert str(config.aggregator.selection_scale) in card, "the noise that was used, not the one before calibration"
+    assert str(config.aggregator.noise_std) in card, "the noise that was used, not the one before calibration"
     with np.load(release / "release.npz") as arrays:
         assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
 
 
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    done = call("train", "-m", *QUICK, "target_epsilon=50,100", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    """Also one whose reason to be refused is in the table."""
+    done = call("train", "-m", *quick("target_epsilon=50,-1,100"), cwd=tmp_path)
+    assert done.returncode == 2
+    said = "target_epsilon=-1.0: expected a number > 0"
+    assert done.stderr.splitlines()[-1].startswith(said)
+    assert "Traceback" not in done.stderr
     reports = list((tmp_path / "outputs").rglob("report.json"))
     epsilons = sorted(json.loads(path.read_text())["privacy"]["epsilon"] for path in reports)
     assert epsilons == pytest.approx([50, 100], rel=0.01)
@@ -279,40 +278,27 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == f"written: {table.relative_to(tmp_path)}"
     with table.open() as file:
         rows = list(csv.DictReader(file))
-    assert [row["target_epsilon"] for row in rows] == ["50", "100"]
-    assert {path.parent for path in reports} == {tmp_path / row["folder"] for row in rows}
-    assert all(row["folder"].startswith("outputs/wordnet-stable_top_k_table-") for row in rows)
-
-
-def test_a_refused_job_does_not_end_a_sweep_and_its_reason_is_in_the_table(tmp_path: Path) -> None:
-    done = call("train", "-m", *QUICK, "num_queries=100000,120", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("num_queries=100000: expected at most")
-    assert "Traceback" not in done.stderr
-    (table,) = (tmp_path / "outputs" / "sweeps").glob("*/sweep.csv")
-    with table.open() as file:
-        refused, good = csv.DictReader(file)
-    assert refused["note"].startswith("num_queries=100000: expected at most")
-    assert (good["note"], good["answered"].partition("/")[2]) == ("", "120")
+    assert [row["target_epsilon"] for row in rows] == ["50", "-1", "100"]
+    good = [rows[0], rows[2]]
+    assert {path.parent for path in reports} == {tmp_path / row["folder"] for row in good}
+    assert all(row["folder"].startswith("outputs/digits_grid-gaussian_votes-") for row in good)
+    assert rows[1]["note"].startswith(said)
+    assert all((row["note"], row["answered"].partition("/")[2]) == ("", "20") for row in good)
 
 
 def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("train", "-m", *QUICK, "teacher.num_teachers=60,59,58,57"),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while not (tables := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and process.poll() is None:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert errors.endswith("interrupted; the same command continues where it stopped\n")
+    warm.warm_up()
+    words = ["-m", *quick("teacher.num_teachers=8,7,6,5")]
+    child = warm.command("train", words, partial(os.chdir, tmp_path))
+    while not (tables := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and not child.ended():
+        time.sleep(0.01)
+    os.kill(child.pid, signal.SIGINT)
+    ended = child.wait()
+    assert ended.code == 130, ended.err
+    assert ended.err.endswith("interrupted; the same command continues where it stopped\n")
     with tables[0].open() as file:
         rows = list(csv.DictReader(file))
-    assert rows[0]["teacher.num_teachers"] == "60"
+    assert rows[0]["teacher.num_teachers"] == "8"
     assert len(rows) < 4
 
 
@@ -339,10 +325,9 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
 
 def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Path) -> None:
     places = f"output_dir={tmp_path}/outputs/${{seed}}", f"hydra.sweep.dir={tmp_path}/sweeps"
-    words = [word for word in QUICK if not word.startswith("seed=")]
-    arguments = command("train", *words, "seed=1", *places, "-m")
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, umask=0)
-    assert done.returncode == 0, done.stderr
+    warm.warm_up()
+    ended = warm.command("train", [*QUICK, *places, "-m"], partial(os.umask, 0)).wait()
+    assert ended.code == 0, ended.err
     kinds = {0o600: Path.is_file, 0o700: Path.is_dir}
     odd = [path for path in tmp_path.rglob("*") if not kinds.get(path.stat().st_mode & 0o777, Path.is_socket)(path)]
     assert odd == []

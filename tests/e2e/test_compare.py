@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from benchmarks.campaign import warm
 from pate.comparison import read_runs
-from tests.e2e.commands import call, command
+from tests.e2e.commands import FEW, call
 
-SMALL = ["data=digits_grid", "data.num_private=600", "data.num_public=100", "data.num_test=50"]
-SMALL += ["teacher.num_teachers=20", "num_queries=60", "target_delta=1e-5", "num_workers=1", "accountant=rdp"]
-ASKED = ["aggregators=[gaussian_votes,peeling@30]", "epsilons=[8,300]", "seeds=[3]", "allow_useless=true", *SMALL]
+SMALL = ["teacher.num_teachers=8", "num_queries=20", "target_delta=1e-5", "num_workers=1", "accountant=rdp"]
+ASKED = ["aggregators=[gaussian_votes,peeling@10]", "epsilons=[8,300]", "seeds=[3]", "allow_useless=true", *FEW, *SMALL]
 ALONE = ["aggregators=[]", "target_delta=1e-5", "num_workers=1", "seeds=1"]
 
 
 def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) -> None:
     folder = tmp_path / "comparison"
-    process = subprocess.Popen(
-        command("compare", *ASKED, f"output_dir={folder}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    while not list(folder.glob("runs/*.json")) and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    warm.warm_up()
+    child = warm.command("compare", [*ASKED, f"output_dir={folder}"])
+    while not list(folder.glob("runs/*.json")) and not child.ended():
+        time.sleep(0.002)
+    child.kill()
+    child.wait()
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
     assert kept
     done = call("compare", *ASKED, f"output_dir={folder}")
     assert done.returncode == 0, done.stderr
     assert "No epsilon covers this comparison" in done.stdout
     runs = [item for item in read_runs(folder / "comparison.csv") if not item.is_baseline]
-    assert {(item.aggregator, item.num_teachers) for item in runs} == {("gaussian_votes", 20), ("peeling", 30)}
+    assert {(item.aggregator, item.num_teachers) for item in runs} == {("gaussian_votes", 8), ("peeling", 10)}
     assert [(item.epsilon, item.seed) for item in runs] == 2 * [(8.0, 3), (300.0, 3)]
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert all((folder / name).stat().st_size > 0 for name in ("frontier.html", "frontier.png"))

@@ -26,8 +26,8 @@ from tests.e2e.small_run import SilentMonitor, small_plan
 from tests.unit.features.pictures import SMALL, Given, dataset, drawn
 
 pytestmark = pytest.mark.slow
-FACES = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
-PATCHES = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=2000"]
+FACES = ["data=synth_faces", "data.num_private=120", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+PATCHES = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=500"]
 
 
 def plan(cache: Path) -> Plan:
@@ -126,8 +126,16 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: tuple[Path, 
 @pytest.mark.parametrize("teacher", ["mlp", "sklearn"])
 def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path) -> None:
     terms = ["num_queries=40", "teacher.num_teachers=6", "target_epsilon=500", "allow_useless=true", "seed=0"]
+    terms += ["all_records=false", "accountant=rdp"]
     small = ["teacher.epochs=3"] if teacher == "mlp" else []
-    words = [f"teacher={teacher}", *small, "student=linear", "all_records=false", "aggregator=gaussian_votes"]
+    words = [
+        f"teacher={teacher}",
+        *small,
+        "student=linear",
+        "all_records=false",
+        "aggregator=gaussian_votes",
+        "accountant=rdp",
+    ]
     ended = call("train", *FACES, *PATCHES, *terms, *words, f"output_dir={tmp_path / 'run'}")
     assert ended.returncode == 0, ended.stderr
     report = json.loads((tmp_path / "run" / "report.json").read_text())
@@ -139,7 +147,7 @@ def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path)
 
 def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
     words = ["aggregators=[centered_votes]", "methods=[dp_gd]", "epsilons=[50]", "seeds=1", "num_queries=40"]
-    terms = ["num_workers=1", "all_records=false", "allow_useless=true"]
+    terms = ["num_workers=1", "all_records=false", "allow_useless=true", "accountant=rdp"]
     ended = call("compare", *FACES, *PATCHES, *words, *terms, f"output_dir={tmp_path / 'comparison'}")
     assert ended.returncode == 0, ended.stderr
     with (tmp_path / "comparison" / "comparison.csv").open() as file:
@@ -159,7 +167,7 @@ def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> N
     ("words", "said"),
     [
         (["num_queries=51", "teacher.num_teachers=6"], "num_queries=51: expected at most 50, the public pool"),
-        (["teacher=linear", "teacher.num_teachers=301"], "num_teachers=301: expected at most 300"),
+        (["teacher=linear", "teacher.num_teachers=121"], "num_teachers=121: expected at most 120"),
         (["teacher=cnn", "teacher.num_teachers=6"], "inputs=features: expected pictures, which this teacher looks at"),
         (["teacher=linear", "teacher.num_teachers=6", "student=cnn"], "expected images"),
         (["features.patch_size=13"], "features.patch_size=13: expected at most 12"),

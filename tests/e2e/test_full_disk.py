@@ -9,8 +9,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-SETTINGS = ("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20")
-SETTINGS += ("teacher.num_teachers=8", "num_queries=20", "target_epsilon=200", "seed=1")
+from tests.e2e.commands import SMALL
+
+SETTINGS = (*SMALL, "target_epsilon=200", "seed=1")
 
 
 def train(folder: Path, largest_file: int | None = None) -> subprocess.CompletedProcess[str]:

@@ -43,7 +43,8 @@ def conf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train(conf: Path, folder: Path, *overrides: str) -> tuple[dict[str, object], str]:
     """Trains, and returns the parameters of the mechanism as it was used, and the published settings."""
     own = [f"output_dir={folder}", "data=clinic", "allowed_targets=[clinic.,custom_aggregator.]", "seed=424242"]
-    size = ["num_queries=60", "teacher.num_teachers=40", "engine=sequential", "allow_useless=true"]
+    size = ["num_queries=20", "teacher.num_teachers=10", "engine=sequential", "allow_useless=true"]
+    size += ["all_records=false", "accountant=rdp"]
     with pytest.MonkeyPatch.context() as patch:
         for place in (conf, EXAMPLES, EXAMPLES / "own_run"):
             patch.syspath_prepend(str(place))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import AutoAccountant, GaussianEvent, Ledger, SharedLedger
+from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryTopK, CenteredVotes, ClippedVotes, GaussianVotes, Release, ReleaseContext
 from pate.pipeline import train
 from pate.run.plan import Plan
@@ -268,7 +268,7 @@ def test_on_request_it_is_drawn_again_at_the_price_of_both(run: tuple[str, Path,
     report = train(plan_of(name), folder, SilentMonitor())  # which was asked for once
     if name == "labels":
         event = plan.aggregator.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
-        assert report.privacy.epsilon == AutoAccountant().compose(event, 2).get_epsilon(1e-5)
+        assert report.privacy.epsilon == RdpAccountant().compose(event, 2).get_epsilon(1e-5)
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
     assert charges(folder / "ledger.db") == 2
     assert train(plan, folder, SilentMonitor()).privacy == report.privacy, "a release that is there is not drawn again"
@@ -320,7 +320,7 @@ def changed(statement: str) -> Callable[[Path, str], None]:
 
 
 def charged_more(folder: Path, name: str) -> None:
-    settings = {"target_delta": 1e-5, "accountant": AutoAccountant, "data": digest()}
+    settings = {"target_delta": 1e-5, "accountant": RdpAccountant, "data": digest()}
     Ledger(folder / "ledger.db", **settings).charge(GaussianEvent(50.0), adjacency="replace_one", key="foreign")
 
 

@@ -245,7 +245,7 @@ def test_the_same_seed_gives_the_classifier_the_release_of_the_command(tmp_path:
         model.fit(private, data.private.labels.astype(int), public, groups=data.private.group_ids)
     words = ["data=digits_grid", *(f"data.{name}={value}" for name, value in SIZES.items()), *TREE, f"seed={SEED}"]
     words += [f"teacher.num_teachers={num_teachers}", f"num_queries={num_queries}", f"target_epsilon={EPSILON}"]
-    words += ["aggregator=clipped_votes", "aggregator.norm=l2", f"output_dir={tmp_path / 'run'}"]
+    words += ["aggregator=clipped_votes", "aggregator.norm=l2", "all_records=false", f"output_dir={tmp_path / 'run'}"]
     ended = call("train", *words)
     assert ended.returncode == 0, ended.stderr
     with np.load(tmp_path / "run" / "release" / "release.npz") as released:

@@ -15,6 +15,7 @@ from tests.e2e.commands import call
 pytest.importorskip("pyarrow")
 COLORS = {"red": 0, "green": 1}
 SMALL = ["num_queries=60", "target_epsilon=100", "seed=0", "aggregator=gaussian_votes", "allow_useless=true"]
+SMALL += ["all_records=false", "accountant=rdp"]
 
 
 def draw(folder: Path, count: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:

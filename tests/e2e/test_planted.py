@@ -11,10 +11,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from pate.run import ensemble
-from tests.e2e.commands import call
+from tests.e2e.commands import SMALL, call
 
 TREE = "teacher.estimator._target_=sklearn.tree.DecisionTreeClassifier"
-SMALL = ["data=digits_grid", "data.num_private=300", "data.num_public=60", "data.num_test=60", "teacher=sklearn", TREE]
+WORDS = [*SMALL, "teacher=sklearn", TREE, "aggregator=gaussian_votes", "target_epsilon=100", "seed=1"]
 
 
 class Payload:
@@ -32,15 +32,7 @@ def stopped(*_: Any, **__: Any) -> Any:
 def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
     """A run that was stopped once its teachers were trained goes on; one with a planted file does not."""
     folder, mark = tmp_path / "run", tmp_path / "ran"
-    words = [
-        *SMALL,
-        "teacher.num_teachers=4",
-        "num_queries=20",
-        "target_epsilon=100",
-        "allow_useless=true",
-        "seed=1",
-        f"output_dir={folder}",
-    ]
+    words = [*WORDS, f"output_dir={folder}"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ensemble, "cast_votes", stopped)
         assert call("train", *words).returncode == 130

@@ -36,7 +36,8 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 
 def plan_of(name: str, **changes: Any) -> Plan:
-    return small_plan(aggregator=AGGREGATORS[name], num_queries=NUM_QUERIES, settings={"name": name}, **changes)
+    terms = {"aggregator": AGGREGATORS[name], "num_queries": NUM_QUERIES, "accountant": AutoAccountant}
+    return small_plan(settings={"name": name}, **terms, **changes)
 
 
 def rounds_of(folder: Path) -> list[Round]:

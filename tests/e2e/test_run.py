@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.accounting import AutoAccountant, Ledger
+from pate.accounting import Ledger, RdpAccountant
 from pate.aggregators import GaussianVotes, StableTopK
 from pate.data import Dataset, Split
 from pate.pipeline import train
@@ -65,7 +65,7 @@ def test_report_has_every_key_of_the_design(finished: Path) -> None:
 def test_epsilon_of_the_report_is_that_of_the_ledger_and_of_the_event(finished: Path) -> None:
     event = small_plan().aggregator.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
     epsilon = json.loads((finished / "report.json").read_text())["privacy"]["epsilon"]
-    assert epsilon == AutoAccountant().compose(event).get_epsilon(1e-5)
+    assert epsilon == RdpAccountant().compose(event).get_epsilon(1e-5)
     ledger = Ledger.stored(finished / "ledger.db")
     assert [entry.event for entry in ledger.entries] == [event]
 
@@ -238,7 +238,7 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
     one_more = small_plan().aggregator.event_for(
         num_queries=report.privacy.num_queries + 1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
     )
-    assert AutoAccountant().compose(one_more).get_epsilon(1e-5) > 30.0
+    assert RdpAccountant().compose(one_more).get_epsilon(1e-5) > 30.0
 
 
 def test_budget_counts_failure_probabilities_as_beyond_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pate
-from pate.accounting import AutoAccountant, Ledger, SharedLedger
+from pate.accounting import Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes
 from pate.pipeline import train
 from pate.run.plan import Plan
@@ -187,7 +187,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(votes: dict[st
 
 def test_a_ledger_of_other_data_is_refused(votes: dict[str, list[Path]], tmp_path: Path) -> None:
     plan, ledger = plan_of(GaussianVotes(noise_std=1.0)), tmp_path / "ledger.db"
-    SharedLedger(ledger, target_delta=1e-5, accountant=AutoAccountant).account("others").charge(
+    SharedLedger(ledger, target_delta=1e-5, accountant=RdpAccountant).account("others").charge(
         plan.aggregator.event_for(num_queries=1, num_labels=1, num_teachers=1), adjacency="replace_one", key="x"
     )
     with pytest.raises(InvalidValue, match=r"ledger=.*: expected a new file, or the ledger of releases of small"):

@@ -78,6 +78,8 @@ def settings(tables: Path) -> list[str]:
         "target_epsilon=8",
         "seed=0",
         "data.name=visits",
+        "all_records=false",
+        "accountant=rdp",
     ]
 
 

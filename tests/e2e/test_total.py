@@ -16,6 +16,7 @@ from pate.accounting import (
     GaussianEvent,
     Ledger,
     PureDpEvent,
+    RdpAccountant,
     SelfComposedEvent,
     SharedLedger,
 )
@@ -37,12 +38,12 @@ def plan_of(ledger: Path | None, **changes: Any) -> Plan:
 
 
 def epsilon_of(count: int) -> float:
-    return AutoAccountant().compose(EVENT, count).get_epsilon(1e-5)
+    return RdpAccountant().compose(EVENT, count).get_epsilon(1e-5)
 
 
 def account(path: Path, dataset: Dataset | None = None) -> Ledger:
     digest = (dataset or small_dataset()).private_digest()
-    return SharedLedger(path, target_delta=1e-5, accountant=AutoAccountant).account(digest)
+    return SharedLedger(path, target_delta=1e-5, accountant=RdpAccountant).account(digest)
 
 
 def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
@@ -89,7 +90,7 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Pa
 def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(tmp_path: Path) -> None:
     """Another run was faster while the teachers of this one were trained."""
     ledger, cap = tmp_path / "ledger.db", 1.1 * epsilon_of(1)
-    other = SharedLedger(ledger, target_delta=1e-5, accountant=AutoAccountant, max_epsilon=cap).account(
+    other = SharedLedger(ledger, target_delta=1e-5, accountant=RdpAccountant, max_epsilon=cap).account(
         small_dataset().private_digest()
     )
 
@@ -174,7 +175,7 @@ def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_
     stopped(replace(plan, target_delta=1e-4), tmp_path / "c", "training the student")
     lines = stopped(plan, tmp_path / "d", "training the student").lines
     others, different = [line for line in lines if line.startswith("output_dir")]
-    total = format_epsilon(epsilon_of(2))
+    total = format_epsilon(AutoAccountant().compose(EVENT, 2).get_epsilon(1e-5))
     assert (
         f"1 other run beside this one released something of these records, together with this one epsilon {total} at"
         in others

@@ -93,9 +93,10 @@ def test_votes_of_a_file_say_how_many_hits_to_expect(run: Callable[..., str], qu
 
 
 def test_a_prior_of_a_file_decides_what_hits(quoted: Any, votes: str, tmp_path: Path) -> None:
+    asked = [*NOT_PRIOR, "accountant=rdp"]
     np.savez(tmp_path / "prior.npz", prior=np.load(votes) > 200)
-    right = quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}")["hits"]
-    none = quoted(*NOT_PRIOR, f"votes={votes}")["hits"]
+    right = quoted(*asked, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}")["hits"]
+    none = quoted(*asked, f"votes={votes}")["hits"]
     assert right["expected_hits"] < none["expected_hits"]
 
 
