@@ -218,7 +218,7 @@ def _run(ledger: Path, folder: Path) -> str:
 
 def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
+    with multiprocessing.get_context("fork").Pool(3) as pool:
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends
     assert all(end.startswith("max_total_epsilon=") for end in sorted(ends)[1:]), ends

@@ -50,7 +50,8 @@ def made(kind: str, folder: Path) -> Path:
         filters = rng.standard_normal((4, 1, 4, 4)).astype(np.float32)
         arrays = {"filters": filters, "offsets": np.zeros(4, np.float32), "center": np.zeros(32, np.float32)}
         arrays["projection"] = rng.standard_normal((32, 3)).astype(np.float32)
-        settings = {"picture_shape": [1, 8, 8], "stride": 1, "grid": 2, "threshold": 0.5, "overlap": True}
+        settings = {"picture_shape": [1, 8, 8], "stride": 1, "grid": 2, "overlap": True}
+        settings |= {"threshold": 0.5, "compression": 5.0}
         form = ExtractedForm(ImageForm(1, 8, 8), PatchExtractor(arrays, settings, {"fitted": "here"}))
         return written(folder, form, LinearStudent().fit(form.inputs(pictures), labels, seed=0))
     rows = 1 if kind == "constant" else 12
@@ -123,16 +124,18 @@ def attacked(kind: str, folder: Path) -> int:
     made(kind, folder)
     original = {name: (folder / name).read_bytes() for name in (SCHEMA, CARD, MANIFEST)}
     both = {name: json.loads(original[name]) for name in (SCHEMA, CARD)}
-    refused = 0
+    refused, there = 0, dict(original)
 
     def changed(**texts: Any) -> None:
         nonlocal refused
-        for name, content in original.items():
-            (folder / name).write_bytes(content)
-        for name, value in texts.items():
-            (folder / name).write_text(json.dumps(value))
+        for name in both if MANIFEST not in texts else original:
+            content = json.dumps(texts[name]).encode() if name in texts else original[name]
+            if content != there[name]:
+                there[name] = content
+                (folder / name).write_bytes(content)
         if MANIFEST not in texts:
             listed(folder)
+            there[MANIFEST] = b""
         refused += tried(folder)
 
     for name in original if kind == "table" else both:
