@@ -149,21 +149,18 @@ def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(many, 
 class DyingTeacher(LinearTeacher):
     def fit_many(self, shards, seeds):
         if 3 in seeds:
-            time.sleep(1)  # until the other chunk is on the disk
             os.kill(os.getpid(), signal.SIGKILL)
         return super().fit_many(shards, seeds)
 
 
 @pytest.mark.process
 def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
-    engine = ProcessesEngine(num_workers=2, chunk_size=2)
+    engine = ProcessesEngine(num_workers=1, chunk_size=2)  # one after another
     rule = r"^worker processes died 3 times \(killed, or out of memory: .* takes less\); \d of 10 teachers are safe"
     with pytest.raises(WorkersLost, match=rule) as raised:
         train(engine, DyingTeacher(device="cpu"), many, tmp_path)
     assert isinstance(raised.value, OSError)  # which the commands say in one line
-    left = CheckpointStore(tmp_path).missing(10)
-    assert {2, 3} <= set(left)
-    assert {0, 1}.isdisjoint(left)
+    assert CheckpointStore(tmp_path).missing(10) == list(range(2, 10))
     train(engine, LINEAR, many, tmp_path)
     assert CheckpointStore(tmp_path).missing(10) == []
 
@@ -212,7 +209,7 @@ class DeafTeacher(LinearTeacher):
 
 def train_deaf_workers(folder):
     parts = [Shard(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.bool_))] * 10
-    train(ProcessesEngine(num_workers=2, chunk_size=5), DeafTeacher(device="cpu"), parts, Path(folder))
+    train(ProcessesEngine(num_workers=1, chunk_size=5), DeafTeacher(device="cpu"), parts, Path(folder))
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
