@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,11 @@ from pate.votes.public_pca import PublicPCA
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 NAMES = ("a", "b")
 ROLL = Roll.numbered(3, 2, max_absent=1)
+First = tuple[float, bool] | None
+FIRSTS: list[First] = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
 
 
-def records(first: tuple[float, bool] | None) -> Dataset:
+def records(first: First) -> Dataset:
     """Six records in two groups; those of the first are any: as far out as said, with all labels or none."""
     rng = np.random.default_rng(3)
     inputs, labels = rng.normal(size=(6, 3)).astype(np.float32), rng.random((6, 2)) < 0.5
@@ -41,7 +42,7 @@ def records(first: tuple[float, bool] | None) -> Dataset:
     )
 
 
-def plan(first: tuple[float, bool] | None, holder: str, teacher: Voter) -> HolderPlan:
+def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
     return HolderPlan(
         load_dataset=lambda: records(first),
         teacher=teacher,
@@ -78,26 +79,31 @@ def questions() -> list[Question]:
     return [opening, *map(asked, states)]
 
 
-def sums(first: tuple[float, bool] | None, folder: Path, absent: str, teacher: Voter) -> list[np.ndarray]:
-    """What the server adds up, question by question; the group is one of holder 1."""
-    found = []
-    for question in questions():
-        sent = [
-            Contribution(name, answer_question(plan(held, name, teacher), question, folder / name))
-            for name, held in zip(ROLL.holders, (first, None, None), strict=True)
-            if name != absent
-        ]
-        found.append(gathered(ROLL, question, sent).total.astype(np.float64))
-    return found
+@pytest.fixture(scope="module", params=[LinearTeacher(device="cpu"), KernelTeacher()], ids=["linear", "kernel"])
+def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, First], list[Any]]:
+    """What each holder answers to each question; only the first holds any of the groups."""
+
+    def answered(name: str, held: First) -> list[Any]:
+        folder = tmp_path_factory.mktemp(name)
+        return [answer_question(plan(held, name, request.param), question, folder) for question in questions()]
+
+    own, *others = ROLL.holders
+    return {(own, first): answered(own, first) for first in FIRSTS} | {
+        (name, None): answered(name, None) for name in others
+    }
 
 
 @pytest.mark.parametrize("absent", ["", "3"])
-@pytest.mark.parametrize("teacher", [LinearTeacher(device="cpu"), KernelTeacher()], ids=["linear", "kernel"])
-def test_one_group_moves_no_sum_further_than_two_clips(absent: str, teacher: Voter, tmp_path: Path) -> None:
-    firsts = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
-    neighbors = [sums(first, tmp_path / str(number), absent, teacher) for number, first in enumerate(firsts)]
+def test_one_group_moves_no_sum_further_than_two_clips(
+    answers: dict[tuple[str, First], list[Any]], absent: str
+) -> None:
+    own, *others = ROLL.holders
     for place, question in enumerate(questions()[1:], start=1):
-        each = [found[place].ravel() for found in neighbors]
+        each = []
+        for first in FIRSTS:
+            present = [(own, first), *((name, None) for name in others if name != absent)]
+            sent = [Contribution(who[0], answers[who][place]) for who in present]
+            each.append(gathered(ROLL, question, sent).total.astype(np.float64).ravel())
         moved = max(float(np.linalg.norm(one - other)) for one in each for other in each)
         most = np.sqrt(2) if question.kind == LENGTHS else 2 * question.reach
         assert moved <= most

@@ -46,11 +46,11 @@ def test_all_rivals_of_each_layout() -> None:
 
 
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
-    prices = found(VOTES, accountant=AutoAccountant, noise_std=40.0, vote_clip=3)
+    prices = found(VOTES, noise_std=40.0, vote_clip=3)
     for adjacency in Adjacency:
         aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
         event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-        expected = AutoAccountant().compose(event).get_epsilon(1e-6)
+        expected = RdpAccountant().compose(event).get_epsilon(1e-6)
         assert prices["clipped_votes"].epsilon[adjacency] == expected
 
 
