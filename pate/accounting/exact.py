@@ -438,7 +438,7 @@ class ExactAccountant(LossAccountant):
 
     Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
 
-    >>> from pate.accounting import BoundedRangeEvent
+    >>> from pate.accounting import BoundedRangeEvent, RdpAccountant, SelfComposedEvent
     >>> event = SelfComposedEvent(BoundedRangeEvent(0.1), 20)
     >>> [round(kind().compose(event).get_epsilon(1e-6), 2) for kind in (RdpAccountant, ExactAccountant)]
     [0.98, 0.93]

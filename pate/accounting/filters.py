@@ -354,6 +354,7 @@ class GaussianFilter(PrivacyFilter):
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 
+    >>> from pate.accounting import GaussianEvent
     >>> from pate.accounting.filters import Spent
     >>> GaussianFilter(4.0, 1e-6).affords(Spent(), GaussianEvent(30.0))
     631

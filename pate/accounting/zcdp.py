@@ -34,6 +34,7 @@ class ZCdpAccountant(Accountant):
 
     Source: Bun & Steinke 2016; docs/proofs/zcdp.md.
 
+    >>> from pate.accounting import GaussianEvent
     >>> round(ZCdpAccountant().compose(GaussianEvent(10.0), 20).get_epsilon(1e-6), 3)
     2.142
     """

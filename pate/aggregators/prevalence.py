@@ -67,6 +67,7 @@ class Prevalence:
 
     @property
     def event(self) -> GaussianEvent:
+        """The price of all its questions."""
         return GaussianEvent.composed(self._multipliers)
 
     def release(

@@ -72,7 +72,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
             r"\(did you mean num_teachers\?\)",
         ),
         ("techer=mlp", r"techer: expected a key .*, output_dir \(did you mean teacher or ledger\?\)"),
-        ("aggregator.zzz=1", r"aggregator\.zzz: expected a key .*, max_k, selection_share"),
+        ("aggregator.zzz=1", r"aggregator\.zzz: expected a key .*, max_k, selection_share, regularizer"),
         ("zzz.noise=1", r"zzz\.noise: expected a key of the configuration: one of .*, output_dir"),
     ],
 )

@@ -168,7 +168,7 @@ def test_every_promise_of_the_contract_is_kept(found: CaseFile, request: pytest.
         if "monkeypatch" not in promise.__code__.co_varnames and "tmp_path" not in promise.__code__.co_varnames:
             keep(promise, case, values, request)
             kept += 1
-    assert kept > 30
+    assert kept >= 30
 
 
 def test_its_noise_is_declared(found: CaseFile) -> None:

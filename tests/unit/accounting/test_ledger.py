@@ -47,7 +47,6 @@ from pate.accounting import (
     ZCdpEvent,
     calibrate,
 )
-from pate.accounting import ledger as ledgers
 from pate.accounting.filters import RenyiFilter
 from pate.store import Store
 from pate.validation import InvalidValue
@@ -550,7 +549,7 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(ledger: Ledger, pat
 
         Store._insert = inserted  # type: ignore[method-assign]
         if where == "about":
-            ledgers._process = die  # type: ignore[assignment]
+            charges_module._process = die  # type: ignore[assignment]
         mine = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
         if where == "after the commit":
             mine._store._take = die  # type: ignore[method-assign]
@@ -662,8 +661,8 @@ def test_the_origin_of_a_charge_is_known(ledger: Ledger, monkeypatch: pytest.Mon
     monkeypatch.setattr("pwd.getpwuid", unknown)
     monkeypatch.setattr(sys, "argv", words) if words else monkeypatch.delattr(sys, "argv")
     charges_module._process.cache_clear()
-    origin = charge(ledger).origin
+    entry = charge(ledger)
     charges_module._process.cache_clear()
-    assert (origin.user, origin.host) == (str(os.getuid()), os.uname().nodename)
-    assert origin.command == shlex.join(words or [])[:1000]
-    assert origin.time.endswith("+00:00")
+    assert (entry.user, entry.host) == (str(os.getuid()), os.uname().nodename)
+    assert entry.command == shlex.join(words or [])[:1000]
+    assert entry.time.endswith("+00:00")
