@@ -115,7 +115,8 @@ def rows_of(folder: Path) -> list[Row]:
                 shutil.copyfile(folder / name, Path(copied) / name)
         db = sqlite3.connect(Path(copied) / "ledger.db")
         try:
-            rows: list[Row] = db.execute("SELECT key, under, event, release FROM line ORDER BY number").fetchall()
+            found = db.execute("SELECT key, under, event, release FROM line ORDER BY number").fetchall()
+            rows: list[Row] = [(*said, drawn if isinstance(drawn, bytes) else b"") for *said, drawn in found]
         except (sqlite3.Error, UnicodeDecodeError):
             rows = []
         finally:
@@ -130,7 +131,7 @@ def charges_of(folder: Path) -> list[str]:
 
 def committed(folder: Path) -> dict[str, str]:
     """The digest of what was drawn under each key."""
-    return {str(key): hashlib.sha256(release or b"").hexdigest() for key, _, _, release in rows_of(folder)}
+    return {str(key): hashlib.sha256(release).hexdigest() for key, _, _, release in rows_of(folder)}
 
 
 def faults_of(folder: Path, truth: Truth, kept: Mapping[str, str], shown: bytes | None = None) -> list[Finding]:
