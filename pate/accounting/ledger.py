@@ -109,16 +109,23 @@ class Cap:
     def __init__(self, rule: FilterRule, entries: list[LedgerEntry]) -> None:
         self.max_epsilon = rule.max_epsilon
         self._rule, self._entries = rule, entries
+        self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0  # made, spent; charges in it
 
     def filter(self, following: Event | None = None) -> PrivacyFilter | None:
         """The filter; None while neither a charge nor one that would be the first has fixed it."""
+        made, _, _ = self._state
         first = self._entries[0].event if self._entries else following
-        return None if first is None else _fixed(self._rule, first)
+        return made if made is not None or first is None else self._rule.fixed_by(first)
 
     def spent(self) -> Spent:
         """What the filter has counted."""
-        made = self.filter()
-        return Spent() if made is None else _spent(made, Counter(entry.event for entry in self._entries))
+        _, spent, number = self._state
+        made, fresh = self.filter(), self._entries[number:]
+        if made is not None and fresh:
+            for event, same in groupby(entry.event for entry in fresh):
+                spent = spent.plus(made.price(event), len(list(same)))
+            self._state = made, spent, number + len(fresh)  # at once: an interrupt leaves the former state or this one
+        return spent
 
     def require_room(self, event: Event, *, total: float) -> None:
         """Raises `BudgetExceeded` unless the event may be charged; `total` is the accountant's total with it.
@@ -146,8 +153,10 @@ class Cap:
         first = self._entries[0].event if self._entries else event
 
         def admits(cap: float) -> bool:
-            made = self._rule.for_cap(cap).fixed_by(first)
-            return made.admits(_spent(made, counts), event) or (not self._entries and total <= cap)
+            made, spent = self._rule.for_cap(cap).fixed_by(first), Spent()
+            for each, count in counts.items():
+                spent = spent.plus(made.price(each), count)
+            return made.admits(spent, event) or (not self._entries and total <= cap)
 
         low = high = self.max_epsilon
         while not admits(high):
@@ -221,19 +230,6 @@ def _composed(accountant: Accountant, rows: list[tuple[Event, int]]) -> Accounta
     spent = accountant.copy() if rows else accountant
     for event, count in rows:
         spent.compose(event, count)
-    return spent
-
-
-@lru_cache(maxsize=64)
-def _fixed(rule: FilterRule, first: Event) -> PrivacyFilter:
-    return rule.fixed_by(first)
-
-
-def _spent(made: PrivacyFilter, counts: Mapping[Event, int]) -> Spent:
-    """What a filter counts of events, which add up in any order."""
-    spent = Spent()
-    for event, count in counts.items():
-        spent = spent.plus(made.price(event), count)
     return spent
 
 

@@ -384,6 +384,19 @@ def test_a_charge_composes_as_much_after_many_others_as_after_few(
         assert Counting.composed - before <= 3
 
 
+def test_a_charge_is_counted_by_the_filter_once_and_not_again_by_every_later_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Event] = []
+    price = RenyiFilter.price
+    monkeypatch.setattr(RenyiFilter, "price", lambda self, event: asked.append(event) or price(self, event))
+    ledger = Ledger(target_delta=DELTA, max_epsilon=100.0)
+    for number in range(40):
+        before = len(asked)
+        charge(ledger, GaussianEvent(100.0 + number), str(number))
+        assert len(asked) - before <= 2  # itself, and the charge before it
+
+
 def test_a_charge_that_was_refused_or_has_no_price_is_in_no_total() -> None:
     ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))  # the sum of the epsilons of pure DP
     charge(ledger, A, "0")
