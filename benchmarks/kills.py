@@ -22,8 +22,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
 
 from benchmarks.campaign.runs import Row, release_of, rows_of
 from benchmarks.descendants import command_of, descendants
@@ -51,7 +52,7 @@ RELEASES = {
 }
 _MILESTONES = (
     "partition.json",
-    "teachers/teacher-000005.safetensors",
+    "teachers",
     "casting",
     "votes.npz",
     "ledger.db",
@@ -60,7 +61,7 @@ _MILESTONES = (
 )
 _WITHIN_S = 0.3  # of a milestone
 _PATIENCE_S = 120  # before a run that gets on no more is killed
-_SAVED_S = 1.0  # a teacher trained so long before a kill is on the disk
+_SAVED_S = 3.0  # a teacher trained so long before a kill is on the disk
 
 
 @dataclass
@@ -211,8 +212,8 @@ class Disturbed:
             self._compare()
 
     def _note(self) -> None:
-        """Remembers finished teachers, one of which written anew was trained again, and what was spent."""
-        for path in sorted((self.path / "teachers").glob("teacher-*.safetensors")):
+        """Remembers files of teachers, one of which written anew was trained again, and what was spent."""
+        for path in sorted((self.path / "teachers").glob("teachers-*.safetensors")):
             status = path.stat()
             found = status.st_ino, status.st_mtime_ns
             if self.saved.setdefault(path.name, found) != found:
@@ -230,10 +231,11 @@ class Disturbed:
         if _drawn(self.path) != _drawn(self.calm):
             self.kills.faults.append("the charges, or what they paid for, differ from an undisturbed run's")
         names = ["votes.npz", "partition.json", "release/release.npz"]
-        for part in ("teachers", "release/student"):
-            names += [str(path.relative_to(self.calm)) for path in sorted((self.calm / part).iterdir())]
+        names += [str(path.relative_to(self.calm)) for path in sorted((self.calm / "release/student").iterdir())]
+        if _teachers(self.path) != _teachers(self.calm):
+            self.kills.faults.append("teachers differ from an undisturbed run's")
         for name in names:
-            if not (self.path / name).exists() or _content(self.calm / name) != _content(self.path / name):
+            if not (self.path / name).exists() or (self.calm / name).read_bytes() != (self.path / name).read_bytes():
                 self.kills.faults.append(f"{name} differs from an undisturbed run's")
         self._count_trainings()
         self.kills.finished += 1
@@ -263,9 +265,10 @@ def _drawn(folder: Path) -> list[tuple[str, str, bytes]]:
     return [(key.partition(":")[2], event, release) for key, _, event, release in rows_of(folder)]
 
 
-def _content(path: Path) -> bytes:
-    """What two runs have in common: the bytes; of a teacher, which each run signs for itself, the arrays."""
-    return save(load_file(path)) if path.name.startswith("teacher-") else path.read_bytes()
+def _teachers(folder: Path) -> dict[str, bytes]:
+    """All teachers of a run, whose files end where it happened to save: their arrays one behind the other."""
+    files = [load_file(path) for path in sorted((folder / "teachers").iterdir())]
+    return {name: np.concatenate([file[name] for file in files]).tobytes() for name in files[0]}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,17 @@ class Partition:
         """The rows of the private split that belong to a teacher, ascending."""
         require_count("teacher", teacher, minimum=0)
         require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
-        return np.flatnonzero(self.teacher_of == teacher)
+        order, ends = self._dealt
+        return order[ends[teacher] : ends[teacher + 1]]
 
     def sizes(self) -> NDArray[np.int64]:
         """How many records each teacher has, int64 `[num_teachers]`."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)
+
+    @cached_property
+    def _dealt(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All rows by their teacher, and where each teacher's begin, `[num_teachers + 1]`."""
+        return np.argsort(self.teacher_of, kind="stable"), np.append(0, np.cumsum(self.sizes()))
 
     def verify(self, split: Split) -> None:
         """Checks that this is a disjoint partition of the split into teachers that all have records.
@@ -133,7 +140,7 @@ class Partition:
 
 
 def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[np.int64]) -> None:
-    order = np.lexsort((teacher_of, ids))
+    order = np.argsort(ids, kind="stable")
     same_unit = ids[order][1:] == ids[order][:-1]
     broken = np.flatnonzero(same_unit & (teacher_of[order][1:] != teacher_of[order][:-1]))
     if len(broken):

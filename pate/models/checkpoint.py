@@ -1,4 +1,4 @@
-"""Trained teachers on disk: one file each, whole or not there, signed; and what they say when they are asked."""
+"""Trained teachers on disk: many to a file, whole or not there, signed; and what they say when they are asked."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby, islice
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,6 @@ from pate.files.disk import (
     read_secret,
     remove_partials,
     replacing,
-    require_file,
     sync_folder,
     write_arrays,
     write_text,
@@ -36,31 +35,36 @@ from pate.networks.device import device_memory, one_thread
 from pate.validation import InvalidValue, require_count
 
 _KEY = re.compile(r"[0-9a-f]{64}\n")
-_CHUNK = "chunk-"
-_WRITERS = 8
+CHECKPOINTS = r"teachers-(\d{6,})-(\d{6,})\.safetensors"
+"""The name of a file of teachers: its first one and its last one."""
+
+_LENGTHS = "/lengths"
 _SIGNATURE = "signature"
-_REMEDY = "remove it, and the same command trains it again from the same records"
+_REMEDY = "remove it, and the same command trains these teachers again from the same records"
+_TRAIN = "the same command trains it"
 _ASK_AGAIN = "remove it, and the same command asks these teachers again"
 
 
 @dataclass(frozen=True)
 class CheckpointStore:
-    """A folder of trained teachers. No epsilon covers it: do not publish it.
+    """A folder of trained teachers, consecutive ones in a file. No epsilon covers it: do not publish it.
+
+    A file has each array of its teachers stacked, `[c, …]`; arrays whose lengths differ lie one behind the other, with
+    their lengths beside them.
 
     Formal guarantees:
-        * `save` replaces a file in one step, after its bytes and before its name reach the disk: a killed
-          run leaves the old file or the new one.
-        * `save_chunk` does the same for several teachers at once: after a kill `recover` finds all of them or none.
-        * A file that cannot be read counts as missing, so whatever tore it is repaired by the next run. Each carries a
-          signature by this store's key (`SigningKey`): one that was altered, or comes from another run or teacher, is
-          refused and not used. So is one of other records, where `records` names them.
+        * A file appears in one step, after its bytes and before its name reach the disk: whatever kills a run, it
+          leaves all teachers of a `save` file or none.
+        * The teachers of a torn file count as missing, and the next run trains them again. Each file carries a
+          signature by this store's key (`SigningKey`): one that was altered, or is another run's or of other teachers,
+          is refused and not used. So is one of other records, where `records` names them.
         * Files have mode 0600, the folder 0700.
 
     The store does not know which teacher, data or seeds its files came from: one folder for each.
 
     Attributes:
         folder: made by the first `save`, in a folder that is there; the key lies beside it, under its name and `.key`.
-        records: says which records each teacher may see, such as a partition's digest; signed with every teacher.
+        records: says which records each teacher may see, such as a partition's digest; signed with every file.
     """
 
     folder: Path
@@ -71,94 +75,125 @@ class CheckpointStore:
         folder = Path(self.folder)
         return SigningKey(folder.with_name(f"{folder.name}.key"))
 
-    def has(self, teacher: int) -> bool:
-        """Whether there is a file that can be read; raises `InvalidValue` where a folder has its name."""
-        path = self._path(teacher)
-        if not is_regular(path):
-            if path.is_dir():
-                raise damaged(path, f"the checkpoint of teacher {teacher}", "it is a folder", _REMEDY)
-            return False
-        try:
-            with safe_open(path, framework="numpy"):
-                return True
-        except (SafetensorError, OSError):
-            return False
-
     def missing(self, num_teachers: int) -> list[int]:
-        """Which of teachers 0..num_teachers-1 have no readable file."""
-        return [teacher for teacher in range(num_teachers) if not self.has(teacher)]
+        """Which of teachers 0..num_teachers-1 are in no whole file."""
+        lacking = np.ones(num_teachers, np.bool_)
+        for members in self._files():
+            lacking[members.start : members.stop] = False
+        return [int(teacher) for teacher in np.flatnonzero(lacking)]
 
-    def save(self, teacher: int, state: State) -> None:
-        path = self._path(require_count("teacher", teacher, minimum=0))
-        self._write(path, state)
-
-    def save_chunk(self, states: Mapping[int, State]) -> None:
-        """Writes several teachers in one step: first as one file, which `recover` takes apart after a kill."""
-        if len(states) == 1:
-            for teacher, state in states.items():
-                self.save(teacher, state)
-        elif states:
-            path = Path(self.folder) / f"{_CHUNK}{min(states):06d}-{max(states):06d}.safetensors"
-            named = {f"{teacher}/{name}": array for teacher, state in states.items() for name, array in state.items()}
-            self._write(path, named)
-            self._take_apart(path)
+    def save(self, states: Mapping[int, State]) -> None:
+        """Writes teachers by their numbers: a file for each run of consecutive ones that are alike in their arrays."""
+        for teacher in states:
+            require_count("teacher", teacher, minimum=0)
+        order = enumerate(sorted(states))
+        for _, run in groupby(order, key=lambda each: (each[1] - each[0], _form(states[each[1]]))):
+            members = [teacher for _, teacher in run]
+            path = Path(self.folder) / f"teachers-{members[0]:06d}-{members[-1]:06d}.safetensors"
+            arrays = _stacked([states[teacher] for teacher in members])
+            make_folder(path.parent, within=path.parent.parent)
+            signature = self.key.sign(self._name(path), arrays)
+            with replacing(path) as file:
+                file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
 
     def recover(self) -> None:
-        """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here.
+        """Removes what a killed run had half written, and torn files. While nobody else writes here."""
+        remove_partials(Path(self.folder), (CHECKPOINTS,))
+        whole = set(self._files().values())
+        for path in self._named().values():
+            if path not in whole:
+                path.unlink()
 
-        Raises `InvalidValue` for a chunk that this run did not write.
+    def states(self, num_teachers: int) -> Iterator[State]:
+        """Reads teachers 0..num_teachers-1 in order, with no more than one file of them in memory.
+
+        Raises:
+            InvalidValue: a teacher that is missing, or a file that this run did not sign.
         """
-        remove_partials(Path(self.folder), (r"(?:teacher|chunk)-[-\d]+\.safetensors",))
-        for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
-            if is_regular(path):
-                self._take_apart(path)
+        teacher = 0
+        for members, path in sorted(self._files().items(), key=lambda each: each[0].start):
+            if members.start <= teacher < min(members.stop, num_teachers):
+                yield from self._read(members, path)[teacher - members.start : num_teachers - members.start]
+                teacher = min(members.stop, num_teachers)
+        if teacher < num_teachers:
+            raise damaged(Path(self.folder), f"teacher {teacher}", "no whole file has it", _TRAIN)
 
     def load(self, teacher: int) -> State:
-        """Reads a teacher; raises `InvalidValue` where there is no file, none that can be read, or not this run's."""
-        path, rule = self._path(teacher), f"the checkpoint of teacher {teacher}"
-        require_file(path, rule=rule, remedy=_REMEDY)
+        """Reads a teacher, and the whole file for it; raises as `states`."""
+        for members, path in self._files().items():
+            if teacher in members:
+                return self._read(members, path)[teacher - members.start]
+        raise damaged(Path(self.folder), f"teacher {teacher}", "no whole file has it", _TRAIN)
+
+    def _named(self) -> dict[range, Path]:
+        """What has the name of a file of teachers, by the teachers; raises where it is no file."""
+        found = {}
+        for path in Path(self.folder).glob("teachers-*.safetensors"):
+            if name := re.fullmatch(CHECKPOINTS, path.name):
+                if not is_regular(path):
+                    raise damaged(path, "a file of teachers", "it is none", _REMEDY)
+                found[range(int(name[1]), int(name[2]) + 1)] = path
+        return found
+
+    def _files(self) -> dict[range, Path]:
+        """Those of them that are not torn."""
+        return {members: path for members, path in self._named().items() if _is_whole(path)}
+
+    def _read(self, members: range, path: Path) -> list[State]:
+        """The teachers of a file, as views of what it holds."""
         try:
-            return self._read(path)
-        except (SafetensorError, OSError) as error:
-            if isinstance(error, PermissionError):
-                raise
-            raise damaged(path, rule, str(error), _REMEDY) from None
-
-    def _take_apart(self, path: Path) -> None:
-        """Writes each teacher of a chunk's file, then removes it; a file that cannot be read is removed at once."""
-        try:
-            arrays = self._read(path)
-        except (SafetensorError, OSError):
-            arrays = {}
-        states: dict[int, State] = {}
-        for name, array in arrays.items():
-            index, _, key = name.partition("/")
-            states.setdefault(int(index), {})[key] = array
-        lacking = [teacher for teacher in states if not self.has(teacher)]
-        with ThreadPoolExecutor(_WRITERS) as pool:  # each waits for the disk: together they wait once
-            for _ in pool.map(lambda teacher: self.save(teacher, states[teacher]), lacking):
-                pass
-        path.unlink(missing_ok=True)
-
-    def _write(self, path: Path, arrays: State) -> None:
-        make_folder(path.parent, within=path.parent.parent)
-        signature = self.key.sign(self._name(path), arrays)
-        with replacing(path) as file:
-            file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
-
-    def _read(self, path: Path) -> State:
-        arrays: State = load_file(path)
-        with safe_open(path, framework="numpy") as file:
-            signature = (file.metadata() or {}).get(_SIGNATURE)
+            arrays: State = load_file(path)
+            with safe_open(path, framework="numpy") as file:
+                signature = (file.metadata() or {}).get(_SIGNATURE)
+        except SafetensorError as error:
+            raise damaged(path, "a file of teachers", str(error), _REMEDY) from None
         if not self.key.has_signed(self._name(path), arrays, signature):
-            raise damaged(path, "a checkpoint that this run signed", "it is altered, or another's", _REMEDY)
-        return arrays
+            raise damaged(path, "teachers that this run signed", "they are altered, or another's", _REMEDY)
+        return _apart(arrays, len(members))
 
     def _name(self, path: Path) -> str:
         return f"{path.stem} of {self.records}" if self.records else path.stem
 
-    def _path(self, teacher: int) -> Path:
-        return Path(self.folder) / f"teacher-{teacher:06d}.safetensors"
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file has as many bytes as it says."""
+    try:
+        with safe_open(path, framework="numpy"):
+            return True
+    except SafetensorError:
+        return False
+
+
+def _form(state: State) -> list[tuple[object, ...]]:
+    """What states of one file have in common: all but the lengths of their arrays."""
+    return [(name, array.dtype, array.ndim, array.shape[1:]) for name, array in sorted(state.items())]
+
+
+def _stacked(states: Sequence[State]) -> State:
+    arrays: State = {}
+    for name in states[0]:
+        parts = [state[name] for state in states]
+        if len({part.shape for part in parts}) == 1:
+            arrays[name] = np.stack(parts)
+        else:
+            arrays[name] = np.concatenate(parts)
+            arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
+    return arrays
+
+
+def _apart(arrays: State, count: int) -> list[State]:
+    states: list[State] = [{} for _ in range(count)]
+    for name, array in arrays.items():
+        if name + _LENGTHS in arrays:
+            ends = np.cumsum(arrays[name + _LENGTHS])
+            rows = np.split(array, ends[:-1])
+        elif not name.endswith(_LENGTHS):
+            rows = [array[row, ...] for row in range(count)]
+        else:
+            continue
+        for state, row in zip(states, rows, strict=True):
+            state[name] = row
+    return states
 
 
 @dataclass(frozen=True)
@@ -237,14 +272,15 @@ def cast_votes(
     """
     require_count("num_teachers", num_teachers)
     require_count("chunk_size", chunk_size)
+    trained = store.states(num_teachers)
     for first in range(0, num_teachers, chunk_size):
         last = min(first + chunk_size, num_teachers)
         path = None if scratch is None else scratch / f"confidences-{first:06d}-{last:06d}.npz"
+        states = list(islice(trained, last - first))
         if path is not None and os.path.lexists(path):
             form = ArrayForm("f", (last - first, len(inputs), None))
             yield first, read_arrays(path, {"confidences": form}, remedy=_ASK_AGAIN)["confidences"]
             continue
-        states = [store.load(index) for index in range(first, last)]
         with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command asks them on the processor"):
             confidences = teacher.predict_many(states, inputs)
         if path is not None:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -29,6 +29,10 @@ OnProgress = Callable[[int, float], None]
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}  # the environment of a worker
 _WATCH_S = 0.1
 _ANSWER_S = 10
+
+# Trained teachers wait for a file until it would be so large, or a kill would cost more than so many seconds and such a
+# share of the training: so files grow in number as the logarithm of its length, or as the bytes of the states.
+_FILE_BYTES, _SAVE_S, _SAVE_SHARE = 64 * 2**20, 1.0, 0.02
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,6 @@ class ChunkTask:
         with one_thread(), device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"):
             states = self.teacher.fit_many(self.shards, self.seeds)
         return {index: states[index - self.chunk.members.start] for index in self.chunk.wanted}
-
-    def save_states(self, store: CheckpointStore) -> dict[int, float]:
-        states = self.states()
-        store.save_chunk(states)
-        return {index: last_loss(state) for index, state in states.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +83,7 @@ class TrainingJob:
         return f"{saved} of {self.num_teachers} teachers are safe in {self.store.folder}"
 
     def chunks(self, size: int) -> list[Chunk]:
-        """The chunks that lack a teacher; first finishes what a killed run began to save.
-
-        Isolated teachers gain nothing from company: they are chunks of one, so that a kill costs no more than it must.
-        """
+        """The chunks that lack a teacher, of one where teachers are isolated; first clears what a killed run left."""
         size, total = 1 if self.teacher.is_isolated else size, self.num_teachers
         self.store.recover()
         missing = set(self.store.missing(total))
@@ -99,15 +95,39 @@ class TrainingJob:
         shards, seeds = [self.shards(index) for index in members], [self.seeds[index] for index in members]
         return ChunkTask(self.teacher, chunk, shards, seeds)
 
-    def report(self, losses: dict[int, float]) -> None:
-        if self.on_progress is not None:
-            for index, loss in losses.items():
-                self.on_progress(index, loss)
+    @contextmanager
+    def saving(self) -> Iterator[Callable[[Mapping[int, State]], None]]:
+        """Takes trained teachers, saves them together, at the latest when the block ends or raises, and reports them.
 
+        Called with none it looks whether others have waited long enough.
+        """
+        waiting: dict[int, State] = {}
+        begun = saved = time.monotonic()
+        size = 0
 
-def last_loss(state: State) -> float:
-    """The loss at which a teacher's training ended."""
-    return float(state["loss_curve"][-1])
+        def write() -> None:
+            nonlocal saved, size
+            self.store.save(waiting)
+            losses = {index: float(state["loss_curve"][-1]) for index, state in waiting.items()}
+            waiting.clear()
+            saved, size = time.monotonic(), 0
+            if self.on_progress is not None:
+                for index, loss in losses.items():
+                    self.on_progress(index, loss)
+
+        def keep(states: Mapping[int, State]) -> None:
+            nonlocal size
+            waiting.update(states)
+            size += sum(array.nbytes for state in states.values() for array in state.values())
+            now = time.monotonic()
+            old = now - saved >= max(_SAVE_S, _SAVE_SHARE * (now - begun))
+            if waiting and (old or size >= _FILE_BYTES):
+                write()
+
+        try:
+            yield keep
+        finally:
+            write()
 
 
 class WorkersLost(ChildProcessError, RuntimeError):
@@ -122,7 +142,8 @@ class Engine(ABC):
           chunk with a missing member is trained again as a whole, so a killed run, started again, ends with
           the same bytes as one that was not. Files already there are not touched. Teachers that
           are isolated (`Teacher.is_isolated`) are chunks of one.
-        * A chunk's teachers reach the disk in one step: nothing that was trained to its end is trained again.
+        * A chunk's teachers reach the disk in one step. They wait for others no longer than a second or a fiftieth of
+          the training, so that SIGKILL costs no more; whatever else ends a run, nothing is trained again.
         * Engines with equal chunk size give equal bytes on one kind of machine: each chunk is computed on
           one thread, in whatever process. With another chunk size teachers agree up to rounding.
         * Whatever ends a run (a signal, a dead worker, an error in one teacher), the teachers reported
@@ -153,8 +174,9 @@ class StackedEngine(Engine):
         require_count("chunk_size", self.chunk_size)
 
     def train(self, job: TrainingJob) -> None:
-        for chunk in job.chunks(self.chunk_size):
-            job.report(job.task(chunk).save_states(job.store))
+        with job.saving() as keep:
+            for chunk in job.chunks(self.chunk_size):
+                keep(job.task(chunk).states())
 
 
 @dataclass(frozen=True)
@@ -168,9 +190,9 @@ class SequentialEngine(StackedEngine):
 class ProcessesEngine(Engine):
     """Trains a chunk of teachers in each of several processes, one thread each.
 
-    Each record is sent to one worker, through a pipe, never through a file; workers save their teachers
-    themselves. A script needs no `if __name__ == "__main__"` guard. A worker that dies costs the teachers in
-    work at that moment, and the run goes on with new workers; workers of a run that was killed end themselves.
+    Each record is sent to one worker, and each teacher back, through a pipe, never through a file. A script needs no
+    `if __name__ == "__main__"` guard. A worker that dies costs the teachers in work at that moment, and the run goes on
+    with new workers; workers of a run that was killed end themselves.
 
     Attributes:
         num_workers: processes; None for as many as there are cores to this process.
@@ -195,13 +217,10 @@ class ProcessesEngine(Engine):
                 self._train(job, waiting)
                 return
             except BrokenProcessPool as error:
-                left = job.chunks(self.chunk_size)
                 if deaths == self.max_deaths:
                     cause = "killed, or out of memory: a smaller engine.num_workers or engine.chunk_size takes less"
                     raise WorkersLost(f"worker processes died {deaths + 1} times ({cause}); {job.summary}") from error
-                saved = [index for chunk in waiting for index in chunk.wanted if job.store.has(index)]
-                job.report({index: last_loss(job.store.load(index)) for index in saved})  # their answers were lost
-                waiting = left
+                waiting = job.chunks(self.chunk_size)
 
     def _train(self, job: TrainingJob, waiting: list[Chunk]) -> None:
         from joblib import cpu_count  # loads slowly
@@ -212,23 +231,25 @@ class ProcessesEngine(Engine):
             executor = ProcessPoolExecutor(
                 num_workers, env=_ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
             )
-        running: dict[Future[dict[int, float]], Chunk] = {}
+        running: set[Future[dict[int, State]]] = set()
 
-        def collect() -> None:
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                losses = future.result()
-                waiting.remove(running.pop(future))
-                job.report(losses)
+        def collect(keep: Callable[[Mapping[int, State]], None]) -> None:
+            done = wait(running, _SAVE_S, FIRST_COMPLETED).done
+            for future in done:
+                keep(future.result())
+            running.difference_update(done)
+            keep({})  # those that wait go to the disk, however long the next ones take
 
         try:
-            for chunk in list(waiting):
-                if len(running) > num_workers:  # one chunk waits, the others are in work
-                    collect()
-                task = job.task(chunk)
-                with _interrupts_held():
-                    running[executor.submit(task.save_states, job.store)] = chunk
-            while running:
-                collect()
+            with job.saving() as keep:
+                for chunk in waiting:
+                    while len(running) > num_workers:  # one chunk waits, the others are in work
+                        collect(keep)
+                    task = job.task(chunk)
+                    with _interrupts_held():
+                        running.add(executor.submit(task.states))
+                while running:
+                    collect(keep)
         finally:
             with _quiet_threads():
                 executor.shutdown(wait=True, kill_workers=bool(running))  # where some are left, it failed
@@ -274,11 +295,10 @@ def _end_with_parent(parent: int) -> None:
 class RayEngine(Engine):
     """Trains chunks of teachers as tasks of Ray (optional: `pip install 'pate-multilabel[ray]'`).
 
-    This process alone writes checkpoints, so nodes need no shared disk: each chunk's teachers are saved here as soon
-    as they are trained. A worker or node that dies costs the teachers it was training, which Ray starts again
-    elsewhere. A node started here ends with the run, and workers with their node: none trains on beside the next run.
-    Records travel through Ray's object store, which writes to its nodes' disks where memory is short: all nodes must
-    be trusted with private data.
+    This process alone writes checkpoints, so nodes need no shared disk. A worker or node that dies costs the teachers
+    it was training, which Ray starts again elsewhere. A node started here ends with the run, and workers with their
+    node: none trains on beside the next run. Records travel through Ray's object store, which writes to its nodes'
+    disks where memory is short: all nodes must be trusted with private data.
 
     Attributes:
         address: of an existing cluster, or "auto" for the one that this machine belongs to. None uses the cluster that
@@ -341,20 +361,24 @@ class RayEngine(Engine):
     def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[Chunk]) -> None:
         task = ray.remote(_states).options(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries)
         running: list[Any] = []
+        with job.saving() as keep:
+            for chunk in chunks:
+                if running:  # what is trained comes back while others are still sent out
+                    running = _collected(ray, running, keep, 0)
+                while len(running) >= self.max_in_flight:
+                    running = _collected(ray, running, keep, _SAVE_S)
+                running.append(task.remote(job.task(chunk)))
+            while running:
+                running = _collected(ray, running, keep, _SAVE_S)
 
-        def collect(timeout: float | None = None) -> None:
-            done, running[:] = ray.wait(running, timeout=timeout)
-            for reference in done:
-                states = ray.get(reference)
-                job.store.save_chunk(states)
-                job.report({index: last_loss(state) for index, state in states.items()})
 
-        for chunk in chunks:
-            if running:  # what is trained reaches the disk while others are still sent out
-                collect(None if len(running) >= self.max_in_flight else 0)
-            running.append(task.remote(job.task(chunk)))
-        while running:
-            collect()
+def _collected(ray: Any, running: list[Any], keep: Callable[[Mapping[int, State]], None], timeout: float) -> list[Any]:
+    """Keeps what is trained; gives what is not."""
+    done, left = ray.wait(running, timeout=timeout)
+    for reference in done:
+        keep(ray.get(reference))
+    keep({})
+    return list(left)
 
 
 def _require_answer(address: str) -> None:

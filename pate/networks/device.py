@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pate.validation import InvalidValue, require_choice
 
@@ -60,7 +62,13 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(1):
+        with _libraries(len(sys.modules)).limit(limits=1):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _libraries(num_modules: int) -> ThreadpoolController:
+    """Those that run threads: the search takes a millisecond, and others come with other modules alone."""
+    return ThreadpoolController()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
+from pate.files.arrays import taken
 from pate.files.disk import damaged, make_folder, read_text, write_text
 from pate.models.teacher import isolated
 from pate.run.progress import Monitor, NullMonitor
@@ -32,7 +33,9 @@ _MANIFEST = "the partition of this run's private records"
 _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
 
 OnLoss = Callable[[int, float], None]
-"""Told each teacher that was trained, and its loss."""
+"""Told a teacher that was trained, and its loss."""
+
+_MOST_LOSSES = 10_000  # curves of more take longer than training
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,7 +51,7 @@ class Ensemble:
         randomness: the teachers' seeds come from it.
         engine: how teachers are trained.
         monitor: told of training and voting.
-        on_loss: told each teacher's loss.
+        on_loss: told each teacher's loss, or those of 10,000 teachers at equal distances.
     """
 
     teacher: Voter
@@ -95,10 +98,11 @@ class Ensemble:
         if done == total:
             return store
         make_folder(store.folder, within=self.folder)
+        apart = -(-total // _MOST_LOSSES)
 
         def shard(teacher: int) -> Shard:
-            rows = private.take(self.partition.indices(teacher))
-            return Shard(rows.inputs, rows.labels)
+            rows = self.partition.indices(teacher)
+            return Shard(taken(private.inputs, rows), private.labels[rows])
 
         with self.monitor.stage("training teachers", total) as advance:
             advance(done)
@@ -106,7 +110,7 @@ class Ensemble:
             def on_progress(teacher: int, loss: float) -> None:
                 nonlocal done
                 done += 1
-                if self.on_loss is not None:
+                if self.on_loss is not None and teacher % apart == 0:
                     self.on_loss(teacher, loss)
                 advance(done)
 
@@ -166,10 +170,11 @@ class TrainedVotes(VoteSource):
         asked = directions.with_constant(rows).astype(np.float32)
         beyond = np.empty((self.num_teachers, asked.shape[1], self.num_labels), dtype=np.float32)
         with self.ensemble.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
+            states = store.states(self.num_teachers)
             for first, block in cast_votes(self.teacher, store, self.num_teachers, rows):
-                for teacher, of_pool in enumerate(block, start=first):
+                for teacher, (of_pool, state) in enumerate(zip(block, states, strict=False), start=first):
                     own = private.take(self.ensemble.partition.indices(teacher))
-                    said = self.teacher.predict_many([store.load(teacher)], own.inputs)[0]
+                    said = self.teacher.predict_many([state], own.inputs)[0]
                     features = directions.with_constant(own.inputs).astype(np.float32)
                     beyond[teacher] = beyond_own(features, said, own.labels, asked, of_pool)
                 advance(first + len(block))

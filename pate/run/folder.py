@@ -48,7 +48,7 @@ _OWN = {
     ),
     "release/student": (r"student\.(?:safetensors|json)",),
     "all_records_model": (r"student\.(?:safetensors|json)",),
-    "teachers": (r"(?:teacher|chunk)-[-\d]+\.safetensors",),
+    "teachers": (r"teachers-\d+-\d+\.safetensors",),
     "ledger.db.releases": (r"[0-9a-f]{64}",),
     "casting": (r"confidences-[-\d]+\.npz",),
     "runs": (r"[-\w.@+]+\.json",),

@@ -58,8 +58,7 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "outputs" / "run")
     write_text(folder / "run.json", "{}")
     write_arrays(folder / "summary.npz", summary=np.zeros(3))
-    CheckpointStore(folder / "teachers").save(0, {"loss_curve": np.zeros(1, np.float32)})
-    CheckpointStore(folder / "teachers").save_chunk({n: {"loss_curve": np.zeros(1, np.float32)} for n in (1, 2)})
+    CheckpointStore(folder / "teachers").save({n: {"loss_curve": np.zeros(1, np.float32)} for n in (0, 2)})
     votes = np.zeros((1, 2, 3), np.bool_)
     VoteStore.write(folder / "votes.npz", [votes], num_teachers=1, num_queries=2, num_labels=3)
     with locked(folder / "run.lock"):
@@ -67,7 +66,7 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     found = {path.relative_to(tmp_path).as_posix(): mode(path) for path in tmp_path.rglob("*")}
     assert {name for name, bits in found.items() if bits == 0o700} == {"outputs", "outputs/run", "outputs/run/teachers"}
     assert {bits for name, bits in found.items() if (tmp_path / name).is_file()} == {0o600}
-    assert len(found) == 11
+    assert len(found) == 10
 
 
 def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
@@ -134,7 +133,7 @@ def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="run"):
         make_folder(run / "teachers", within=run)
     with pytest.raises(FileNotFoundError, match="run"):
-        CheckpointStore(run / "teachers").save(0, {})
+        CheckpointStore(run / "teachers").save({0: {}})
     assert not run.exists()
 
 

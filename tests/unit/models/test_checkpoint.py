@@ -7,6 +7,7 @@ import pickle
 import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,64 +54,47 @@ def store(tmp_path):
 def trained(store, parts):
     """Two teachers in a store, by their recipe."""
     teacher = SklearnTeacher(DecisionTreeClassifier())
-    for index, state in enumerate(teacher.fit_many(parts[:2], [1, 2])):
-        store.save(index, state)
+    store.save(dict(enumerate(teacher.fit_many(parts[:2], [1, 2]))))
     return teacher
 
 
-def refused(store, teacher=0):
-    rule = rf"^file=.*-00000{teacher}.*: expected a checkpoint that this run signed .*; remove it, and .*again"
+def name(first, last=None):
+    return f"teachers-{first:06d}-{first if last is None else last:06d}.safetensors"
+
+
+def refused():
+    rule = r"^file=.*teachers-.*: expected teachers that this run signed .*; remove it, and .*again"
     return pytest.raises(InvalidValue, match=rule)
 
 
-@pytest.mark.usefixtures("trained")
 def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, queries):
     mark = tmp_path / "ran"
-    save_file(state_of(Payload(mark)), store.folder / "teacher-000000.safetensors")
-    with refused(store):
+    content = np.stack([state_of(Payload(mark))["pickle"]] * 2)
+    save_file({"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)}, store.folder / name(0, 1))
+    with refused():
         list(cast_votes(trained, store, 2, queries))
     assert not mark.exists()
-    assert store.has(0)  # it does not count as missing, so it is not trained again in silence
-    pickle.loads(state_of(Payload(mark))["pickle"].tobytes()).close()
-    assert mark.exists()  # the payload works, where it is read
-
-
-def test_a_planted_chunk_is_refused_and_never_signed(store, tmp_path):
-    store.save(5, state_of("mine"))
-    planted = {f"0/{name}": array for name, array in state_of(Payload(tmp_path / "ran")).items()}
-    save_file(planted, store.folder / "chunk-000000-000001.safetensors")
-    with refused(store):
-        store.recover()
-    assert not store.has(0)
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_chunk_of_ones_own_is_read(store, monkeypatch, killed):
-    with monkeypatch.context() as patch:
-        if killed:
-            patch.setattr(CheckpointStore, "_take_apart", lambda *_: None)
-        store.save_chunk({0: state_of("a"), 1: PLAIN})
-    assert store.missing(2) == ([0, 1] if killed else [])
     store.recover()
-    assert pickle.loads(store.load(0)["pickle"].tobytes()) == "a"
-    assert store.load(1).keys() == PLAIN.keys()
+    assert store.missing(2) == []  # it does not count as missing, so it is not trained again in silence
+    pickle.loads(content[0].tobytes()).close()
+    assert mark.exists()  # the payload works, where it is read
 
 
 @pytest.mark.parametrize("state", [PLAIN, "a pickle"])
 @pytest.mark.parametrize("what", ["another run's", "another teacher's", "without a signature", "a bit flipped"])
-def test_a_checkpoint_that_the_key_did_not_sign_as_this_teacher(store, tmp_path, what, state):
+def test_a_file_that_the_key_did_not_sign_as_these_teachers(store, tmp_path, what, state):
     state = state_of("a") if state == "a pickle" else state
-    store.save(0, state)
-    store.save(1, state)
-    path = store.folder / "teacher-000000.safetensors"
+    store.save({0: state})
+    store.save({1: state})
+    path = store.folder / name(0)
     if what == "another run's":
         (tmp_path / "other").mkdir()
         other = CheckpointStore(tmp_path / "other" / "teachers")
-        other.save(0, state)
+        other.save({0: state})
         shutil.rmtree(store.folder)
         shutil.copytree(other.folder, store.folder)  # the folder whole, as it holds no key
     elif what == "another teacher's":
-        shutil.copy(store.folder / "teacher-000001.safetensors", path)
+        shutil.copy(store.folder / name(1), path)
     else:
         arrays = load_file(path)
         with safe_open(path, framework="numpy") as file:
@@ -118,14 +102,14 @@ def test_a_checkpoint_that_the_key_did_not_sign_as_this_teacher(store, tmp_path,
         if what == "a bit flipped":
             arrays["loss_curve"] += 2.0**-20
         save_file(arrays, path, metadata=metadata if what == "a bit flipped" else None)
-    with refused(store):
+    with refused():
         store.load(0)
 
 
 def test_without_its_key_nothing_is_read_and_no_other_key_is_made(store):
-    store.save(0, state_of("a"))
+    store.save({0: state_of("a")})
     store.key.path.unlink()
-    with refused(store):
+    with refused():
         store.load(0)
     assert not store.key.path.exists()
 
@@ -133,19 +117,19 @@ def test_without_its_key_nothing_is_read_and_no_other_key_is_made(store):
 def test_the_key_is_the_owners_alone_and_beside_the_folder(store):
     before = os.umask(0)
     try:
-        store.save(0, state_of("a"))
+        store.save({0: state_of("a")})
     finally:
         os.umask(before)
     path = store.folder.parent / "teachers.key"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(bytes.fromhex(path.read_text())) == 32
     assert {entry.name for entry in path.parent.iterdir()} == {"teachers", "teachers.key"}
-    assert path.read_text().strip() not in str(load_file(store.folder / "teacher-000000.safetensors"))
+    assert path.read_text().strip() not in str(load_file(store.folder / name(0)))
 
 
 @pytest.mark.parametrize("damage", ["readable", "short", "long", "letters", "link", "folder", "empty"])
 def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
-    store.save(0, state_of("a"))
+    store.save({0: state_of("a")})
     path = store.key.path
     text = path.read_text()
     changed = {"short": text[:-3], "long": text + "0", "letters": "g" * 64 + "\n", "empty": ""}
@@ -159,7 +143,7 @@ def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
         path.mkdir()
     else:
         path.write_text(changed[damage])
-    for act in (lambda: store.load(0), lambda: store.save(1, state_of("b"))):
+    for act in (lambda: store.load(0), lambda: store.save({1: state_of("b")})):
         with pytest.raises(
             InvalidValue, match=r"secret=.*teachers\.key: expected .*; remove it and .*teachers to train"
         ):
@@ -167,7 +151,7 @@ def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
 
 
 def test_a_key_of_somebody_else_does_not_count(store, monkeypatch):
-    store.save(0, state_of("a"))
+    store.save({0: state_of("a")})
     monkeypatch.setattr("pate.files.disk.os.geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InvalidValue, match=r"teachers\.key: expected a file of user"):
         store.load(0)
@@ -175,16 +159,16 @@ def test_a_key_of_somebody_else_does_not_count(store, monkeypatch):
 
 def test_writers_side_by_side_share_one_key(store):
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda teacher: store.save(teacher, state_of(teacher)), range(24)))
+        list(pool.map(lambda teacher: store.save({teacher: state_of(teacher)}), range(24)))
     assert [pickle.loads(store.load(teacher)["pickle"].tobytes()) for teacher in range(24)] == list(range(24))
     assert {entry.name for entry in store.folder.parent.iterdir()} == {"teachers", "teachers.key"}
 
 
 def test_a_teacher_of_other_records_is_refused(tmp_path):
-    CheckpointStore(tmp_path / "teachers", records="one partition").save(0, {"weights": np.ones(2)})
+    CheckpointStore(tmp_path / "teachers", records="one partition").save({0: {"weights": np.ones(2)}})
     assert CheckpointStore(tmp_path / "teachers", records="one partition").load(0).keys() == {"weights"}
     for records in ("another", ""):
-        with pytest.raises(InvalidValue, match="expected a checkpoint that this run signed"):
+        with pytest.raises(InvalidValue, match="expected teachers that this run signed"):
             CheckpointStore(tmp_path / "teachers", records=records).load(0)
 
 
@@ -192,53 +176,78 @@ STATE = {"weights": np.arange(6, dtype=np.float32).reshape(2, 3), "loss_curve": 
 
 
 def test_round_trip(store):
-    scalar = np.array(0.25, np.float32)
-    store.save(3, {**STATE, "threshold": scalar})
-    loaded = store.load(3)
-    assert loaded.keys() == {"weights", "loss_curve", "threshold"}
-    assert (loaded["weights"] == STATE["weights"]).all()
-    assert loaded["threshold"].shape == ()
-    assert loaded["threshold"] == scalar
+    """Consecutive teachers of one form share a file, whatever the lengths of their arrays; others have their own."""
+    ragged = [
+        {**STATE, "pickle": np.arange(n, dtype=np.uint8), "threshold": np.array(n, np.float32)} for n in (3, 0, 5)
+    ]
+    store.save({7: STATE, 3: ragged[0], 4: ragged[1], 5: ragged[2], 8: STATE, 6: STATE})
+    assert {path.name for path in store.folder.iterdir()} == {name(3, 5), name(6, 8)}
+    for number, wanted in enumerate([*ragged, STATE], start=3):
+        loaded = store.load(number)
+        assert loaded.keys() == wanted.keys()
+        for key, array in wanted.items():
+            assert (loaded[key].shape, loaded[key].dtype) == (array.shape, array.dtype)
+            assert (loaded[key] == array).all()
+    assert store.missing(10) == [0, 1, 2, 9]
+    store.save({0: STATE, 1: STATE, 2: STATE})
+    assert [state.keys() == STATE.keys() for state in store.states(8)] == [True] * 3 + [False] * 3 + [True] * 2
 
 
 @pytest.mark.parametrize("kept", [0, 40])
-def test_a_torn_file_counts_as_missing(store, kept):
-    store.save(0, STATE)
-    path = store.folder / "teacher-000000.safetensors"
-    path.write_bytes(path.read_bytes()[:kept])
-    assert store.missing(2) == [0, 1]
-    with pytest.raises(InvalidValue, match=r"^file=.*teacher-000000.safetensors: expected the checkpoint of teacher 0"):
+def test_the_teachers_of_a_torn_file_are_missing(store, kept):
+    store.save({0: STATE, 1: STATE})
+    path = store.folder / name(0, 1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:kept])
+    (store.folder / f".{name(2)}.4711.partial").write_bytes(b"half")
+    assert store.missing(3) == [0, 1, 2]
+    with pytest.raises(InvalidValue, match=r"^file=.*teachers: expected teacher 0 \(no whole file has it\)"):
         store.load(0)
-    store.save(0, STATE)
-    assert store.missing(1) == []
+    store.recover()
+    assert list(store.folder.iterdir()) == []
+    store.save({0: STATE, 1: STATE})
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("strange", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"])
+def test_what_is_no_file_is_named(store, strange):
+    store.save({0: STATE})
+    strange(store.folder / name(1, 9))
+    for act in (store.recover, lambda: store.missing(1), lambda: store.load(0)):
+        with pytest.raises(
+            InvalidValue, match=r"^file=.*teachers-000001-000009\.safetensors: expected a file of teach"
+        ):
+            act()
 
 
 def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
-    store.save(0, STATE)
+    store.save({0: STATE})
 
     def fail(*_):
         raise OSError("no space left")
 
     monkeypatch.setattr("pate.files.disk.os.fsync", fail)
     with pytest.raises(OSError, match="no space left"):
-        store.save(0, {"weights": np.zeros(2)})
+        store.save({0: {"weights": np.zeros(2)}})
     assert (store.load(0)["weights"] == STATE["weights"]).all()
-    assert [path.name for path in store.folder.iterdir()] == ["teacher-000000.safetensors"]
+    assert [path.name for path in store.folder.iterdir()] == [name(0)]
 
 
 def test_the_order_of_names_does_not_change_the_bytes(store):
-    path = store.folder / "teacher-000000.safetensors"
-    store.save(0, STATE)
+    path = store.folder / name(0)
+    store.save({0: STATE})
     first = path.read_bytes()
-    store.save(0, dict(reversed(STATE.items())))
+    store.save({0: dict(reversed(STATE.items()))})
     assert path.read_bytes() == first
 
 
 def test_a_missing_teacher_is_named(store):
-    with pytest.raises(InvalidValue, match=r"^file=.*teacher-000005.safetensors: expected the checkpoint of teacher 5"):
-        store.load(5)
+    store.save(dict.fromkeys((0, 1, 3), STATE))
+    for ask in (lambda: store.load(2), lambda: list(store.states(4))):
+        with pytest.raises(InvalidValue, match=r"^file=.*teachers: expected teacher 2 .*the same command trains it$"):
+            ask()
     with pytest.raises(InvalidValue, match="teacher=-1: expected a whole number >= 0"):
-        store.save(-1, STATE)
+        store.save({-1: STATE})
 
 
 MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")

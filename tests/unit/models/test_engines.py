@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import torch
 from joblib import Parallel, delayed
-from safetensors.numpy import load_file, save
 
+from pate.models import engines
 from pate.models.engines import WorkersLost
 from pate.networks.device import DeviceFull
 from pate.teachers import (
@@ -49,7 +49,21 @@ def train(engine, teacher, parts, folder, on_progress=None):
 
 
 def files(folder):
-    return {path.name: save(load_file(path)) for path in folder.iterdir()}
+    """All teachers of a store, whatever files they lie in."""
+    return [{name: (array.shape, array.tobytes()) for name, array in state.items()} for state in all_of(folder)]
+
+
+def all_of(folder):
+    store = CheckpointStore(folder)
+    total = max(int(path.stem.split("-")[2]) for path in folder.glob("teachers-*")) + 1
+    return [store.load(index) for index in sorted(set(range(total)).difference(store.missing(total)))]
+
+
+@pytest.fixture
+def every_chunk(monkeypatch):
+    """A file for each chunk."""
+    monkeypatch.setattr(engines, "_SAVE_S", 0)
+    monkeypatch.setattr(engines, "_SAVE_SHARE", 0)
 
 
 @pytest.mark.process
@@ -67,22 +81,32 @@ def test_engines_agree(many, queries, tmp_path):
     assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]  # its pool is another than the engine's
 
 
+@pytest.mark.usefixtures("every_chunk")
 @pytest.mark.parametrize(("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)])
-def test_a_continued_run_ends_with_the_same_bytes(engine, teacher, many, tmp_path):
+def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_path):
     store = train(engine, teacher, many, tmp_path)
     before = files(tmp_path)
-    kept = tmp_path / "teacher-000004.safetensors"
+    size = engine.chunk_size
+    first, torn, kept = (tmp_path / f"teachers-{n:06d}-{n + size - 1:06d}.safetensors" for n in (0, size, 0))
     stamp = kept.stat().st_mtime_ns
-    for index in (0, 5, 6, 9):
-        (tmp_path / f"teacher-{index:06d}.safetensors").unlink()
-    torn = tmp_path / "teacher-000002.safetensors"
     torn.write_bytes(torn.read_bytes()[:50])
+    last = max(tmp_path.iterdir())
+    last.unlink()
     reported = []
     train(engine, teacher, many, tmp_path, lambda index, loss: reported.append(index))
     assert files(tmp_path) == before
-    assert reported == [0, 2, 5, 6, 9]
-    assert kept.stat().st_mtime_ns == stamp
+    assert reported == ([1, 9] if size == 1 else [4, 5, 6, 7, 8, 9])
+    assert first.stat().st_mtime_ns == stamp
     assert store.missing(10) == []
+
+
+def test_another_chunk_size_trains_what_is_missing_alone(many, tmp_path):
+    StackedEngine(chunk_size=3).train(TrainingJob(MLP, many.__getitem__, range(4), CheckpointStore(tmp_path)))
+    stamp = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    reported = []
+    train(StackedEngine(chunk_size=6), MLP, many, tmp_path, lambda index, loss: reported.append(index))
+    assert reported == list(range(4, 10))
+    assert {path: path.stat().st_mtime_ns for path in stamp} == stamp
 
 
 def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
@@ -111,7 +135,7 @@ def test_progress_tells_each_teacher_once_after_its_file_is_there(many, tmp_path
 
     def hear(index, loss):
         assert index not in heard
-        assert store.has(index)
+        assert index not in store.missing(10)
         heard[index] = loss
 
     train(StackedEngine(chunk_size=4), MLP, many, tmp_path, hear)
@@ -240,7 +264,7 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     part = Shard(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
     train(StackedEngine(chunk_size=2), LINEAR, [part] * 8, store.folder)
     assert store.missing(8) == []
-    assert {name: files(store.folder)[name] for name in before} == before
+    assert files(store.folder)[:4] == before
 
 
 def test_refuses_an_ensemble_of_nobody(many, tmp_path):
@@ -264,50 +288,33 @@ def test_an_impossible_setting_is_named(kind, wrong):
         kind(**wrong)
 
 
-@pytest.fixture
-def states():
-    return {teacher: {"weights": np.full(3, teacher), "loss_curve": np.zeros(1, np.float32)} for teacher in (4, 5, 6)}
+def test_many_teachers_are_few_files(make_parts, tmp_path, monkeypatch):
+    parts = make_parts([6, 5, 7]) * 400
+    train(StackedEngine(), LINEAR, parts, tmp_path / "quick")
+    slowest = 40  # where no chunk takes a second
+    assert len(list((tmp_path / "quick").iterdir())) < slowest
+    monkeypatch.setattr(engines, "_FILE_BYTES", 2**16)
+    train(StackedEngine(), LINEAR, parts, tmp_path / "large")
+    sizes = [path.stat().st_size for path in (tmp_path / "large").iterdir()]
+    assert max(sizes) < 2**17
+    assert files(tmp_path / "quick") == files(tmp_path / "large")
 
 
-@pytest.mark.parametrize("writes", [1, 2, 3])
-def test_a_chunk_is_there_as_a_whole_whenever_its_saving_is_cut(states, writes, tmp_path, monkeypatch):
-    store, done = CheckpointStore(tmp_path), []
-    save = CheckpointStore.save
+@pytest.mark.usefixtures("every_chunk")
+def test_a_save_that_fails_costs_nothing_before_it(many, tmp_path, monkeypatch):
+    save, done = CheckpointStore.save, []
 
-    def cut(self, teacher, state):
-        if len(done) == writes - 1:
-            raise KeyboardInterrupt
-        done.append(teacher)
-        save(self, teacher, state)
+    def cut(self, states):
+        done.append(sorted(states))
+        if len(done) > 2:
+            raise OSError("no space left")
+        save(self, states)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="no space left"):
         patch.setattr(CheckpointStore, "save", cut)
-        store.save_chunk(states)
-    assert len(store.missing(7)) == 7 - len(done)
-    before = {name: (tmp_path / name).stat().st_ino for name in files(tmp_path) if name.startswith("teacher")}
-    store.recover()
-    assert store.missing(7) == [0, 1, 2, 3]
-    assert all((store.load(teacher)["weights"] == teacher).all() for teacher in states)
-    assert all((tmp_path / name).stat().st_ino == inode for name, inode in before.items())
-    assert not list(tmp_path.glob("chunk-*"))
-
-
-def test_a_torn_chunk_and_half_written_files_are_thrown_away(tmp_path):
-    (tmp_path / "chunk-000004-000006.safetensors").write_bytes(b"torn")
-    (tmp_path / ".chunk-000000-000001.safetensors.4711.partial").write_bytes(b"")
-    (tmp_path / ".teacher-000002.safetensors.4711.partial").write_bytes(b"half")
-    CheckpointStore(tmp_path).recover()
-    assert files(tmp_path) == {}
-
-
-def test_a_chunk_of_a_killed_run_is_not_trained_again(make_parts, tmp_path, monkeypatch):
-    job = TrainingJob(LINEAR, make_parts([20] * 4).__getitem__, range(4), CheckpointStore(tmp_path))
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(CheckpointStore, "_take_apart", lambda self, path: (_ for _ in ()).throw(KeyboardInterrupt))
-        StackedEngine(chunk_size=4).train(job)
-    monkeypatch.setattr(LinearTeacher, "fit_many", None)
-    StackedEngine(chunk_size=4).train(job)
-    assert CheckpointStore(tmp_path).missing(4) == []
+        train(StackedEngine(chunk_size=3), LINEAR, many, tmp_path)
+    assert done == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [6, 7, 8]]  # again at the end, as a disk may have room by then
+    assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def test_a_claimed_folder_is_the_owners_alone(tmp_path: Path) -> None:
 def test_partial_files_of_others_stay(tmp_path: Path) -> None:
     begun(tmp_path)
     (tmp_path / "teachers").mkdir()
-    own = ("teachers/.teacher-000001.safetensors.7.partial", ".votes.npz.7.partial")
+    own = ("teachers/.teachers-000001-000016.safetensors.7.partial", ".votes.npz.7.partial")
     others = (".thesis.tex.7.partial", "film.partial", "teachers/.film.mp4.1.partial")
     for name in (*own, *others):
         (tmp_path / name).touch()
