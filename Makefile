@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP := -m pip install -q --disable-pip-version-check -c constraints.txt
+TORCH_INDEX ?= # such as https://download.pytorch.org/whl/cpu: without a GPU, on Linux, that saves 2.6 GB of CUDA
+FROM_INDEX = $(if $(strip $(TORCH_INDEX)),$(1) $(PIP) --index-url $(strip $(TORCH_INDEX)) torch torchvision)
 ICONS_PACKAGE := @iconify/json@2.2.535
 ICONS_FILE := iconify-json-2.2.535.tgz
 export OMP_NUM_THREADS ?= 2
@@ -14,10 +17,11 @@ unexport PYTHONDONTWRITEBYTECODE # tests start some hundred interpreters, each o
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-setup: $(STAMP) ## the environment in .venv, once
+setup: $(STAMP) ## the environment in .venv, once; TORCH_INDEX=https://download.pytorch.org/whl/cpu for torch without CUDA
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(call FROM_INDEX,$(BIN)/python)
+	$(BIN)/python $(PIP) -e '.[dev]'
 	touch $@
 
 run: $(STAMP) ## the main job on the embedded data: teachers, votes, release, student, report
@@ -64,11 +68,14 @@ docs: $(STAMP) ## the documentation, in site/
 notebooks: $(STAMP) ## takes outputs and counts out of the notebooks, as they are kept in git
 	$(BIN)/python scripts/strip_notebooks.py
 
-wheel: $(STAMP) ## wheel and sdist in dist/, and the wheel with all it needs in an empty environment; minutes
+wheel: $(STAMP) ## wheel and sdist in dist/, tried in an empty environment: its core, then with [train]; minutes
 	rm -rf dist $(VENV)/wheel
 	$(BIN)/python -m build
 	$(PYTHON) -m venv $(VENV)/wheel
-	$(VENV)/wheel/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt dist/*.whl
+	$(VENV)/wheel/bin/python $(PIP) dist/*.whl
+	cd $(VENV)/wheel && bin/python ../../examples/price_a_release.py
+	$(call FROM_INDEX,$(VENV)/wheel/bin/python)
+	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/*.whl)[train]"
 	cd $(VENV)/wheel && bin/pate-train experiment=quick output_dir=$$(mktemp -d)/run
 	cd $(VENV)/wheel && bin/python ../../examples/classifier.py
 

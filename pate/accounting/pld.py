@@ -27,7 +27,7 @@ from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, r
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
 from pate.accounting.special import convex_minorant, log_ndtr, lower_hull, ndtr
-from pate.validation import InvalidValue, require_count
+from pate.validation import require_count, require_extra
 
 Array = NDArray[np.float64]
 
@@ -312,11 +312,8 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
 
 def _load(module: str) -> ModuleType:
     """A module of `dp_accounting.pld`, which takes seconds to load and is an optional dependency."""
-    try:
-        return import_module(f"dp_accounting.pld.{module}")
-    except ModuleNotFoundError as error:
-        rule = "dp-accounting to be installed (pip install 'pate-multilabel[pld]')"
-        raise InvalidValue(f"accountant=pld: expected {rule}") from error
+    require_extra("accountant=pld", "pld")
+    return import_module(f"dp_accounting.pld.{module}")
 
 
 class PldAccountant(LossAccountant):

@@ -1,5 +1,9 @@
-"""The commands, each a Hydra app."""
+"""The commands, each a Hydra app: they need the extra `train`, and POSIX."""
 
 from pate.cli.process import tell_shortages
+from pate.files.disk import require_posix
+from pate.validation import require_extra
 
 tell_shortages()
+require_posix("pate.cli")
+require_extra("pate.cli", "train")

@@ -19,17 +19,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from pate import __version__
 from pate.cli.process import Stopped, causes, end_descendants, ended_by_signals, leave, mend_streams, nobody_reads
 from pate.config import command_line, register_configs
 from pate.config.loader import start
 from pate.config.mistakes import explain, require_sound
 from pate.config.schema import command_schema
 from pate.files.disk import owners_umask
-from pate.validation import InvalidValue, printable
-
-DISTRIBUTION = "pate-multilabel"
-"""What is installed by; `pate` is another project there."""
+from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
 
 _USER_MISTAKE = 2
 _FAILED = 1
@@ -54,7 +50,7 @@ def run_app(task: Task, command: str) -> None:
     mend_streams()
     if "--version" in sys.argv[1:]:
         name = Path(sys.argv[0]).stem
-        print(f"{name} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
+        print(f"{name} of {DISTRIBUTION} {VERSION}, imported as pate")  # noqa: T201 - what was asked for
         sys.exit(0)
     with owners_umask():
         try:

@@ -21,7 +21,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TextIO
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from pate.validation import InvalidValue
+
+_ENDING = tuple(each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP"))
 _PATIENCE_S = 0.4
 _TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
 _NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"  # it would print what it cleaned up after our last line
@@ -195,7 +197,7 @@ def nobody_reads() -> bool:
 
 
 def tell_shortages() -> None:
-    """Has Python say in one line what is no fault of ours, from the first import on.
+    """Has Python say in one line what is no fault of ours, from the first import on, with exit code 2 what is missing.
 
     Nothing is said of a thread that found no memory to begin with: it was one that a command can go on without.
     """
@@ -209,9 +211,12 @@ def tell_shortages() -> None:
 
 
 def _told(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Says in a line that it was Ctrl-C, or that memory or threads ran out, also while a command is still loading."""
+    """Says in a line what was, also while a command is loading: Ctrl-C, no memory, threads, packages or POSIX."""
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
+    elif issubclass(kind, InvalidValue):  # raised before the command could be loaded
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
     elif any(_is_shortage(each) for each in causes(error)):
         line = f"{kind.__name__}: {error}; the same command continues once there is more memory, and threads to start\n"
         with suppress(OSError):

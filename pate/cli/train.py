@@ -30,11 +30,11 @@ from pate.files.values import number, to_json_line
 from pate.pipeline import train
 from pate.report import Report, format_epsilon
 from pate.report.console import PlainConsole, print_report
-from pate.report.mlflow import log_release, require_mlflow
+from pate.report.mlflow import log_release
 from pate.report.tables import percent
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
-from pate.validation import require_choice
+from pate.validation import require_choice, require_extra
 
 _SCORES = {
     "mean_average_precision": "mean\nAP",
@@ -68,7 +68,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     monitor = run.ConsoleMonitor()
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
-        require_mlflow()
+        require_extra("logger=mlflow", "mlflow")
     plan = replace(_plan(config, settings, monitor, output_dir), heading=heading, tensorboard=logger == "tensorboard")
     report = train(plan, output_dir, monitor)
     if logger == "mlflow":

@@ -1,5 +1,9 @@
 """Comparing methods: the same votes, queries and seeds, several epsilons, one table, one frontier."""
 
+from pate.validation import require_extra
+
+require_extra(__name__, "train")
+
 from pate.comparison.comparison import ComparisonPlan, compare
 from pate.comparison.frontier import Frontier, Run, read_runs, write_runs
 from pate.comparison.method import Bench, Contender, Method, Reference, Trained

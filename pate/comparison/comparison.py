@@ -9,7 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pate import __version__
 from pate.accounting import Accountant, AutoAccountant, PureDpEvent
 from pate.comparison.frontier import METRICS, Frontier, Run, write_runs
 from pate.comparison.method import Bench, Method, Reference, kind
@@ -27,7 +26,15 @@ from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.student import Student
 from pate.teachers import Engine
-from pate.validation import InvalidValue, require, require_choice, require_count, require_positive, require_probability
+from pate.validation import (
+    VERSION,
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_positive,
+    require_probability,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +189,7 @@ class _Comparison:
 
     def _trial(self, method: Method, epsilon: float, bench: Bench) -> Trial:
         plan = self.plan
-        priced = [__version__, method.identity(bench), plan.accountant().name, epsilon, plan.target_delta]
+        priced = [VERSION, method.identity(bench), plan.accountant().name, epsilon, plan.target_delta]
         name = f"{method.key}-{epsilon:g}"
         return Trial(
             method,
@@ -225,7 +232,7 @@ class _Comparison:
         references += [found for method in self.plan.methods for found in method.references(bench)]
         made = {}
         for reference in references:
-            identity = [__version__, bench.digest, reference.identity]
+            identity = [VERSION, bench.digest, reference.identity]
             (cached,) = self._cached(reference.name, (bench.ensemble_seed,), identity)
             blank = Run(aggregator=reference.name, num_queries=bench.num_queries, **reference.columns)
             made[cached.path] = Baseline(reference, bench, cached, blank)

@@ -1,5 +1,9 @@
 """Configuration: dataclass schemas, where the YAML lies, and how objects are built from it."""
 
+from pate.validation import require_extra
+
+require_extra(__name__, "train")
+
 from pate.config.build import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER
 from pate.config.schema import register_configs

@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
+from pate.config.location import is_part_of_others
 from pate.validation import InvalidValue, nearest
 
 TRUSTED_PREFIXES = ("pate.", "sklearn.")
@@ -68,9 +69,9 @@ class _Call(NamedTuple):
 def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), **arguments: Any) -> Any:
     """Makes the object of a node, and those within it, each by calling its class with the node's values by their names.
 
-    A `_target_` is a class that is defined in pate, scikit-learn or a module of `allowed_targets` and that the place
-    takes, by its kind. Nothing is made before all of them are found to be that, and no module is loaded that is not of
-    these packages.
+    A `_target_` is a class that the place takes, by its kind: of pate, of scikit-learn, of a module of
+    `allowed_targets`, or one that an installed package names as a part by an entry point. Nothing is made before all of
+    them are found to be that, and no other module is loaded.
 
     Args:
         node: with `_target_`.
@@ -107,6 +108,8 @@ def _require_modules(allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def _require_trusted(target: Any, trusted: tuple[str, ...]) -> None:
+    if isinstance(target, str) and is_part_of_others(target):
+        return
     if not isinstance(target, str) or not is_within(target, trusted):
         rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
         raise InvalidValue(f"_target_={target}: expected {rule}")
@@ -132,7 +135,7 @@ def _targets(node: Any) -> Iterator[Any]:
 def _judged(node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]) -> _Call:
     """Finds the classes of a node and of all within it, each within the modules that are trusted."""
     cls = class_of(node[_TARGET], kind)
-    if not is_within(cls.__module__, trusted):
+    if not is_within(cls.__module__, trusted) and not is_part_of_others(node[_TARGET]):
         _require_trusted(f"{cls.__module__}.{cls.__qualname__}", trusted)
     values = {key: value for key, value in node.items() if key != _TARGET}
     for name in values:

@@ -26,7 +26,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from pate.config.command_line import settle
-from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS, folder_of
+from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS, folder_of, parts_of_others
 from pate.files.plain_yaml import plain_loader
 from pate.validation import InvalidValue
 
@@ -141,12 +141,17 @@ class FileGuard(ConfigLoaderImpl):
 
 
 class _Files(ConfigRepository):
-    """Hydra's files; one that is no settings, or more than `plain_loader` reads, is refused by its name and line."""
+    """Hydra's files; one that is no settings, or more than `plain_loader` reads, is refused by its name and line.
+
+    Where no file has the name, it may be that of a part of an installed package.
+    """
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         source = self._find_object_source(config_path, ObjectType.CONFIG)
         if source is None:
-            return super().load_config(config_path)
+            group, _, name = config_path.rpartition("/")
+            target = parts_of_others(group).get(name)
+            return None if target is None else _of_target(target)
         file = Path(source.path.removeprefix("file://"), source._normalize_file_name(config_path))
         try:
             if source.scheme() == "file" and not _is_ours(f"file://{source.path}", config_path):
@@ -154,6 +159,11 @@ class _Files(ConfigRepository):
             return super().load_config(config_path)
         except _STRANGE as error:
             raise InvalidValue(f"file={file}: expected settings in YAML ({_reason(error)})") from error
+
+
+def _of_target(target: str) -> ConfigResult:
+    """What a file would say that names a class and nothing else."""
+    return ConfigResult("entry point", "structured://", OmegaConf.create({"_target_": target}), {"package": None}, [])
 
 
 def _reason(error: Exception) -> str:

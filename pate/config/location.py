@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import wrap
 
 from hydra.core.global_hydra import GlobalHydra
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+_ENTRY_POINTS = {
+    "aggregator": "pate.aggregators",
+    "data": "pate.data",
+    "student": "pate.students",
+    "teacher": "pate.teachers",
+}
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _WIDTH = 116
 
@@ -36,9 +44,22 @@ def folders() -> tuple[Path, ...]:
     return tuple(Path(entry.path.removeprefix("file://")) for entry in entries if entry.path.startswith(("file:", "/")))
 
 
+@cache
+def parts_of_others(group: str) -> Mapping[str, str]:
+    """The `_target_` of each part that an installed package has for a group, by its name; nothing of it is loaded."""
+    found = entry_points(group=_ENTRY_POINTS.get(group, ""))
+    return {point.name: f"{point.module}.{point.attr}" for point in found if point.attr}
+
+
+def is_part_of_others(target: str) -> bool:
+    """Whether an installed package says that this class is a part: who installed it trusts it by that."""
+    return any(target in parts_of_others(group).values() for group in _ENTRY_POINTS)
+
+
 def members(group: str) -> tuple[str, ...]:
     """The names that a group can be set to."""
-    return tuple(sorted({path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}))
+    files = {path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}
+    return tuple(sorted(files | parts_of_others(group).keys()))
 
 
 def file_of(group: str, name: str, where: Sequence[Path] | None = None) -> Path | None:
@@ -48,16 +69,18 @@ def file_of(group: str, name: str, where: Sequence[Path] | None = None) -> Path 
 
 
 def choices(*groups: str) -> str:
-    """The members of groups, a paragraph each: every name with the first sentence of its file's comment."""
+    """The members of groups, a paragraph each: names with the first sentence of the file's comment, or the class."""
     return "\n\n".join(map(_paragraph, groups))
 
 
 def _paragraph(group: str) -> str:
-    files = {name: file for name in members(group) if (file := file_of(group, name)) is not None}
-    width = max(map(len, files)) + 4
+    names = members(group)
+    width = max(map(len, names)) + 4
     lines = [f"  {group}"]
-    for name, file in files.items():
-        text = wrap(_about(file), _WIDTH - width - 2, break_on_hyphens=False) or [""]
+    for name in names:
+        file = file_of(group, name)
+        about = parts_of_others(group)[name] if file is None else _about(file)
+        text = wrap(about, _WIDTH - width - 2, break_on_hyphens=False) or [""]
         lines.append(f"    {name:<{width - 2}}{text[0]}".rstrip())
         lines.extend(" " * (width + 2) + more for more in text[1:])
     return "\n".join(lines)

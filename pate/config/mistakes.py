@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.config.build import GROUPS_OF_CLASSES
 from pate.config.command_line import is_utf8
 from pate.config.location import members
-from pate.validation import InvalidValue, nearest
+from pate.validation import InvalidValue, how_to_install, nearest
 
 _TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
 
@@ -54,10 +54,10 @@ def _unreadable(override: str) -> str:
 def _no_member(error: Exception, path: str) -> str | None:
     """A choice that no group has; None of a file that is no choice."""
     group, _, name = path.rpartition("/")
-    known = tuple(sorted(getattr(error, "options", None) or members(group)))  # those of --config-dir, too
+    known = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))  # those of --config-dir, too
     if not group or not known:
         return None
-    hint = "; submitit's come with pip install 'pate-multilabel[slurm]'" if name.startswith("submitit") else ""
+    hint = f"; submitit's come with {how_to_install('slurm')}" if name.startswith("submitit") else ""
     if group == "data" and "." in name:
         hint = "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE"
     elif group == "teacher":

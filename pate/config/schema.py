@@ -20,7 +20,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
 from pate.config.build import GROUPS_OF_CLASSES, TRUSTED_PREFIXES, is_within, kind_of_group, located
-from pate.config.location import choices, file_of, folder_of
+from pate.config.location import choices, file_of, folder_of, is_part_of_others, parts_of_others
 
 GROUPS = ("aggregator", "data", "features", "teacher", "engine", "student")
 """The groups of `pate-train` whose members are classes with settings."""
@@ -107,7 +107,8 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
     cannot be loaded. Such a member is composed unchecked, and building it says what is wrong.
     """
     target = target_of(group, name)
-    cls = _dataclass(target, group) if target is not None and is_within(target, trusted) else None
+    known = target is not None and (is_within(target, trusted) or is_part_of_others(target))
+    cls = _dataclass(target, group) if target is not None and known else None
     if cls is None:
         return {}
     extra = [_number_of(cls)] if group == "teacher" else []
@@ -118,7 +119,7 @@ def target_of(group: str, name: str) -> str | None:
     """The `_target_` of a member, or that of the member of the same group that it begins from; None without one."""
     file = file_of(group, name)
     if file is None:
-        return None
+        return parts_of_others(group).get(name)
     try:
         text = file.read_text(encoding="utf-8")
         if found := _TARGET.search(text):

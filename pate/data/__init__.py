@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pate.validation import require_extra
+
 if TYPE_CHECKING:
     from pate.data.arrays_file import Arrays
     from pate.data.celeba import CelebA
@@ -29,6 +31,7 @@ _MODULE_OF = {
     **dict.fromkeys(("DigitsGrid", "WordNet40", "Yeast"), "embedded"),
     **dict.fromkeys(("FaceCopy", "SynthFaces"), "synth_faces"),
 }
+_OF_ARRAYS = ("arrays_file", "dataset", "embedded", "icons", "partition")  # all that the core can do
 __all__ = [
     "Arrays",
     "CelebA",
@@ -54,4 +57,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _MODULE_OF[name] not in _OF_ARRAYS:
+        require_extra(f"{__name__}.{name}", "train")
     return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

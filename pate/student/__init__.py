@@ -3,12 +3,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pate.validation import require_extra
+
 if TYPE_CHECKING:
     from pate.models.image import CNNStudent, ResNet50Student
     from pate.models.kernel import LowRankStudent
     from pate.models.linear import LinearStudent, LogisticStudent
     from pate.models.mlp import MLPStudent
     from pate.models.student import Student, StudentModel
+
+require_extra(__name__, "train")
 
 __all__ = [
     "CNNStudent",

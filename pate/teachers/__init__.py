@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pate.validation import require_extra
+
 if TYPE_CHECKING:
     from pate.models.checkpoint import CheckpointStore, cast_votes
     from pate.models.engines import Engine, ProcessesEngine, RayEngine, SequentialEngine, StackedEngine, TrainingJob
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from pate.models.mlp import MLPTeacher
     from pate.models.sklearn import SklearnTeacher
     from pate.models.teacher import Shard, State, Teacher, Voter
+
+require_extra(__name__, "train")
 
 __all__ = [
     "CNNTeacher",

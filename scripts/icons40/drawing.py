@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import DamagedFile, write_arrays
-from pate.validation import InvalidValue
+from pate.validation import require_extra
 
 MODES = {"grey": "L", "rgb": "RGB"}
 """Of Pillow, by the name of the colors."""
@@ -70,11 +70,9 @@ def renderer_version() -> str:
 
 
 def _renderer() -> Any:
-    try:
-        import resvg_py
-    except ImportError as error:
-        rule = "the package resvg-py; pip install 'pate-multilabel[icons]', or pip install resvg-py"
-        raise InvalidValue(f"renderer: expected {rule}") from error
+    require_extra("renderer", "icons")
+    import resvg_py  # which is optional
+
     return resvg_py
 
 

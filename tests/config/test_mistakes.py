@@ -14,7 +14,7 @@ from pate.config import build
 from pate.config.command_line import explain_choice, quoted, require_words
 from pate.config.mistakes import explain, require_sound
 from pate.config.schema import command_schema
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, how_to_install
 
 
 def unread(word: str) -> str:
@@ -94,7 +94,7 @@ def test_what_cannot_be_set_before_a_class_is_known_is_told_the_plus(composed: C
 def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from(composed: Callable[..., object]) -> None:
     with pytest.raises(HydraException) as raised:
         composed("hydra/launcher=submitit_local", return_hydra_config=True)
-    hint = "submitit's come with pip install 'pate-multilabel[slurm]'"
+    hint = f"submitit's come with {how_to_install('slurm')}"
     assert explain(raised.value) == f"hydra/launcher=submitit_local: expected one of basic; {hint}"
 
 

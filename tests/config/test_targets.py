@@ -7,6 +7,7 @@ import inspect
 import os
 import pickle
 import pkgutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,9 +18,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hydra._internal.utils import create_config_search_path
 from hydra.errors import InstantiationException
+from hydra.types import RunMode
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 from sklearn.base import BaseEstimator
 from sklearn.utils import all_estimators
@@ -27,7 +30,10 @@ from sklearn.utils import all_estimators
 import pate
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators import Aggregator
-from pate.config.build import build, class_of, kind_of_group, kind_of_parameter, located
+from pate.config import CONFIG_FOLDER, register_configs
+from pate.config.build import build, build_aggregator, class_of, kind_of_group, kind_of_parameter, located
+from pate.config.loader import FileGuard
+from pate.config.location import choices, members, parts_of_others
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features.featured_data import FeaturedData
 from pate.mechanisms import FixedKRegularizer
@@ -388,3 +394,57 @@ def test_a_value_that_is_missing_or_that_a_class_cannot_take_is_named() -> None:
         build(OmegaConf.create({"_target_": "pate.data.CelebA", "root": "???"}), "data")
     with pytest.raises(InvalidValue, match=r"^penalties=3: expected a list of numbers > 0$"):
         build(OmegaConf.create({"_target_": "pate.student.LinearStudent", "penalties": 3}), "student")
+
+
+@pytest.fixture
+def parts_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installed package whose entry points name an aggregator, a name of ours, and what is no aggregator."""
+    (tmp_path / "their_parts").mkdir()
+    (tmp_path / "their_parts" / "__init__.py").write_text(
+        "from their_parts.majority import TheirVotes\n\nclass Opened:\n    '''Of no kind.'''\n"
+    )
+    (tmp_path / "their_parts" / "majority.py").write_text(
+        "from pate.aggregators import GaussianVotes\n\nclass TheirVotes(GaussianVotes):\n    '''Theirs.'''\n\n"
+        "class Beside(GaussianVotes):\n    '''Named by no entry point.'''\n"
+    )
+    about = tmp_path / "theirs-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    points = "their_votes = their_parts:TheirVotes\nopened = their_parts:Opened\ngaussian_votes = their_parts:Opened\n"
+    (about / "entry_points.txt").write_text(f"[pate.aggregators]\n{points}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    parts_of_others.cache_clear()
+    yield
+    parts_of_others.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "their_parts"]:
+        del sys.modules[name]
+
+
+def composed_by_a_command(*words: str) -> DictConfig:
+    register_configs()
+    guard = FileGuard(create_config_search_path(str(CONFIG_FOLDER)))
+    return guard.load_configuration("train", list(words), RunMode.RUN)
+
+
+def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: None) -> None:
+    """Its fields are settings, it needs no `allowed_targets`, and nothing of it is loaded until it is chosen."""
+    assert "their_votes" in members("aggregator") and "their_votes" in choices("aggregator")
+    ours = composed_by_a_command("aggregator=gaussian_votes")
+    assert ours.aggregator._target_ == "pate.aggregators.GaussianVotes"
+    assert not any(name.startswith("their_parts") for name in sys.modules)
+    config = composed_by_a_command("aggregator=their_votes", "aggregator.noise_std=7")
+    made: Any = build_aggregator(config.aggregator, adjacency="replace_one")
+    assert (type(made).__name__, type(made).__module__, made.noise_std) == ("TheirVotes", "their_parts.majority", 7.0)
+
+
+def test_what_an_entry_point_names_is_judged_as_any_target(parts_of_theirs: None) -> None:
+    opened = composed_by_a_command("aggregator=opened").aggregator
+    with pytest.raises(
+        InvalidValue, match=r"their_parts\.Opened: expected a subclass of pate\.aggregators\.Aggregator"
+    ):
+        build(opened, "aggregator")
+    with pytest.raises(InvalidValue, match=r"their_parts\.majority\.Beside: expected a name that begins with pate\."):
+        build(OmegaConf.create({"_target_": "their_parts.majority.Beside", "noise_std": 1.0}), "aggregator")
+    with pytest.raises(InvalidValue, match=r"^_target_=their_parts\.TheirVotes: expected a subclass of pate\.student"):
+        build(OmegaConf.create({"_target_": "their_parts.TheirVotes"}), "student")

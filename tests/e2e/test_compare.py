@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.campaign import warm
 from pate.comparison import read_runs
+from pate.validation import how_to_install
 from tests.e2e.commands import FEW, call
 
 SMALL = ["teacher.num_teachers=8", "num_queries=20", "target_delta=1e-5", "num_workers=1", "accountant=rdp"]
@@ -77,5 +78,5 @@ def test_without_opacus_a_line_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)
     done = call("compare", *ALONE, *words, f"output_dir={tmp_path / 'none'}")
-    rule = "expected Opacus to be installed (pip install 'pate-multilabel[opacus]')"
+    rule = f"expected the package opacus: {how_to_install('opacus')}"
     assert (done.returncode, done.stderr.strip()) == (2, f"method=dp_sgd: {rule}")

@@ -17,7 +17,7 @@ from tests.e2e.federated_run import federated_plan
 from tests.e2e.rounds_run import rounds_plan
 from tests.e2e.small_run import SilentMonitor
 
-pytest.importorskip("flwr", reason="Flower is not installed: pip install 'pate-multilabel[flower]'")
+pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
 pytest.importorskip("cryptography", reason="certificates for the test need it; it comes with Flower")
 
 HOLDERS = 3

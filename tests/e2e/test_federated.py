@@ -22,8 +22,8 @@ from tests.e2e.rounds_run import rounds_plan, small_rounds
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges
 from tests.e2e.stages_of_run import release_plan
 
-pytest.importorskip("flwr", reason="Flower is not installed: pip install 'pate-multilabel[flower]'")
-pytest.importorskip("ray", reason="Flower's simulation needs Ray: pip install 'pate-multilabel[flower]'")
+pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
+pytest.importorskip("ray", reason="Flower's simulation needs Ray: the extra flower")
 
 HOLDERS = 12
 

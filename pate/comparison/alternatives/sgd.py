@@ -31,7 +31,7 @@ from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisyS
 from pate.comparison.method import Bench
 from pate.networks.device import one_thread
 from pate.run.randomness import Streams
-from pate.validation import InvalidValue, require, require_choice, require_count, require_positive
+from pate.validation import InvalidValue, require, require_choice, require_count, require_extra, require_positive
 from pate.votes.moment_fit import expected_f1_threshold
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ _SUM, _EACH = "summed_grad", "grad_sample"  # what Opacus adds to a parameter
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd(Alternative):
-    """Stochastic gradient descent with noise; needs Opacus (`pip install 'pate-multilabel[opacus]'`).
+    """Stochastic gradient descent with noise; needs Opacus, the extra `opacus`.
 
     Rule: the prevalence of the labels is released first and becomes the last layer's bias. In each step every group
     takes part with the same probability, with one of its records picked at random; its gradient is clipped, the sum is
@@ -198,14 +198,10 @@ def _log_odds(network: nn.Module, place: Callable[[Any], Array], inputs: Any) ->
 
 def require_opacus(name: str) -> None:
     """Raises unless Opacus can be imported."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            importlib.import_module("opacus")
-    except ModuleNotFoundError as error:
-        raise InvalidValue(
-            f"method={name}: expected Opacus to be installed (pip install 'pate-multilabel[opacus]')"
-        ) from error
+    require_extra(f"method={name}", "opacus")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("opacus")
 
 
 @dataclass(frozen=True, eq=False)

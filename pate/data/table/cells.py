@@ -14,7 +14,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, nearest, require, require_choice
+from pate.validation import InvalidValue, nearest, require, require_choice, require_extra
 
 _DAY_S = 86400.0
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
@@ -181,11 +181,10 @@ def with_points(texts: Any) -> Any:
 
 def arrow() -> Any:
     """The module pyarrow, with its parts; raises where it is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ModuleNotFoundError as error:
-        raise InvalidValue(f"data=table: expected {error.name}: pip install 'pate-multilabel[table]'") from error
+    require_extra("data=table", "table")
+    import pyarrow  # loads slowly, and is optional
+    import pyarrow.compute
+
     return pyarrow
 
 

@@ -10,13 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from pate import __version__
 from pate.data import ImageForm, Preprocessing, TableSchema
 from pate.features.features import ExtractedForm
 from pate.files.disk import DamagedFile, damaged, read_json, write_text
 from pate.files.values import plain
 from pate.models.student import StudentModel
-from pate.validation import InvalidValue, require, require_count, require_text
+from pate.validation import VERSION, InvalidValue, require, require_count, require_text
 
 SCHEMA = "schema.json"
 """Its name in the bundle."""
@@ -66,7 +65,7 @@ class ModelForm:
             preprocessing=preprocessing,
             threshold=model.threshold,
             model=model.kind,
-            versions={"pate": __version__, "numpy": np.__version__},
+            versions={"pate": VERSION, "numpy": np.__version__},
         )
 
     def write(self, folder: Path) -> None:

@@ -13,6 +13,7 @@ from pate.report.card import cell, features_origin
 from pate.report.report import SEEDED_WARNING, ReleaseSummary
 from pate.report.tables import guarantee
 from pate.run.bundle.form import ModelForm
+from pate.validation import how_to_install
 
 _LONGEST_WORD = 60
 _MOST_COLUMNS = 60
@@ -33,7 +34,7 @@ $promise [The privacy card](privacy_card.md) says what that means.
 ## How to use it
 
 ```sh
-pip install 'pate-multilabel[table]'
+$install
 $command
 ```
 
@@ -108,6 +109,7 @@ def model_card(form: ModelForm, report: PricedModel) -> str:
         num_labels=len(form.labels),
         labels=", ".join(f"`{cell(name)}`" for name in form.labels),
         promise=f"{guarantee(report.privacy)}.{seeded}",
+        install=how_to_install("table", anywhere=True),
         command=command,
         python=python,
         inputs=_inputs(form),

@@ -17,7 +17,7 @@ from pate.files.disk import replacing
 from pate.models.image import ImageModel
 from pate.models.student import StudentModel
 from pate.networks.network import Network, Tensors
-from pate.validation import InvalidValue, require
+from pate.validation import require, require_extra
 
 _OPSET, _IR = 17, 8
 INPUTS, PROBABILITIES = "inputs", "probabilities"
@@ -196,10 +196,9 @@ _WRITERS: dict[str, Callable[..., Any]] = {
 
 
 def _onnx() -> Any:
-    try:
-        import onnx
-        import onnx.helper
-        import onnx.numpy_helper
-    except ModuleNotFoundError as error:
-        raise InvalidValue("to_onnx: expected onnx: pip install 'pate-multilabel[onnx]'") from error
+    require_extra("to_onnx", "onnx")
+    import onnx  # loads slowly, and is optional
+    import onnx.helper
+    import onnx.numpy_helper
+
     return onnx

@@ -24,7 +24,7 @@ from pate.votes.vote_file import VoteFile
 from tests.e2e.federated_run import SmallHolders, federated_plan, small_request
 from tests.e2e.small_run import NUM_TEACHERS
 
-pytest.importorskip("flwr", reason="Flower is not installed: pip install 'pate-multilabel[flower]'")
+pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
 
 ROLL = Roll.numbered(4, NUM_TEACHERS // 4, max_absent=1)
 NODES = {101: "1", 102: "2", 103: "3", 104: "4"}

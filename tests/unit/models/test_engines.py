@@ -378,7 +378,7 @@ def test_workers_of_a_killed_run_end_themselves(tmp_path):
 
 @pytest.fixture(scope="module")
 def cluster():
-    ray = pytest.importorskip("ray", reason="Ray is an optional dependency: pip install 'pate-multilabel[ray]'")
+    ray = pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield ray
     ray.shutdown()
@@ -478,7 +478,5 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(broken, one_teacher):
 
 def test_a_missing_ray_is_said_in_one_line(one_teacher, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(
-        InvalidValue, match=r"engine=ray: expected Ray to be installed: pip install 'pate-multilabel\[ray\]'"
-    ):
+    with pytest.raises(InvalidValue, match=r"engine=ray: expected the package ray: pip install '.*\[ray\]'"):
         RayEngine().train(one_teacher)

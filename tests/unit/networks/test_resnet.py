@@ -54,7 +54,7 @@ def test_the_version_is_read_not_imported(tmp_path):
 def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        InvalidValue, match=r"teacher=resnet50: expected torchvision .* pip install 'pate-multilabel\[vision\]'"
+        InvalidValue, match=r"teacher=resnet50: expected the package torchvision: pip install '.*\[vision\]'"
     ):
         torchvision_models()
     with pytest.raises(InvalidValue, match="expected torchvision to be installed"):

@@ -1,0 +1,171 @@
+"""The core alone: numpy, scipy and randomgen, with and without POSIX; all else says in a line what to type.
+
+With `--noconftest` this file runs where nothing but the core and pytest is installed, on Windows as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pate import validation
+from pate.validation import MissingPackage, how_to_install, require_extra
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+COMMANDS = [name.partition(":")[0] for name in PROJECT["scripts"].values()]
+CORE = ("accounting", "aggregators", "data", "mechanisms", "pricing", "report", "store", "verification", "votes")
+TRAINED = ("classifier", "cli", "comparison", "config", "federated", "features", "models", "pipeline", "run", "student")
+PACKAGES = sorted({name for text in validation._PACKAGES.values() for name in text.split()})
+DOORS = ("pate.PATEClassifier", "pate.load", "pate.data.Table", "pate.data.CelebA", "pate.data.HuggingFace")
+
+HIDE = f"""
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {PACKAGES}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+WITHOUT_EXTRAS = f"""{HIDE}
+import importlib
+from pate.accounting import GaussianEvent, PldAccountant
+from pate.data import DigitsGrid, Yeast
+
+def door(name):
+    module, _, attribute = name.rpartition(".")
+    return lambda: getattr(importlib.import_module(module), attribute)
+
+calls = {{name: door(name) for name in {DOORS}}}
+for name in {COMMANDS} + ["pate." + name for name in {(*TRAINED, "teachers")}]:
+    calls[name] = lambda name=name: importlib.import_module(name)
+calls["to_dp_event"] = GaussianEvent(1.0).to_dp_event
+calls["accountant=pld"] = lambda: PldAccountant().compose(GaussianEvent(1.0)).get_epsilon(1e-6)
+calls["data=digits_grid"], calls["data=yeast"] = DigitsGrid().load, Yeast().load
+for name, call in calls.items():
+    try:
+        call()
+    except ImportError as error:
+        print(name, "|", error)
+for name in {CORE}:
+    print(len(dir(importlib.import_module("pate." + name))))
+"""
+WITHOUT_POSIX = """
+import os, signal, sys
+sys.modules |= dict.fromkeys(("fcntl", "pwd", "grp", "resource", "termios"))
+for name in "O_NOFOLLOW O_NONBLOCK O_DIRECTORY O_CLOEXEC getuid geteuid fork register_at_fork fchmod mkfifo".split():
+    vars(os).pop(name, None)
+for name in "SIGHUP SIGUSR1 pthread_sigmask".split():
+    vars(signal).pop(name, None)
+from pathlib import Path
+import numpy as np
+from pate.accounting import AutoAccountant, Ledger
+from pate.aggregators import GaussianVotes
+from pate.mechanisms import secret_generator
+ledger = Ledger(target_delta=1e-6, max_epsilon=1.0)
+votes = np.array([[90, 3], [10, 80]])
+release = GaussianVotes(noise_std=20.0).aggregate(votes, num_teachers=100, rng=secret_generator(), ledger=ledger)
+assert 0 < AutoAccountant().compose(release.event).get_epsilon(1e-6) <= ledger.spent_epsilon < 1
+release.save(Path(sys.argv[1], "release.npz"))
+assert np.load(Path(sys.argv[1], "release.npz"))["labels"].shape == (2, 2)
+try:
+    Ledger(sys.argv[1] + "/ledger.db", target_delta=1e-6)
+except ValueError as error:
+    print(error)
+import pate.cli.account
+"""
+
+
+def answer(code: str, *words: str | Path, path: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """What a fresh interpreter says that finds `pate` in a folder; nothing of it is an error of its own."""
+    environment = os.environ | {"PYTHONPATH": str(path), "PYTHONWARNINGS": "default", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", env=environment, cwd=path, check=False
+    )
+
+
+@pytest.mark.process
+def test_what_needs_an_extra_says_what_to_type_and_the_core_needs_none() -> None:
+    done = answer(WITHOUT_EXTRAS)
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
+    asked = {f"pate.{name}" for name in (*TRAINED, "teachers")} | {*DOORS, *COMMANDS}
+    assert said.keys() == asked | {"to_dp_event", "accountant=pld", "data=digits_grid", "data=yeast"}
+    for name, line in said.items():
+        extra = {"to_dp_event": "pld", "accountant=pld": "pld", "data=yeast": "yeast"}.get(name, "train")
+        assert re.fullmatch(rf"[\w.=]+: expected the package \w+: pip install '.*\[{extra}\]'", line), (name, line)
+
+
+@pytest.mark.process
+def test_a_command_that_lacks_its_packages_is_one_line_and_exit_code_2() -> None:
+    done = answer(f"{HIDE}import pate.cli.account")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert done.stderr == f"pate.cli: expected the package torch: {how_to_install('train')}\n"
+
+
+@pytest.mark.process
+def test_without_posix_the_core_works_and_the_rest_says_so(tmp_path: Path) -> None:
+    done = answer(WITHOUT_POSIX, tmp_path)
+    rule = "expected a POSIX system, such as Linux or macOS"
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.startswith(f"ledger={tmp_path}") and rule in done.stdout and "Ledger(target_delta" in done.stdout
+    assert done.stderr == f"pate.cli: {rule}; aggregators and accountants work here, too\n"
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="makes links")
+def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path: Path) -> None:
+    """`PATE` 0.1.1 brings an empty `pate/__init__.py`: in place of ours, or it is gone after its uninstallation."""
+    (tmp_path / "PATE-0.1.1.dist-info").mkdir()
+    beside = answer("import sys; sys.path.append(sys.argv[1]); import pate", tmp_path)
+    assert beside.returncode == 0
+    assert beside.stderr.count("another project's distribution `pate` is beside pate-multilabel") == 1
+    assert answer("import pate").stderr == ""
+    (tmp_path / "PATE-0.1.1.dist-info").rmdir()
+    (tmp_path / "conf").symlink_to(ROOT / "conf")
+    (tmp_path / "pate").mkdir()
+    for path in (ROOT / "pate").iterdir():
+        if path.name != "__init__.py":
+            (tmp_path / "pate" / path.name).symlink_to(path)
+    statement = (
+        "import sys; sys.path = [each for each in sys.path if each != sys.argv[1]]; import pate.aggregators as ours; "
+        "print(ours.__file__, ours.GaussianVotes); sys.argv = ['pate-account', '--version']; "
+        "from pate.cli.account import main; main()"
+    )
+    for _ in range(2):
+        gone = answer(statement, ROOT, path=tmp_path)
+        assert gone.stdout.endswith("imported as pate\n")
+        assert gone.stdout.startswith(str(tmp_path)), gone.stderr
+        assert gone.stderr.count("pate/__init__.py is not that of pate-multilabel: uninstall `pate`") == 1
+        (tmp_path / "pate" / "__init__.py").touch()
+
+
+def test_the_core_depends_on_three_packages_and_the_extras_on_the_core() -> None:
+    assert [line.partition(">")[0] for line in PROJECT["dependencies"]] == ["numpy", "scipy", "randomgen"]
+    assert validation._PACKAGES.keys() - EXTRAS.keys() == set()
+    alone = {"train", "pld", "docs", "flights"}
+    for name in EXTRAS.keys() - alone:
+        assert any(line.startswith("pate-multilabel[") and "]" in line for line in EXTRAS[name]), name
+    assert "train" in EXTRAS["dev"][0]
+
+
+def test_the_line_to_type_names_where_the_package_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = f"pate_multilabel-{validation.VERSION}-py3-none-any.whl[ray]"
+    assert how_to_install("ray", anywhere=True) == f"pip install '{wheel}'"
+    monkeypatch.setattr(validation, "_origin", lambda: "/a b/x.whl")
+    assert how_to_install("ray") == "pip install '/a b/x.whl[ray]'"
+    monkeypatch.setattr(validation, "_origin", lambda: None)
+    assert how_to_install("ray") == f"pip install '{wheel}'"
+    monkeypatch.setattr(validation, "PUBLISHED", True)
+    assert how_to_install("ray") == how_to_install("ray", anywhere=True) == "pip install 'pate-multilabel[ray]'"
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingPackage, match=r"^engine=ray: expected the package ray: pip install 'pate-"):
+        require_extra("engine=ray", "ray")
