@@ -1,4 +1,4 @@
-# docker build -t pate .
+# docker build -t pate .        # for a GPU: --build-arg TORCH_INDEX=
 # docker run --rm -v pate-outputs:/home/owner/pate/outputs pate   # make run; the volume keeps what it writes
 # docker run --rm -it -v "$PWD":/data pate bash                  # a shell with the commands, your folder as /data
 FROM python:3.11-slim
@@ -7,6 +7,7 @@ RUN useradd --create-home owner && install -d -o owner -g owner -m 700 /home/own
 USER owner
 WORKDIR /home/owner/pate
 COPY --chown=owner . .
-RUN make setup && rm -rf ~/.cache
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN make setup TORCH_INDEX=$TORCH_INDEX && rm -rf ~/.cache
 ENV PATH=/home/owner/pate/.venv/bin:$PATH
 CMD ["make", "run"]

@@ -13,11 +13,12 @@ from pate.report.card import cell, features_origin
 from pate.report.report import SEEDED_WARNING, ReleaseSummary
 from pate.report.tables import guarantee
 from pate.run.bundle.form import ModelForm
-from pate.validation import how_to_install
+from pate.validation import PUBLISHED, how_to_install
 
 _LONGEST_WORD = 60
 _MOST_COLUMNS = 60
 _COMMENTS = 44
+_WHOSE = "  # the wheel comes from who gave you this folder: on PyPI nobody owns its name"
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
 
 _CARD = Template("""---
@@ -109,7 +110,7 @@ def model_card(form: ModelForm, report: PricedModel) -> str:
         num_labels=len(form.labels),
         labels=", ".join(f"`{cell(name)}`" for name in form.labels),
         promise=f"{guarantee(report.privacy)}.{seeded}",
-        install=how_to_install("table", anywhere=True),
+        install=how_to_install("table", anywhere=True) + ("" if PUBLISHED else _WHOSE),
         command=command,
         python=python,
         inputs=_inputs(form),

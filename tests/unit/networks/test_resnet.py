@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -52,12 +54,12 @@ def test_the_version_is_read_not_imported(tmp_path):
 
 
 def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torchvision", None)
     with pytest.raises(
         InvalidValue, match=r"teacher=resnet50: expected the package torchvision: pip install '.*\[vision\]'"
     ):
         torchvision_models()
-    with pytest.raises(InvalidValue, match="expected torchvision to be installed"):
+    with pytest.raises(InvalidValue, match="expected the package torchvision"):
         ResNet50Student()  # not once it has labels to learn from, which were paid for
 
 
