@@ -75,7 +75,7 @@ class InvalidValue(ValueError):
         self.name, _, self.value = head.partition("=")
 
 
-class MissingPackage(InvalidValue, ImportError):
+class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name is text in both, and may be None in one
     """A part that needs an extra which is not installed; the message says what to type."""
 
 
