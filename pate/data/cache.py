@@ -111,8 +111,9 @@ def _open(path: Path, stack: ExitStack) -> int:
 
 def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:
     """Writes values into their places and flushes them; a mapped file could not say that the disk is full."""
-    for number, value in zip(numbers.tolist(), values, strict=True):
-        data, place = value.tobytes(), number * width
+    runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()  # where numbers that follow each other begin
+    for first, last in zip(runs, [*runs[1:], len(numbers)], strict=True):
+        data, place = memoryview(np.ascontiguousarray(values[first:last])).cast("B"), int(numbers[first]) * width
         while data:
             written = os.pwrite(file, data, place)
             data, place = data[written:], place + written

@@ -148,17 +148,21 @@ class PatchExtractor(Extractor):
         return means.mul_(compression).log1p_() if compression else means
 
     def _means(self, shown: torch.Tensor) -> torch.Tensor:
-        """Means of max(a - t, 0) and of max(-a - t, 0) by region: half of the sum and of the difference of two more."""
-        tensors, stride = self._tensors, int(self.settings["stride"])
-        filters, regions = tensors["filters"], self._regions
-        size = int(filters.shape[-1])
+        """Means of max(a - t, 0) and of max(-a - t, 0) by region, `[n, 2 * filters * grid * grid]`."""
+        tensors, regions = self._tensors, self._regions
+        stride, threshold = int(self.settings["stride"]), float(self.settings["threshold"])
+        filters = tensors["filters"].flatten(1).T.expand(len(shown), -1, -1)
+        size = int(tensors["filters"].shape[-1])
+        # A patch's variance from means over its square; what they round away is nothing beside CONTRAST.
+        moments = torch.stack([shown.mean(1), shown.square().mean(1)], dim=1)
+        mean, square = functional.avg_pool2d(moments, size, stride).flatten(2).split(1, dim=1)  # [n, 1, positions]
         patches = functional.unfold(shown, size, stride=stride)  # [n, channels * size * size, positions]
-        variance, _ = torch.var_mean(patches, dim=1, keepdim=True, correction=0)
-        patches.mul_(torch.rsqrt(variance + float(CONTRAST)))  # filters have mean 0: the mean may stay
-        answers = torch.matmul(filters.flatten(1), patches).sub_(tensors["offsets"][:, None])
-        shrunk = functional.softshrink(answers, float(self.settings["threshold"]))
-        signed, total = shrunk @ regions, shrunk.abs_() @ regions
-        return torch.cat([(total + signed).flatten(1), (total - signed).flatten(1)], dim=1).div_(2)
+        # Filters have mean 0: the mean may stay.
+        patches.mul_(square.addcmul_(mean, mean, value=-1).clamp_min_(0).add_(float(CONTRAST)).rsqrt_())
+        # Filters side by side: both products then run at the speed of the processor.
+        above = torch.baddbmm(tensors["offsets"] + threshold, patches.mT, filters, beta=-1)  # [n, positions, filters]
+        below = torch.rsub(above, -2 * threshold).clamp_min_(0)
+        return torch.stack([regions @ above.clamp_min_(0), regions @ below], dim=1).mT.flatten(1)
 
     @cached_property
     def _tensors(self) -> dict[str, Any]:
@@ -167,12 +171,12 @@ class PatchExtractor(Extractor):
 
     @cached_property
     def _regions(self) -> torch.Tensor:
-        """`[positions, grid * grid]`: what each position counts in the mean of each region."""
+        """`[grid * grid, positions]`: what each position counts in the mean of each region."""
         _, height, width = self.picture_shape
         size, stride, grid = self.arrays["filters"].shape[-1], int(self.settings["stride"]), int(self.settings["grid"])
         overlap = bool(self.settings["overlap"])
         rows, columns = (region_weights((side - size) // stride + 1, grid, overlap=overlap) for side in (height, width))
-        return torch.from_numpy(np.kron(rows, columns).astype(np.float32)).to(require_device("auto"))
+        return torch.from_numpy(np.kron(rows, columns).T.astype(np.float32)).to(require_device("auto"))
 
 
 def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float64]:

@@ -101,15 +101,14 @@ def test_killed_and_continued_it_ends_with_the_same_bytes(cache: PixelCache, tmp
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(cache: PixelCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk takes half an image of the second chunk, then no more."""
+    """The disk takes half an image amid the second chunk, then no more."""
     write: Callable[[int, bytes, int], int] = os.pwrite
 
     def full(file: int, data: bytes, place: int) -> int:
-        if len(data) <= 6 and place >= 6 * 700 and os.fstat(file).st_size == 6 * COUNT:
-            if len(data) == 6:
-                return write(file, data[:3], place)
+        room = 6 * 700 + 3 - place if os.fstat(file).st_size == 6 * COUNT else len(data)
+        if room <= 0:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return write(file, data, place)
+        return write(file, data[:room], place)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", full)

@@ -51,16 +51,19 @@ def test_a_fit_takes_public_pictures_and_nothing_else() -> None:
             SMALL.fit(wrong, unwatched)  # type: ignore[arg-type]
 
 
-def test_features_are_what_the_rule_says() -> None:
+@pytest.mark.parametrize("stride", [1, 3])
+def test_features_are_what_the_rule_says(stride: int) -> None:
     """One picture, one filter after the other, written out."""
-    extractor, (levels, _) = fitted(), drawn(1, 5)
+    extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), unwatched)
+    levels, _ = drawn(1, 5)
     image = levels[0].astype(np.float32) / np.float32(255)
     filters, offsets, size = extractor.arrays["filters"], extractor.arrays["offsets"], SMALL.patch_size
-    count = SIDE - size + 1
+    count = (SIDE - size) // stride + 1
     answers = np.empty((len(filters), count, count))
     for row in range(count):
         for column in range(count):
-            patch = image[:, row : row + size, column : column + size]
+            top, left = stride * row, stride * column
+            patch = image[:, top : top + size, left : left + size]
             standard = (patch - patch.mean()) / np.sqrt(patch.var() + CONTRAST)
             answers[:, row, column] = (filters * standard).sum(axis=(1, 2, 3)) - offsets
     thirds = []
