@@ -1,4 +1,4 @@
-"""Makes pate/data/wordnet/wordnet40.npz again, byte for byte, from WordNet 3.0's data.noun.
+"""Makes pate/data/wordnet/wordnet40.npz again, byte for byte, and the glosses beside it, from WordNet 3.0's data.noun.
 
 On Debian: `apt-get install wordnet-base`, then `python -m scripts.build_wordnet`.
 """
@@ -10,9 +10,9 @@ import hashlib
 import sys
 from pathlib import Path
 
-from pate.data.embedded import ARCHIVE
+from pate.data.embedded import ARCHIVE, GLOSSES
 from pate.validation import InvalidValue
-from scripts.wordnet40 import Recipe, write_archive
+from scripts.wordnet40 import Recipe, glosses, write_archive
 
 
 def main() -> int:
@@ -24,6 +24,7 @@ def main() -> int:
     try:
         lines = _read(arguments.dictionary)
         write_archive(arguments.output, Recipe().build(lines))
+        arguments.output.with_name(GLOSSES.name).write_bytes(glosses(lines))
     except InvalidValue as error:
         sys.stderr.write(f"{error}\n")
         return 2

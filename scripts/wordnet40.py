@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import hashlib
 import io
 import re
@@ -226,6 +227,12 @@ class Representation:
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip entry can carry
 _UNIX = 3
+
+
+def glosses(lines: Iterable[str]) -> bytes:
+    """The definitions of all synsets by offset, a line each, as bzip2: `data=wordnet features=text` reads them."""
+    known = sorted(parse_dictionary(lines), key=lambda synset: synset.offset)
+    return bz2.compress("\n".join(synset.definition for synset in known).encode())
 
 
 def write_archive(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

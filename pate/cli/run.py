@@ -13,14 +13,14 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from rich.text import Text as Line
 
 from pate.accounting import Adjacency
 from pate.config import CONFIG_FOLDER, build
 from pate.config.command_line import given_settings
 from pate.data import Dataset
 from pate.data.dataset import read
-from pate.features import Features, NoFeatures
+from pate.features import Features, NoFeatures, Text
 from pate.features.featured_data import FeaturedData
 from pate.files.values import digest
 from pate.report.console import PlainConsole
@@ -75,10 +75,17 @@ def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, An
 def featured(
     data: Any, features: Features, output_dir: Path, *, check: Callable[[Dataset], object] | None = None
 ) -> Any:
-    """A reader of data: the one that is given, or that of its features, kept beside the run's folder."""
+    """A reader of data: the one that is given, or that of its features, kept beside the run's folder.
+
+    Texts that settings name are features without `features=`, too.
+    """
+    if isinstance(features, NoFeatures) and getattr(data, "text", None):
+        features = Text()
     if isinstance(features, NoFeatures):
         return data
     cache = output_dir.parent / _CACHE if features.cache is None else Path(features.cache)
+    if isinstance(features, Text):
+        return features.reader(data, cache)
     return FeaturedData(data, features, cache, check)
 
 
@@ -123,7 +130,7 @@ def print_lines(*lines: str) -> None:
     """Prints lines as they are: nothing in them is markup, and none is cut at the terminal's width."""
     console = PlainConsole(highlight=False)
     for line in lines:
-        console.print(Text(line), soft_wrap=True)
+        console.print(Line(line), soft_wrap=True)
 
 
 class ConsoleMonitor:

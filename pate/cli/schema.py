@@ -84,6 +84,7 @@ def table_of(config: DictConfig, public: Path | None = None) -> Table:
         id=config.id,
         drop=tuple(config.drop),
         category=tuple(config.category),
+        text=tuple(config.text),
         encoding=config.encoding,
         decimal=config.decimal,
         thousands=config.thousands,

@@ -32,7 +32,7 @@ _NAMES: dict[Any, str] = {
     "vote_clip",
     float: "max_epsilon max_total_epsilon noise_std screening_std target_delta threshold_share",
     float | None: "target_epsilon",  # null in place of a default
-    list[str]: "allowed_targets category drop labels methods missing",
+    list[str]: "allowed_targets category drop labels methods missing text",
     Any: "accountants aggregators epsilons holder roll seeds shares split votes",
 }
 _TYPES = {name: kind for kind, names in _NAMES.items() for name in names.split()}

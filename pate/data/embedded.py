@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Split
+from pate.data.dataset import SPLITS, Dataset, Split, Stage, unwatched
+from pate.data.table.schema import TableSchema, TextColumn
+from pate.data.texts import TextFit, TextReader
 from pate.validation import InvalidValue, how_to_install, require, require_count, require_extra, require_path
 
 _CELLS = 4
@@ -20,6 +24,8 @@ _INK_LEVELS = np.float32(16)
 
 ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
 """The vendored arrays of WordNet-40, made by `scripts/build_wordnet.py`."""
+GLOSSES = ARCHIVE.with_name("glosses.txt.bz2")
+"""The texts of all records by id, a line each."""
 _STEPS = np.float32(127)
 
 _LABEL_PREFIX = "Class"  # of yeast's columns
@@ -125,7 +131,7 @@ def compose(
 
 
 @dataclass(frozen=True)
-class WordNet40:
+class WordNet40(TextReader):
     """The noun synsets of WordNet 3.0: the sample is a gloss, the labels are 40 hypernyms.
 
     A record is a synset, a group is a family of synsets with the same gloss. 62,115 records are private, 10,000 public
@@ -139,11 +145,14 @@ class WordNet40:
         * The groups, hence the splits: from all glosses, by equality of text. This decides which records stay
           together; no feature and no label depends on it otherwise.
 
+    With `features=text` the glosses themselves are read, as a column `gloss`, and become vectors in place of these
+    features.
+
     Source: WordNet 3.0, Princeton University; its license is in LICENSE-WORDNET beside the file.
     """
 
-    def load(self) -> Dataset:
-        """Reads the vendored file: features float32 `[n, 128]`, multiples of 1/127 in [-1, 1]."""
+    def load(self, stage: Stage = unwatched) -> Dataset:
+        """Reads the vendored file: features float32 `[n, 128]`, multiples of 1/127 in [-1, 1]; or vectors of texts."""
         with np.load(ARCHIVE, allow_pickle=False) as arrays:
             names = tuple(str(name) for name in arrays["label_names"])
             rows = Split(
@@ -153,7 +162,25 @@ class WordNet40:
                 group_ids=arrays["group_ids"].astype(np.int64),
             )
             public, test, private = _parts(rows, tuple(arrays["split_sizes"].tolist()))
-        return Dataset("wordnet", True, "features", names, private, public, test)
+        dataset = Dataset("wordnet", True, "features", names, private, public, test)
+        return dataset if self.fit is None else _of_glosses(dataset, self.fit, stage)
+
+
+def _of_glosses(dataset: Dataset, fit: TextFit, stage: Stage) -> Dataset:
+    """The same records with vectors of their texts."""
+    with bz2.open(GLOSSES, "rt", encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    order = np.sort(np.concatenate([getattr(dataset, split).record_ids for split in SPLITS]))
+    texts = {
+        name: [lines[place] for place in np.searchsorted(order, getattr(dataset, name).record_ids).tolist()]
+        for name in SPLITS
+    }
+    vectors, parts = fit(texts["public"], stage), dict[str, Any]()
+    for name in SPLITS:
+        with stage(f"vectors of the {name} texts", len(texts[name])):
+            parts[name] = replace(getattr(dataset, name), inputs=vectors.vectors(texts[name]))
+    form = TableSchema((TextColumn("gloss", missing=False, vectors=vectors),))
+    return replace(dataset, preprocessing=form, private_cells=dataset.private_digest(), **parts)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Public representations of pictures: fitted on a public pool or on nothing, between data and teachers."""
+"""Public representations of pictures and texts: fitted on a public pool or on nothing, between data and teachers."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pate.features.backbone import Backbone
     from pate.features.features import Extractor, Features, NoFeatures, PublicPictures
     from pate.features.patches import Patches
+    from pate.features.text import Text
 
 require_extra(__name__, "train")
 
@@ -19,6 +20,7 @@ _MODULE_OF = {
     "NoFeatures": "features",
     "Patches": "patches",
     "PublicPictures": "features",
+    "Text": "text",
 }
 __all__ = [
     "Backbone",
@@ -27,6 +29,7 @@ __all__ = [
     "NoFeatures",
     "Patches",
     "PublicPictures",
+    "Text",
 ]
 
 

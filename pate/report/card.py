@@ -98,9 +98,11 @@ def privacy_card(
 
 
 def features_origin(features: Mapping[str, Scalar]) -> str:
-    """What features of pictures were fitted on, in words, with digests."""
-    count, pictures = features.get("num_pictures"), features.get("pictures_sha256", "")
-    fitted = f"fitted on {count} public pictures (SHA-256 {pictures})" if count else "fitted on nothing"
+    """What features of pictures or texts were fitted on, in words, with digests."""
+    fitted = "fitted on nothing"
+    for what in ("pictures", "texts"):
+        if count := features.get(f"num_{what}"):
+            fitted = f"fitted on {count} public {what} (SHA-256 {features.get(f'{what}_sha256', '')})"
     weights = (
         f", weights from {features['model']} (SHA-256 {features['weights_sha256']})" if "model" in features else ""
     )

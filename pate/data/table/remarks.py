@@ -172,8 +172,7 @@ def strange_cells(schema: TableSchema, table: Any, spelling: Spelling | None = N
     Their owner may see such counts. Spelling is that of the public file where none is given.
     """
     said = schema.spelling if spelling is None else spelling
-    known = said.known(table.select(list(schema.names)))
-    return np.array([column.strange(known.column(column.name), said) for column in schema.columns], np.int64)
+    return np.array([column.strange(array, said) for column, array in schema.arrays(table, said)], np.int64)
 
 
 def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:

@@ -193,21 +193,22 @@ def three_splits(
     """The splits by name, public records in a random order, and what those are called where they are published.
 
     `group` and `id` are the columns that were read, or None; `shown` makes inputs of those that were read. Raises where
-    an id occurs twice, or a group or record is in two splits.
+    an id occurs twice (but in one group of private or test records), or a group or record is in two splits.
     """
     if id is None:
         ids = [rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)]  # the split in upper bits
     else:
         ids = cells.numbered([rows[split].ids for split in SPLITS], spelling)
-        for split, numbers in zip(SPLITS, ids, strict=True):
-            if repeated := len(numbers) - len(np.unique(numbers)):
-                found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
-                raise InvalidValue(f"data.id={id}: expected another id in each row, {found}")
         require_apart("id", id, ids)
     groups = ids
     if group is not None:
         groups = cells.numbered([rows[split].groups for split in SPLITS], spelling)
         require_apart("group", group, groups)
+    if id is not None:
+        free = 1 + max(int(each.max()) for each in ids)
+        named = zip(SPLITS, ids, groups, strict=True)
+        ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(named)]
+        groups = ids if group is None else groups
     parts = {
         split: Split(shown(rows[split].inputs), rows[split].labels, record_ids, group_ids)
         for split, record_ids, group_ids in zip(SPLITS, ids, groups, strict=True)
@@ -216,6 +217,22 @@ def three_splits(
     order = np.random.default_rng(seed).permutation(len(public.labels))
     names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
     return parts | {"public": parts["public"].take(order)}, names[order]
+
+
+def _told_apart(id: str, split: str, ids: NDArray[np.int64], groups: NDArray[np.int64], free: int) -> NDArray[np.int64]:
+    """The ids of a split, with others from `free` on for rows that have that of another row; or raises.
+
+    Rows of one id may be where all of them are of one group, which is what is protected, and no id is published.
+    """
+    _, first, again = np.unique(ids, return_index=True, return_inverse=True)
+    later = np.setdiff1d(np.arange(len(ids)), first)
+    alike = split != "public" and groups is not ids and np.array_equal(groups[first][again], groups)
+    if len(later) and not alike:
+        found = f"{len(later)} of {len(ids)} rows of {split} have that of another row"
+        raise InvalidValue(f"data.id={id}: expected another id in each row, {found}")
+    ids = ids.copy()
+    ids[later] = free + np.arange(len(later))
+    return ids
 
 
 def label_word(word: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,10 +11,11 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from pate.data.dataset import Preprocessing
+from pate.data.dataset import Preprocessing, Stage, unwatched
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Cells, Spelling, arrow, as_dates, as_numbers, as_texts, missing_in
-from pate.files.disk import write_text
+from pate.data.texts import MOST_TEXTS, TextFit, TextVectors, spread, texts_of
+from pate.files.disk import DamagedFile, write_text
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, require
 
@@ -65,6 +66,10 @@ class Column:
         """A column of a DataFrame for features `[n, k]`: what `encode` made them of, as far as they tell it."""
         return np.full(len(block), np.nan)
 
+    def framed(self, block: Block) -> dict[str, Any]:
+        """The columns of a DataFrame for features `[n, k]`."""
+        return {self.name: self.cells(block)}
+
     def plain(self) -> dict[str, Any]:
         """What a schema's file says of it."""
         return {"kind": self.kind}
@@ -75,11 +80,54 @@ class Column:
         return cls(name, missing=False)
 
 
+@dataclass(frozen=True)
 class TextColumn(Column):
-    """Words that are nearly all different, such as names or remarks: they can be no feature."""
+    """Words that are nearly all different, such as names or remarks: they can be no feature before `vectors` are there.
+
+    Then a text is a vector of length `weight`, or 0 where nothing is known of it. A missing one is an empty one.
+    """
+
+    vectors: TextVectors | None = None
+    weight: float = 1.0
 
     kind: ClassVar[str] = "text"
     expects: ClassVar[str] = "numbers, dates such as 2025-01-31, or words that occur again"
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return () if self.vectors is None else tuple(f"{self.name}[{i}]" for i in range(self.vectors.dimension))
+
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
+        if self.vectors is None:
+            return super().encode(array, spelling)
+        block = self.vectors.vectors(texts_of(as_texts(array))) * np.float32(self.weight)
+        return block, np.zeros(len(block), np.bool_)
+
+    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
+        return 0, int(missing_in(as_texts(array)).sum())
+
+    def tells(self, block: Block) -> bool:
+        return bool(block.any())
+
+    def framed(self, block: Block) -> dict[str, Any]:
+        return dict(zip(self.feature_names, block.T, strict=True))
+
+    def plain(self) -> dict[str, Any]:
+        if self.vectors is None:
+            return super().plain()
+        file = {"file": self.vectors.file, "sha256": self.vectors.digest}
+        how = {"vectors": self.vectors.kind, "dimension": self.vectors.dimension, **self.vectors.origin}
+        return {"kind": self.kind, "weight": self.weight, **how, **file}
+
+    @classmethod
+    def load(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
+        """From what `plain` gave, and the file beside it."""
+        if "file" not in said or folder is None:
+            return cls(name, missing=False)
+        path, weight = folder / Path(str(said["file"])).name, float(said["weight"])
+        require(0 < weight < np.inf, f"{name}.weight", weight, "a number > 0")
+        remedy = "copy it from where the schema comes from; it stands beside it"
+        return cls(name, False, TextVectors.load(path, sha256=str(said["sha256"]), remedy=remedy), weight)
 
 
 class EmptyColumn(Column):
@@ -260,16 +308,74 @@ class TableSchema(Preprocessing):
     kind: ClassVar[str] = "table"
 
     @classmethod
-    def of(cls, table: Any, *, codes: Collection[str] = (), spelling: Spelling = USUAL) -> Self:
+    def of(
+        cls, table: Any, *, codes: Collection[str] = (), texts: Collection[str] = (), spelling: Spelling = USUAL
+    ) -> Self:
         """What a public pyarrow table says: of each column its kind, range or categories.
 
         A column is of numbers, or else of dates, where all its cells are, but for `codes`. Words are categories; the
         rarest are "other" where there are more than 50; where these 50 are fewer than half of all, the column is text,
         which is not used.
         """
-        known = spelling.known(table)
-        names = table.column_names
-        return cls(tuple(_column_of(name, known.column(name), name in codes, spelling) for name in names), spelling)
+        known = spelling.known(table.select([name for name in table.column_names if name not in texts]))
+        columns = (
+            TextColumn(name, missing=False)
+            if name in texts
+            else _column_of(name, known.column(name), name in codes, spelling)
+            for name in table.column_names
+        )
+        return cls(tuple(columns), spelling)
+
+    def fitted(self, table: Any, names: Collection[str], fit: TextFit, stage: Stage = unwatched) -> TableSchema:
+        """The same, with vectors for columns of text, fitted on a public pyarrow table that has all columns.
+
+        Rule: in the public pool the variance of all texts together is that of all other columns together, and texts
+        share it equally. Where there are no others, vectors have length 1.
+        """
+        others = self.without(names)
+        budget = 0.0
+        if others.columns:
+            rows = np.linspace(0, table.num_rows - 1, min(table.num_rows, MOST_TEXTS)).astype(np.int64)
+            budget = float(others.encode(table.take(rows))[0].var(axis=0, dtype=np.float64).sum()) / len(names)
+
+        def with_vectors(column: Column) -> Column:
+            if column.name not in names:
+                return column
+            texts = texts_of(as_texts(table.column(column.name)))
+            vectors = fit(texts, stage)
+            spread_of = float(vectors.vectors(spread(texts)).var(axis=0, dtype=np.float64).sum())
+            weight = float(np.float32(np.sqrt(budget / spread_of))) if budget > 0 and spread_of > 0 else 1.0
+            return TextColumn(column.name, False, vectors, weight)
+
+        return replace(self, columns=tuple(map(with_vectors, self.columns)))
+
+    @property
+    def texts(self) -> dict[str, TextVectors]:
+        """What makes numbers of each column of text."""
+        columns = (column for column in self.columns if isinstance(column, TextColumn))
+        return {column.name: column.vectors for column in columns if column.vectors is not None}
+
+    @property
+    def origin(self) -> Mapping[str, str | int | float | bool | None]:
+        """Of texts: what they were fitted on; of several the digests of all, one after the other."""
+        made = self.texts
+        if not made:
+            return {}
+        joined = {
+            key: " ".join(dict.fromkeys(str(each.origin.get(key, "")) for each in made.values())).strip()
+            for key in dict.fromkeys(key for each in made.values() for key in each.origin)
+        }
+        kinds = ", ".join(dict.fromkeys(each.kind for each in made.values()))
+        return {
+            "features": f"{kinds} of the texts {', '.join(made)}",
+            "dimension": sum(each.dimension for each in made.values()),
+            **joined,
+            "extractor_sha256": " ".join(each.digest for each in made.values()),
+        }
+
+    def save(self, folder: Path) -> None:
+        for vectors in self.texts.values():
+            vectors.save(folder)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -289,13 +395,17 @@ class TableSchema(Preprocessing):
         left = set(names)
         return replace(self, columns=tuple(column for column in self.columns if column.name not in left))
 
-    def require_usable(self, name: str, remarks: Mapping[str, str] | None = None) -> None:
-        """Raises where a column can be no feature, or there is none; with what is to be said of the first."""
-        useless = [column for column in self.columns if not column.feature_names]
+    def require_usable(self, name: str, remarks: Mapping[str, str] | None = None, texts: Collection[str] = ()) -> None:
+        """Raises where a column can be no feature, or there is none; with what is to be said of the first.
+
+        Those of `texts` get vectors later.
+        """
+        useless = [column for column in self.columns if not column.feature_names and column.name not in texts]
         if useless:
             first, names = useless[0], ",".join(column.name for column in useless)
             remedy = f"data.drop=[{names}] leaves {'it' if len(useless) == 1 else 'all such columns'} out"
             if first.kind == TextColumn.kind:
+                remedy += f"; data.text=[{first.name}] makes features of its words"
                 remedy += f"; data.group={first.name} where it says whose row it is"
             if remarks and first.name in remarks:
                 remedy += f"; {remarks[first.name]}"
@@ -308,10 +418,16 @@ class TableSchema(Preprocessing):
         Its spelling is that of the public file where none is given.
         """
         said = self.spelling if spelling is None else spelling
-        batch = said.known(batch.select(list(self.names)))
-        pairs = [column.encode(batch.column(column.name), said) for column in self.columns]
+        pairs = [column.encode(array, said) for column, array in self.arrays(batch, said)]
         wrong = np.stack([pair[1] for pair in pairs], axis=1)
         return np.concatenate([pair[0] for pair in pairs], axis=1), wrong
+
+    def arrays(self, table: Any, spelling: Spelling) -> Iterator[tuple[Column, Any]]:
+        """Each column and its cells in a pyarrow table, those that a word says are missing as null, but of texts."""
+        words = [column.name for column in self.columns if column.kind != TextColumn.kind]
+        known = spelling.known(table.select(words))
+        for column in self.columns:
+            yield column, (table if column.kind == TextColumn.kind else known).column(column.name)
 
     def frame(self, inputs: NDArray[np.float32]) -> Any:
         """A DataFrame of inputs `[n, d]`: the columns by name, numbers as they are, categories, missing cells.
@@ -320,7 +436,8 @@ class TableSchema(Preprocessing):
         """
         from pandas import DataFrame
 
-        return DataFrame({column.name: column.cells(block) for column, block in self._blocks(inputs)})
+        pairs = self._blocks(inputs)
+        return DataFrame({name: cells for column, block in pairs for name, cells in column.framed(block).items()})
 
     def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
         return {column.name: column.tells(block) for column, block in self._blocks(inputs)}
@@ -356,12 +473,12 @@ class TableSchema(Preprocessing):
         return {"kind": self.kind, **said, "columns": {column.name: column.plain() for column in self.columns}}
 
     @classmethod
-    def read(cls, said: Mapping[str, Any], *, name: str) -> Self:
-        """From what `plain` gave; `name` is of where it was said, for messages."""
+    def read(cls, said: Mapping[str, Any], *, name: str, folder: Path | None = None) -> Self:
+        """From what `plain` gave, and files that `save` wrote; `name` is of where it was said, for messages."""
         columns = said.get("columns") if isinstance(said, Mapping) else None
         if not isinstance(columns, Mapping) or not columns:
             raise InvalidValue(f"{name}: expected `columns`, what is known of each, as pate-schema writes it")
-        read = tuple(_read_column(cells.column_name(str(key)), value, name) for key, value in columns.items())
+        read = tuple(_read_column(cells.column_name(str(key)), value, name, folder) for key, value in columns.items())
         missing = said.get("missing", ())
         missing = tuple(missing) if isinstance(missing, (list, tuple)) else missing
         spelling = Spelling(said.get("decimal", Spelling.decimal), said.get("thousands"), missing)
@@ -369,10 +486,11 @@ class TableSchema(Preprocessing):
         return cls(read, spelling)
 
     def write(self, path: Path) -> None:
-        """As YAML, for people."""
+        """As YAML, for people; what makes numbers of texts in files beside it."""
         plain = self.plain()
         plain |= {"missing": list(plain["missing"])} if "missing" in plain else {}
         text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
+        self.save(path.parent)
         write_text(path, _HEAD + text)
 
     @classmethod
@@ -385,7 +503,7 @@ class TableSchema(Preprocessing):
             raise InvalidValue(f"{name}: expected a file that pate-schema wrote ({error.strerror})") from error
         except UnicodeDecodeError as error:
             raise InvalidValue(f"{name}: expected YAML as pate-schema writes it, in UTF-8") from error
-        return cls.read(read_yaml(text, name, "YAML as pate-schema writes it"), name=name)
+        return cls.read(read_yaml(text, name, "YAML as pate-schema writes it"), name=name, folder=path.parent)
 
 
 def as_table(given: Any) -> Any:
@@ -449,7 +567,7 @@ def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Colu
     return CategoryColumn(name, bool(missing_in(words).any()), tuple(sorted(kept)))
 
 
-def _read_column(name: str, said: Any, where: str) -> Column:
+def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Column:
     kind = said.get("kind") if isinstance(said, Mapping) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidValue(f"{where}.columns.{name}.kind={str(kind)[:_LONGEST]}: expected one of {', '.join(KINDS)}")
@@ -459,8 +577,10 @@ def _read_column(name: str, said: Any, where: str) -> Column:
         rule = f"also {', '.join(lacking)}, which kind: {kind} needs{hint}"
         raise InvalidValue(f"{where}.columns.{name}: expected {rule}")
     try:
-        return KINDS[kind].read(name, said)
+        return TextColumn.load(name, said, folder) if kind == TextColumn.kind else KINDS[kind].read(name, said)
+    except DamagedFile:
+        raise
     except InvalidValue as error:
         raise InvalidValue(f"{where}.columns.{error}") from error
-    except (TypeError, ValueError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(f"{where}.columns.{name}: expected values as pate-schema writes them") from error

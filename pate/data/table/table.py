@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from pate.data.dataset import SPLITS, Dataset, PrivateRecords, Split
+from pate.data.dataset import SPLITS, Dataset, PrivateRecords, Split, Stage, unwatched
 from pate.data.table.cells import Spelling, arrow, as_texts, column_name, counts_of, numbered, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED, remarks
@@ -25,13 +25,15 @@ from pate.data.table.rows import (
     three_splits,
 )
 from pate.data.table.schema import TableSchema
+from pate.data.texts import TextReader, TfidfVectors, texts_of
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
 _ROLES = ("labels", "group", "id", "split", "drop")
+_TEXTS_ASKED = 2000  # private texts whose words are counted
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(TextReader):
     """Records in CSV, Parquet, Feather or Arrow files, one per split, or one for all with a column that says which.
 
     Every column that is no label, group, id or split and is not dropped becomes features, as a schema says. The schema
@@ -56,6 +58,7 @@ class Table:
         id: column that names each record; None for the number of the row. Public ids are published.
         drop: columns that are not read.
         category: columns of codes: their numbers or dates are words, each a category.
+        text: columns of free text, which become vectors as `features=text` says; by default tf-idf of the public texts.
         schema: file that `pate-schema` wrote; None learns it anew from the public file.
         encoding: of CSV files.
         decimal: `comma` where numbers of CSV files read 3,5; None for what the schema's file says, or else a point.
@@ -79,6 +82,7 @@ class Table:
     id: str | None = None
     drop: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
     schema: str | None = None
     encoding: str = "utf-8"
     decimal: str | None = None
@@ -101,7 +105,7 @@ class Table:
         object.__setattr__(self, "missing", tuple(missing) if isinstance(missing, list) else missing)
         both = self.true is not None and self.label_separator is not None
         require(not both, "data.true", self.true, "nothing beside data.label_separator, whose cells name labels")
-        for name in ("labels", "drop", "category"):
+        for name in ("labels", "drop", "category", "text"):
             object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         role_of: dict[str, str] = {}
         for role in _ROLES:
@@ -109,12 +113,19 @@ class Table:
                 there = role_of.setdefault(column, role)
                 both = {there, role} == {"group", "id"}
                 require(there == role or both, f"data.{role}", column, f"another column than data.{there}")
+        for column in self.text:
+            other = role_of.get(column, "category" if column in self.category else None)
+            require(other is None, "data.text", column, f"another column than data.{other}")
 
-    def load(self) -> Dataset:
+    @property
+    def has_text(self) -> bool:
+        return bool(self.text)
+
+    def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
         self.require_settings()
         self._require_columns()
-        schema = self.table_schema
+        schema = self._with_vectors(self.table_schema, stage)
         spelling = self._files["public"].spelling(schema.spelling)
         rows = {split: self._rows(file, split, schema, spelling) for split, file in self._files.items()}
         parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, spelling=spelling)
@@ -128,7 +139,7 @@ class Table:
             public_ids=public_ids,
             public_labeled=rows["public"].labeled,
             private_cells=private_cells(private.batches(), split=self._roles.split, of_text=private.is_text),
-            notes=self._notes(),
+            notes=(*self._notes(), *self._unknown_words(schema)),
             owners=owners_of(rows["private"], spelling),
             **parts,
         )
@@ -170,7 +181,32 @@ class Table:
 
     def public_schema(self) -> TableSchema:
         """What the public records say of all columns that settings do not call something else."""
-        return self._public_reading[0]
+        return self._with_vectors(self._public_reading[0])
+
+    def _with_vectors(self, schema: TableSchema, stage: Stage = unwatched) -> TableSchema:
+        """A schema whose columns of text are fitted on the public ones."""
+        if not self.text:
+            return schema
+        return schema.fitted(self._public_table(list(schema.names)), self.text, self.fit or TfidfVectors.fit, stage)
+
+    def _unknown_words(self, schema: TableSchema) -> Iterator[str]:
+        """For the owner: how many words of private texts the public ones do not have."""
+        file, split = self._files["private"], self._roles.split
+        for name, vectors in schema.texts.items():
+            texts: list[str] = []
+            for batch in file.batches([name] if split is None else [name, split]):
+                if split is not None:
+                    batch = batch.filter(
+                        arrow().compute.equal(as_texts(batch.column(split)), "private").fill_null(False)
+                    )
+                texts += texts_of(as_texts(batch.column(name)))
+                if len(texts) >= _TEXTS_ASKED:
+                    break
+            known, total = vectors.known(texts[:_TEXTS_ASKED])
+            empty = sum(not text for text in texts)
+            rule = f"{1 - known / max(total, 1):.0%} of their words are none of the public texts, which tells nothing"
+            told = f"{rule}; {empty} of {len(texts)} texts are empty" if empty else rule
+            yield f"data.private.{name}: of the first {min(len(texts), _TEXTS_ASKED):,} texts {told}"
 
     def public_remarks(self) -> tuple[str, ...]:
         """Lines for the owner on public columns that may be meant otherwise than they are read, and on the group."""
@@ -184,10 +220,12 @@ class Table:
         features = [name for name in file.names if name not in self._no_features]
         require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
         table, spelling = self._public_table(features), file.spelling()
-        for column in self.category:
-            _require_column("category", column, features, f"{file.name} that is a feature")
-        schema = TableSchema.of(table, codes=self.category, spelling=spelling)
-        return schema, tuple(remarks(table, spelling, codes=self.category, group=self.group))
+        for role in ("category", "text"):
+            for column in self._named(role):
+                _require_column(role, column, features, f"{file.name} that is a feature")
+        schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
+        others = table.select([name for name in features if name not in self.text])
+        return schema, tuple(remarks(others, spelling, codes=self.category, group=self.group))
 
     @property
     def _ungrouped(self) -> tuple[str, ...]:
@@ -279,8 +317,9 @@ class Table:
         """The schema: from its file, or from the public records."""
         said: dict[str, str] = {}
         if self.schema is not None:
-            rule = "none beside data.schema, whose kinds hold; pate-schema category=[…] writes them there"
-            require(not self.category, "data.category", list(self.category), rule)
+            for role in ("category", "text"):
+                rule = f"none beside data.schema, whose kinds hold; pate-schema {role}=[…] writes them there"
+                require(not self._named(role), f"data.{role}", list(self._named(role)), rule)
             schema = TableSchema.load(Path(self.schema)).without(self._no_features)
             known = {*schema.names, *self._no_features}
             if unknown := [name for name in self._files["public"].names if name not in known]:
@@ -289,7 +328,7 @@ class Table:
         else:
             schema, lines = self._public_reading
             said = dict(reversed(lines))  # of each column the first
-        schema.require_usable("data.public" if self.path is None else "data.path", said)
+        schema.require_usable("data.public" if self.path is None else "data.path", said, self.text)
         return schema
 
     @cached_property

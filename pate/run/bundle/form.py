@@ -124,7 +124,7 @@ def _preprocessing(said: Any, folder: Path, remedy: str) -> Preprocessing | None
     if said is None:
         return None
     if said["kind"] == TableSchema.kind:
-        return TableSchema.read(said, name="preprocessing")
+        return TableSchema.read(said, name="preprocessing", folder=folder)
     if said["kind"] == ImageForm.kind:
         return ImageForm.read(said)
     if said["kind"] == ExtractedForm.kind:

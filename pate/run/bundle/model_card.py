@@ -173,4 +173,7 @@ def _range(column: dict[str, Any]) -> str:
         return cell(", ".join(words) + (", …" if len(column["categories"]) > 10 else ""))
     if column["kind"] == "date":
         return "dates such as 2025-01-31"
+    if column["kind"] == "text":
+        fitted = f"fitted on {column['num_texts']} public texts" if "num_texts" in column else "fitted on nothing"
+        return f"{column['dimension']} numbers ({column['vectors']}), {fitted}"
     return f"{column['min']:g} to {column['max']:g}"

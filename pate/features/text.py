@@ -1,0 +1,83 @@
+"""`features=text`: how texts become numbers, with what was fitted and made kept in a folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pate.data.dataset import Stage, unwatched
+from pate.data.texts import TextReader, TextVectors, TfidfVectors, digest_of, spread
+from pate.features.features import Extractor, Features, PublicPictures
+from pate.files.disk import DamagedFile, locked, make_folder, read_text, write_text
+from pate.files.values import full_text
+from pate.validation import InvalidValue, require_choice, require_count
+
+_VERSION = 1  # of what is made of settings and texts; in the name of what is kept
+_REMEDY = "remove it, and the same command makes it again"
+
+
+@dataclass(frozen=True)
+class Text(Features):
+    """A vector for each text, fitted on the public texts: of the tables and data sets that have some.
+
+    Attributes:
+        kind: `tfidf`, words and parts of words that public texts have.
+        dimension: numbers a text, at most.
+        seed: of the directions.
+        cache: the folder to keep vectors in, as private as the texts; None for `pate_cache` beside the run's.
+
+    Raises:
+        InvalidValue: a setting out of range.
+    """
+
+    kind: str = field(default="tfidf", metadata={"public": True})
+    dimension: int = field(default=128, metadata={"public": True})
+    seed: int = 0
+    cache: str | None = field(default=None, metadata={"private": True})
+
+    def __post_init__(self) -> None:
+        require_choice("features.kind", self.kind, ("tfidf",))
+        require_count("features.dimension", self.dimension)
+        require_count("features.seed", self.seed, minimum=0)
+
+    def check(self, picture_shape: tuple[int, int, int]) -> None:
+        raise InvalidValue("features=text: expected data with texts, and these are pictures")
+
+    def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
+        raise TypeError("features=text fits no pictures")
+
+    def reader(self, data: Any, cache: Path) -> Any:
+        """The same reader of data, whose texts become vectors so; raises where it has none."""
+        if not isinstance(data, TextReader) or not data.has_text:
+            rule = "a column of texts, data.text=[NAME]; or data=wordnet"
+            raise InvalidValue(f"features=text: expected {rule}")
+        return data.with_text(KeptFit(self, cache))
+
+    def vectors_of(self, texts: Sequence[str], stage: Stage) -> TextVectors:
+        """What is fitted on public texts."""
+        return TfidfVectors.fit(texts, stage, dimension=self.dimension, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class KeptFit:
+    """Fits once for each pool and setting, and keeps vectors of texts block by block, so that a killed run goes on."""
+
+    recipe: Text
+    cache: Path
+
+    def __call__(self, texts: Sequence[str], stage: Stage = unwatched) -> TextVectors:
+        said = full_text([_VERSION, {**asdict(self.recipe), "cache": None}, digest_of(spread(texts))])
+        folder = self.cache.expanduser() / f"features-text-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+        make_folder(folder)
+        name = folder / "name"
+        with locked(folder / "lock"):
+            try:
+                vectors = TextVectors.load(folder / read_text(name, remedy=_REMEDY).strip(), remedy=_REMEDY)
+            except DamagedFile:  # or not there yet
+                vectors = self.recipe.vectors_of(texts, stage)
+                vectors.save(folder)
+                write_text(name, vectors.file + "\n")
+        return vectors.beside(folder / "vectors")
