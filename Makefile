@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 2
 unexport PYTHONDONTWRITEBYTECODE # tests start some hundred interpreters, each of which would compile all of pate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run compare test-fast test check bench audit icons docs notebooks wheel clean
+.PHONY: help setup run compare test-fast test check bench audit attack icons docs notebooks wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
 
 audit: $(STAMP) ## every price beside a lower bound by exact laws; fails where one is refuted or looser than recorded
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.tightness
+
+attack: $(STAMP) ## every aggregator attacked in a rehearsal: its price, and what the guesses refute; minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.attacks
 
 icons: $(STAMP) ## fetches 104 MB of icons with npm and draws them into data/icons, for data=icons; minutes
 	@command -v npm >/dev/null || { echo "npm: expected Node.js's client, or the package by hand and scripts/build_icons.py"; exit 2; }

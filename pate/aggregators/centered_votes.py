@@ -17,7 +17,7 @@ from pate.aggregators import aggregator
 from pate.aggregators.aggregator import Arrays, Drawn, ExpectedRelease, ReleaseContext, TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
-from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
+from pate.aggregators.vote_rounds import HeardRound, RoundsRelease, VoteRounds
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
@@ -211,6 +211,14 @@ class CenteredVotes(TeacherVotesAggregator):
             return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency).arrays()
 
         return RoundsRelease.of_arrays(drawn.once("release", in_rounds), event=event, adjacency=self.adjacency)
+
+    def heard(self, source: VoteSource, drawn: Drawn) -> tuple[RoundVotes, list[HeardRound]]:
+        """The votes of a release in rounds, and of each round what was asked and drawn."""
+        votes, prevalence = self._in_rounds(source), drawn.read("prevalence")
+        if votes is None:
+            raise InvalidValue("aggregator.rounds=1: expected a release in rounds")
+        center = self.center if prevalence is None else prevalence["prevalence"]
+        return votes, self._rounds.heard(votes, self._prevalence_of(center, votes), drawn)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """Around the center that was released."""

@@ -146,7 +146,7 @@ class MomentVotes(RoundVotes):
         self.num_labels = labels.shape[1]
         self.public = directions.with_constant(public_inputs).astype(np.float32)
         self.variances = directions.feature_variances
-        self._inputs, self._directions, self._teacher_of, self._ask = inputs, directions, teacher_of, ask
+        self._inputs, self.directions, self._teacher_of, self._ask = inputs, directions, teacher_of, ask
         sizes = np.bincount(teacher_of, minlength=num_teachers)
         order = np.argsort(sizes[teacher_of] * (num_teachers + 1) + teacher_of, kind="stable")
         self._order, self._labels = order, labels[order]
@@ -172,6 +172,16 @@ class MomentVotes(RoundVotes):
             else:
                 total += clipped.of_several(_means(features, left))
         return total
+
+    def of_each(
+        self, inputs: Floats, labels: NDArray[np.bool_], weights: Array, label_scale: Array, clipped: ClippedMoments
+    ) -> tuple[Array, Array]:
+        """Features `[n, D]` and residuals `[n, L]` in steps of records of a teacher each: factors of what these add."""
+        features = self.directions.with_constant(inputs)
+        found = labels - 0.5 * (1 + np.tanh(features @ weights / 2))
+        found *= label_scale * self._weight(1)
+        found *= clipped.clip / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), clipped.clip)
+        return features / math.sqrt(self.width), found / clipped.step
 
     def _weight(self, size: int) -> float:
         """Of the mean over that many records."""
@@ -201,7 +211,7 @@ class MomentVotes(RoundVotes):
         found = np.empty((len(self._order), self.width), dtype=np.float32)
         scale = FEATURE_STEPS / math.sqrt(self.width)
         for out, rows in zip(_blocks(found), _blocks(self._order), strict=True):
-            out[:] = np.trunc(self._directions.with_constant(_block(self._inputs[rows]))[: len(out)] * scale)
+            out[:] = np.trunc(self.directions.with_constant(_block(self._inputs[rows]))[: len(out)] * scale)
         return found
 
 

@@ -217,7 +217,7 @@ def test_folder_that_cannot_be_made_is_one_line(folder: str, status: int, tmp_pa
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("module", ["train", "account", "compare", "audit"])
+@pytest.mark.parametrize("module", ["train", "account", "compare", "audit", "attack"])
 def test_help_shows_examples_and_choices(module: str) -> None:
     done = call(module, "--help")
     assert done.returncode == 0

@@ -43,7 +43,7 @@ def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> No
     assert kept in [reference() for reference in logging._handlerList]
 
 
-COMMANDS = ("train", "compare", "account", "audit", "predict", "schema", "vote", "release", "student")
+COMMANDS = ("train", "compare", "account", "audit", "predict", "schema", "vote", "release", "student", "attack")
 NO_SETTINGS: dict[str, bytes] = {
     "not YAML": b"defaults: [train\n  - x",
     "a tab": b"a:\n\t- b",

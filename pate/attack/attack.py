@@ -1,0 +1,210 @@
+"""A rehearsal of a release with canaries in it, and what guesses of their coins refute."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant, Adjacency
+from pate.aggregators import Aggregator, CenteredVotes
+from pate.attack.one_run import Guesses
+from pate.attack.records import RecordAttack
+from pate.attack.teachers import REPEATS, TeacherAttack
+from pate.data import Dataset
+from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.randomness import Streams
+from pate.validation import require, require_choice, require_count, require_probability
+
+SABOTAGE = ("noise", "clip", "charge", "features", "seed")
+"""Ways to break a release on purpose."""
+
+_LESS_NOISE = 0.1
+_GUESSED = 6.0  # times the root of the number of coins: where the bound was highest for 1,000 to 20,000 Gaussian coins
+_CANARIES = 1000
+_FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackResult:
+    """What an attack found. Nothing in it is from real private records but their number.
+
+    Attributes:
+        epsilon: the price that is printed for the release.
+        delta: at which.
+        lower_bound: the largest epsilon, at that delta and confidence, that the guesses refute for a release of this
+            kind, whatever its noise.
+        lower_bound_any: the same for any mechanism: (epsilon, delta)-DP alone is refuted.
+        confidence: of both.
+        num_canaries: coins that were thrown in all runs.
+        num_guesses: coins that were guessed.
+        num_correct: of them.
+        unit: what a canary is: a `record`, with its whole group, or a `teacher`.
+        aggregator: its class.
+        sabotage: what was broken on purpose; None for nothing.
+        seconds: it took.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    lower_bound: float
+    lower_bound_any: float
+    confidence: float
+    num_canaries: int
+    num_guesses: int
+    num_correct: int
+    unit: str
+    aggregator: str
+    sabotage: str | None
+    seconds: float
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the guesses refute the printed price."""
+        return self.lower_bound > self.epsilon
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it in JSON's types."""
+        return asdict(self) | {"refuted": self.refuted}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Attack:
+    """Plants canaries, draws the release of an aggregator, and guesses each canary from it.
+
+    With `CenteredVotes` a canary is a private record, and the release is that of one-record votes in rounds. With all
+    other aggregators a canary is a teacher, the unit that their price covers, and queries are crafted so that it
+    decides. Whoever guesses knows everything but the coins and the noise.
+
+    Formal guarantee: where the printed price holds, `AttackResult.lower_bound_any` exceeds it with a probability of at
+    most 1 - confidence; so does `lower_bound`, where the price of this kind of release holds at all deltas.
+
+    Attributes:
+        aggregator: with any noise; the budget solves for it.
+        budget: of the release.
+        num_queries: Q.
+        num_teachers: T, where canaries are teachers.
+        num_canaries: in each run; None for 1,000, and at most a tenth of the groups or an eighth of the teachers.
+        num_runs: with new coins and noise.
+        confidence: in (0, 1).
+        sabotage: what is broken on purpose: a member of `SABOTAGE`, or None.
+        seed: of all coins and noise; None draws from the operating system.
+
+    Source: docs/proofs/attack.md.
+    """
+
+    aggregator: Aggregator
+    budget: Budget
+    num_queries: int
+    num_teachers: int
+    num_canaries: int | None = None
+    num_runs: int = 4
+    confidence: float = 0.95
+    sabotage: str | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("num_queries", "num_teachers", "num_runs"):
+            require_count(name, getattr(self, name))
+        if self.num_canaries is not None:
+            require_count("num_canaries", self.num_canaries)
+        require_probability("confidence", self.confidence)
+        rule = "replace_one: a canary is replaced, which add_remove counts as two changes"
+        require(self.aggregator.adjacency is Adjacency.REPLACE_ONE, "adjacency", self.aggregator.adjacency, rule)
+        if self.sabotage is not None:
+            require_choice("sabotage", self.sabotage, SABOTAGE)
+            of_records = self.sabotage not in ("features", "seed") or self.of_records
+            require(of_records, "sabotage", self.sabotage, "noise, clip or charge, but for aggregator=centered_votes")
+
+    @property
+    def of_records(self) -> bool:
+        """Whether canaries are records."""
+        return isinstance(self.aggregator, CenteredVotes)
+
+    def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
+        """Plants, draws and guesses.
+
+        Raises:
+            InvalidValue: too few groups or teachers; a budget that no noise meets.
+        """
+        started, monitor = time.monotonic(), monitor or NullMonitor()
+        shape = self._shape(dataset)
+        priced = plan_release(self.aggregator, shape, self.budget)
+        count = self._count(shape.num_teachers)
+        guess = self._guesser(priced, dataset, count)
+        streams = Streams.secret() if self.seed is None else Streams(self.seed)
+        rng, coins, scores = streams.generator("noise"), list[NDArray[np.int8]](), list[NDArray[np.float64]]()
+        with monitor.stage("rehearsing the release", self.num_runs) as advance:
+            for number in range(self.num_runs):
+                coins.append((2 * rng.integers(0, 2, count) - 1).astype(np.int8))
+                scores.append(guess(coins[-1], rng))
+                advance(number + 1)
+        guesses = _guessed(np.concatenate(coins), np.concatenate(scores))
+        with monitor.stage("searching the price that they refute"):
+            return self._result(priced, guesses, started)
+
+    def _shape(self, dataset: Dataset) -> ReleaseShape:
+        total = dataset.private.num_groups if self.of_records else self.num_teachers
+        rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"
+        require(total >= _FEWEST_GROUPS, "num_teachers", total, rule)
+        return ReleaseShape(num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=total)
+
+    def _count(self, total: int) -> int:
+        most = total // 2 if self.of_records else total // 8
+        found = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
+        require(found <= most, "num_canaries", found, f"at most {most} of {total}")
+        return found
+
+    def _guesser(
+        self, priced: PricedRelease, dataset: Dataset, count: int
+    ) -> Callable[[NDArray[np.int8], np.random.Generator], NDArray[np.float64]]:
+        used = priced.aggregator.scaled(_LESS_NOISE) if self.sabotage == "noise" else priced.aggregator
+        if not isinstance(used, CenteredVotes):
+            repeats = REPEATS if self.sabotage == "clip" else 1
+            return TeacherAttack(aggregator=used, shape=priced.shape, num_canaries=count, repeats=repeats).guess
+        return RecordAttack(
+            aggregator=used,
+            dataset=dataset,
+            num_canaries=count,
+            num_queries=priced.shape.num_queries,
+            fitted_on_private=self.sabotage == "features",
+            unclipped=self.sabotage == "clip",
+            same_noise=self.sabotage == "seed",
+        ).guess
+
+    def _result(self, priced: PricedRelease, guesses: Guesses, started: float) -> AttackResult:
+        def spent(scale: float) -> Accountant:
+            event = priced.shape.event_of(priced.aggregator.scaled(scale))
+            return self.budget.accountant().compose(event)
+
+        delta = self.budget.target_delta
+        return AttackResult(
+            epsilon=priced.epsilon / 2 if self.sabotage == "charge" else priced.epsilon,
+            delta=delta,
+            adjacency=str(priced.aggregator.adjacency),
+            lower_bound=guesses.least_price(spent, target_delta=delta, confidence=self.confidence),
+            lower_bound_any=guesses.least_epsilon(delta, confidence=self.confidence),
+            confidence=self.confidence,
+            num_canaries=guesses.num_canaries,
+            num_guesses=guesses.num_guesses,
+            num_correct=guesses.num_correct,
+            unit="record" if self.of_records else "teacher",
+            aggregator=type(priced.aggregator).__name__,
+            sabotage=self.sabotage,
+            seconds=time.monotonic() - started,
+        )
+
+
+def _guessed(coins: NDArray[np.int8], scores: NDArray[np.float64]) -> Guesses:
+    """The surest guesses; how many there are was fixed before anything was drawn."""
+    most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
+    surest = np.argsort(-np.abs(scores), kind="stable")[:most]
+    correct = int(((scores > 0) == (coins > 0))[surest].sum())
+    return Guesses(num_canaries=len(coins), num_guesses=most, num_correct=correct)

@@ -1,0 +1,140 @@
+"""What guesses of secret coins refute: lower bounds on epsilon from a single run.
+
+A run is made with m canaries. A secret fair coin decides which of two variants of each canary it gets, and whoever
+sees the release guesses r of the coins. The better the guesses, the higher every price that is not refuted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant
+from pate.validation import InvalidValue, require, require_count, require_probability
+
+Array = NDArray[np.float64]
+
+_DELTAS = np.logspace(-7, -0.3, 20)
+"""Where a price is read; more of them refute a little more."""
+_WIDEST = 2.0**8  # scales of the noise that are looked at, up and down
+_HALVINGS = 9
+_LARGEST = 200.0
+
+
+@dataclass(frozen=True, eq=False)
+class PriceCurve:
+    """Points of a price: the run is said to be (epsilons[j], deltas[j])-DP for every j.
+
+    Attributes:
+        epsilons: `[J]`, >= 0.
+        deltas: `[J]`, in [0, 1).
+    """
+
+    epsilons: Array
+    deltas: Array
+
+    @classmethod
+    def of(cls, spent: Accountant) -> PriceCurve:
+        """What an accountant says at many deltas, beyond what failure probabilities take."""
+        deltas = _DELTAS[2 * spent.failure_prob < _DELTAS]
+        found = np.array([spent.get_epsilon(float(delta)) for delta in deltas])
+        there = np.isfinite(found)
+        require(bool(there.any()), "price", "infinite", "a finite one at some delta")
+        return cls(found[there], deltas[there])
+
+    def least_wrong(self, right: float) -> float:
+        """How likely an event is at least on a neighbor, where its probability is `right` here."""
+        # (epsilon, delta)-DP bounds the event, right <= e^epsilon x + delta, and its complement,
+        # 1 - x <= e^epsilon (1 - right) + delta.
+        grown = np.exp(np.minimum(self.epsilons, _LARGEST))
+        of_event = (right - self.deltas) / grown
+        of_rest = 1 - self.deltas - grown * (1 - right)
+        return max(float(of_event.max()), float(of_rest.max()), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses:
+    """How many coins were guessed, and how many of them rightly.
+
+    Attributes:
+        num_canaries: m, coins that were thrown.
+        num_guesses: r, coins that were guessed, fixed before; 1 <= r <= m.
+        num_correct: c, in 0..r.
+    """
+
+    num_canaries: int
+    num_guesses: int
+    num_correct: int
+
+    def __post_init__(self) -> None:
+        require_count("num_canaries", self.num_canaries)
+        require_count("num_guesses", self.num_guesses)
+        require(self.num_guesses <= self.num_canaries, "num_guesses", self.num_guesses, f"<= {self.num_canaries}")
+        require(0 <= self.num_correct <= self.num_guesses, "num_correct", self.num_correct, f"0..{self.num_guesses}")
+
+    def refute(self, curve: PriceCurve, *, confidence: float = 0.95) -> bool:
+        """Whether a run with this price has at least so many right with a probability below 1 - confidence.
+
+        Formal guarantee: where the price holds, for each coin and any guesses, this is true with a probability of at
+        most 1 - confidence.
+
+        Source: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run"; docs/proofs/attack.md
+        """
+        # p_i is the probability of exactly i right guesses, A_i = sum_{l>=i} l p_l / m that a random coin is among at
+        # least i right ones, B_i = sum_{l>=i} (r - l) p_l / m that it is guessed wrongly beside at least i. Turning
+        # that coin shows B_{i-1} >= g(A_i), g = least_wrong. A tail of 1 - confidence at c, all of it at c itself,
+        # forces the least further mass level by level; where that passes 1, the tail cannot be so large.
+        most, count, correct = self.num_guesses, self.num_canaries, self.num_correct
+        mass = 1 - require_probability("confidence", confidence)
+        right, wrong = mass * correct / count, mass * (most - correct) / count
+        for level in range(correct - 1, -1, -1):
+            needed = max(wrong, curve.least_wrong(right))
+            added = (needed - wrong) * count / (most - level)
+            mass, right, wrong = mass + added, right + added * level / count, needed
+            if mass > 1:
+                return True
+        return False
+
+    def least_epsilon(self, delta: float, *, confidence: float = 0.95) -> float:
+        """The largest epsilon of which (epsilon, delta)-DP is refuted, whatever the mechanism; 0 if none is."""
+
+        def refuted(epsilon: float) -> bool:
+            return self.refute(PriceCurve(np.array([epsilon]), np.array([delta])), confidence=confidence)
+
+        if not refuted(0.0):
+            return 0.0
+        low, high = 0.0, _LARGEST
+        for _ in range(2 * _HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if refuted(middle) else (low, middle)
+        return low
+
+    def least_price(
+        self, spent: Callable[[float], Accountant], *, target_delta: float, confidence: float = 0.95
+    ) -> float:
+        """The largest refuted epsilon at `target_delta` among the prices of one kind of release.
+
+        Args:
+            spent: the price of the same release with its noise multiplied by a factor > 0.
+            target_delta: at which that price is read.
+            confidence: of the refutation.
+        """
+
+        def refuted(scale: float) -> bool:
+            try:
+                return self.refute(PriceCurve.of(spent(scale)), confidence=confidence)
+            except InvalidValue:  # so little noise that no accountant has a price
+                return False
+
+        low, high = 1 / _WIDEST, _WIDEST  # the least noise is not refuted, the most noise is
+        if not refuted(high):
+            return 0.0
+        if refuted(low):
+            return spent(low).get_epsilon(target_delta)
+        for _ in range(_HALVINGS):
+            middle = float(np.sqrt(low * high))
+            low, high = (low, middle) if refuted(middle) else (middle, high)
+        return spent(high).get_epsilon(target_delta)

@@ -1,0 +1,113 @@
+"""Attacks on small releases: honest ones stay below their price, and each way to break one is noticed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+
+from pate.accounting import ExactAccountant, GaussianEvent
+from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
+from pate.attack import Attack, AttackResult, Guesses
+from pate.cli.attack import attack
+from pate.config import CONFIG_FOLDER, register_configs
+from pate.data import Dataset, Split
+from pate.pricing import Budget
+from pate.validation import InvalidValue
+
+ROWS = CenteredVotes(noise_multiplier=1.0)
+
+
+def dataset(groups: int = 2000, width: int = 40, labels: int = 20) -> Dataset:
+    rng, start = np.random.default_rng(0), 0
+
+    def split(count: int) -> Split:
+        nonlocal start
+        inputs = rng.normal(size=(count, width)).astype(np.float32)
+        ids = np.arange(start, start + count)
+        start += count
+        return Split(inputs, inputs[:, :labels] > 1.5, ids, ids)
+
+    names = tuple(f"label{number}" for number in range(labels))
+    return Dataset("drawn", False, "features", names, split(groups), split(600), split(50))
+
+
+def attacked(aggregator: Any = ROWS, *, epsilon: float = 2.0, groups: int = 2000, **others: Any) -> AttackResult:
+    budget = Budget(target_delta=1e-6, target_epsilon=epsilon, accountant=ExactAccountant)
+    settings = {"num_queries": 100, "num_teachers": 4000, "seed": 0, "num_canaries": 400, "num_runs": 2} | others
+    return Attack(aggregator=aggregator, budget=budget, **settings).run(dataset(groups))
+
+
+def test_an_honest_release_of_records_stays_below_its_price_and_is_heard() -> None:
+    found = attacked(num_runs=5)
+    assert 0.2 < found.lower_bound <= found.epsilon <= 2.0 and not found.refuted
+    assert (found.unit, found.num_canaries, found.sabotage) == ("record", 2000, None)
+    assert json.loads(json.dumps(found.to_json()))["lower_bound"] == found.lower_bound
+
+
+@pytest.mark.parametrize("sabotage", ["noise", "clip", "features", "seed"])
+def test_a_broken_release_of_records_is_refuted(sabotage: str) -> None:
+    found = attacked(sabotage=sabotage, num_canaries=40 if sabotage == "features" else 150, num_runs=5)
+    assert found.refuted and found.lower_bound > found.epsilon > 1.99
+
+
+def test_half_a_charge_is_printed_as_half_and_refuted_by_twenty_thousand_coins() -> None:
+    whole, half = (attacked(sabotage=each, epsilon=8.0, num_runs=1) for each in (None, "charge"))
+    assert half.epsilon == whole.epsilon / 2 and half.lower_bound == whole.lower_bound
+    scores = np.random.default_rng(0).normal(1 / 1.4 / 2, 1, 20_000)  # of a Gaussian release at epsilon 3.4
+    surest = np.argsort(-np.abs(scores))[:850]
+    guesses = Guesses(num_canaries=20_000, num_guesses=850, num_correct=int((scores[surest] > 0).sum()))
+
+    def spent(scale: float) -> ExactAccountant:
+        return ExactAccountant().compose(GaussianEvent(1.4 * scale))
+
+    price = spent(1.0).get_epsilon(1e-6)
+    assert price / 2 < guesses.least_price(spent, target_delta=1e-6) <= price
+
+
+def test_canaries_that_are_teachers() -> None:
+    few: dict[str, Any] = {"num_teachers": 1600, "num_queries": 50, "num_canaries": 200}
+    kinds = (None, "noise", "clip")
+    honest, noisy, counted = (attacked(GaussianVotes(noise_std=50.0), sabotage=each, **few) for each in kinds)
+    assert honest.lower_bound <= honest.epsilon < min(noisy.lower_bound, counted.lower_bound)
+    assert honest.unit == "teacher" and honest.num_correct > honest.num_guesses / 2
+
+
+@pytest.mark.slow
+def test_stable_top_k_is_heard_through_queries_at_its_thresholds() -> None:
+    settings: dict[str, Any] = {"selection_noise": "gumbel", "selection_scale": 39.0, "test": "gaussian"}
+    aggregator = StableTopK(**settings, test_std=60.0, failure_prob=1e-9)
+    found = attacked(aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3)
+    assert 0 < found.lower_bound <= found.epsilon
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"sabotage": "luck"}, "sabotage=luck"),
+        ({"sabotage": "seed", "aggregator": GaussianVotes(noise_std=9.0)}, "sabotage=seed: expected noise, clip or ch"),
+        ({"aggregator": CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")}, "adjacency=add_remove"),
+        ({"num_canaries": 1001}, "num_canaries=1001: expected at most 1000"),
+        ({"groups": 300}, "num_teachers=300: expected at least 400"),
+    ],
+)
+def test_attacks_that_cannot_be_made(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidValue, match=line):
+        attacked(**settings)
+
+
+def test_the_command_prints_both_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    register_configs()
+    words = ["data=digits_grid", "aggregator=gaussian_votes", "num_queries=50", "num_runs=1", "num_teachers=1600"]
+    words += ["seed=1", "accountant=rdp"]
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        attack(compose("attack", overrides=[*words, "format=json"]))
+        answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+        attack(compose("attack", overrides=[*words, "sabotage=noise"]))
+        page = capsys.readouterr().out
+    assert {"epsilon", "lower_bound", "confidence", "num_canaries"} <= set(answer)
+    assert answer["lower_bound"] <= answer["epsilon"] <= 2.0
+    assert "a rehearsal of GaussianVotes, sabotage=noise" in page and "it is refuted" in page

@@ -1,0 +1,105 @@
+"""What guesses refute: against linear programs, exact tails and many Gaussian runs; a price too low is caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.stats import binom
+
+from pate.accounting import ExactAccountant, GaussianEvent
+from pate.attack import Guesses, PriceCurve
+from pate.validation import InvalidValue
+
+CURVES = {
+    "pure": PriceCurve(np.array([1.0]), np.array([0.0])),
+    "approximate": PriceCurve(np.array([0.5]), np.array([0.01])),
+    "many points": PriceCurve(np.array([2.0, 1.0, 0.2]), np.array([0.0, 0.01, 0.1])),
+}
+
+
+def gaussian(multiplier: float) -> PriceCurve:
+    return PriceCurve.of(ExactAccountant().compose(GaussianEvent(multiplier)))
+
+
+def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
+    """The least total probability beside a tail, by a linear program that has all constraints at once."""
+    most, count, correct = guesses.num_guesses, guesses.num_canaries, guesses.num_correct
+    levels = np.arange(most + 1)
+    rows, limits = [], []
+    for level in range(1, most + 1):
+        right = np.where(levels >= level, levels, 0) / count
+        wrong = np.where(levels >= level - 1, most - levels, 0) / count
+        for epsilon, delta in zip(curve.epsilons, curve.deltas, strict=True):
+            rows += [right - np.exp(epsilon) * wrong, np.exp(epsilon) * right - wrong]
+            limits += [delta, np.exp(epsilon) - (1 - delta)]
+    there = (levels >= correct).astype(float)[None]
+    found = linprog(np.ones(most + 1), np.array(rows), np.array(limits), A_eq=there, b_eq=[tail], bounds=(0, None))
+    return float(found.fun) if found.success else np.inf
+
+
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize(("canaries", "guessed"), [(6, 6), (12, 8), (20, 5)])
+def test_the_recursion_is_the_optimum_of_a_linear_program(name: str, canaries: int, guessed: int) -> None:
+    verdicts = set()
+    for correct in range(guessed + 1):
+        for confidence in (0.5, 0.95):
+            guesses = Guesses(num_canaries=canaries, num_guesses=guessed, num_correct=correct)
+            mass = least_mass(CURVES[name], guesses, 1 - confidence)
+            if abs(mass - 1) > 1e-7:
+                refuted = guesses.refute(CURVES[name], confidence=confidence)
+                assert refuted == (mass > 1)
+                verdicts.add(refuted)
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("guessed", [10, 60, 200])
+def test_randomized_response_is_refuted_no_more_often_than_allowed(epsilon: float, guessed: int) -> None:
+    right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
+    curve = PriceCurve(np.array([epsilon]), np.array([0.0]))
+    counts = np.arange(guessed + 1)
+    refuted = [Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(c)).refute(curve) for c in counts]
+    assert refuted == sorted(refuted)
+    chance = float(binom.pmf(counts, guessed, right) @ np.array(refuted))
+    assert chance <= 0.05
+    cheap = PriceCurve(np.array([epsilon / 3]), np.array([0.0]))  # a price too low is refuted more often than that
+    caught = [Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(c)).refute(cheap) for c in counts]
+    assert float(binom.pmf(counts, guessed, right) @ np.array(caught)) > (0.05 if guessed > 10 or epsilon > 1 else 0)
+
+
+def test_two_thousand_gaussian_runs() -> None:
+    rng, shift, count, guessed = np.random.default_rng(0), 1.0, 200, 40
+    scores = rng.normal(shift / 2, 1, (2000, count))
+    surest = np.argsort(-np.abs(scores), axis=1)[:, :guessed]
+    correct = (np.take_along_axis(scores, surest, 1) > 0).sum(axis=1)
+
+    def share_refuted(multiplier: float) -> float:
+        curve = gaussian(multiplier)
+        verdicts = [
+            Guesses(num_canaries=count, num_guesses=guessed, num_correct=c).refute(curve) for c in range(guessed + 1)
+        ]
+        return float(np.array(verdicts)[correct].mean())
+
+    assert share_refuted(1 / shift) <= 0.05
+    assert share_refuted(3 / shift) > 0.8  # three times the noise that is there
+
+
+def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
+    def spent(scale: float) -> ExactAccountant:
+        return ExactAccountant().compose(GaussianEvent(2 * scale))
+
+    def found(correct: int) -> tuple[float, float]:
+        guesses = Guesses(num_canaries=1000, num_guesses=190, num_correct=correct)
+        return guesses.least_epsilon(1e-6), guesses.least_price(spent, target_delta=1e-6)
+
+    assert found(95) == (0.0, 0.0)
+    few, many = found(125), found(185)
+    assert 0 < few[0] < few[1] < many[1] and few[0] < many[0] < many[1]
+
+
+def test_what_cannot_be_guessed_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="num_guesses=5"):
+        Guesses(num_canaries=4, num_guesses=5, num_correct=1)
+    with pytest.raises(InvalidValue, match="num_correct=6"):
+        Guesses(num_canaries=9, num_guesses=5, num_correct=6)
