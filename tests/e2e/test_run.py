@@ -227,7 +227,7 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
         train(small_plan(seed=None), folder, SilentMonitor())
     (folder / "training.secret").write_bytes((other / "training.secret").read_bytes())
     (folder / "run.json").write_bytes((other / "run.json").read_bytes())
-    with pytest.raises(InvalidValue, match=r"file=.*: expected a checkpoint that this run signed"):
+    with pytest.raises(InvalidValue, match=r"file=.*: expected teachers that this run signed"):
         train(small_plan(seed=None), folder, SilentMonitor())
 
 
