@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LARGEST_COUNT = 2**63 - 1
-_MOST_COUNTS = 250_000
 _SHOWN = 40
 _LARGEST_INPUT = 1e12
 _LARGEST_NUMBER = sys.float_info.max
@@ -275,13 +274,6 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     require(whole and minimum <= value <= _LARGEST_COUNT, name, value, f"a whole number >= {minimum}")
     return int(value)
-
-
-def require_teachers_by_count(num_teachers: int) -> int:
-    """Returns the number of teachers, or raises where a price that goes over all counts of votes would take minutes."""
-    rule = f"at most {_MOST_COUNTS}: this price goes over every count of votes; that of CenteredVotes does not"
-    require(require_count("num_teachers", num_teachers) <= _MOST_COUNTS, "num_teachers", num_teachers, rule)
-    return int(num_teachers)
 
 
 def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | None = None) -> NDArray[np.integer]:

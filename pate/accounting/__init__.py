@@ -23,6 +23,7 @@ from pate.accounting.events import (
     SelfComposedEvent,
     SessionEvent,
     SmoothSensitivityEvent,
+    ThresholdEvent,
     WinnerEvent,
     ZCdpEvent,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "SessionEvent",
     "SharedLedger",
     "SmoothSensitivityEvent",
+    "ThresholdEvent",
     "WinnerEvent",
     "ZCdpAccountant",
     "ZCdpEvent",

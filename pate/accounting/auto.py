@@ -21,6 +21,7 @@ _STEPS = {
     events.PureDpEvent,
     events.BoundedRangeEvent,
     events.OneBitEvent,
+    events.ThresholdEvent,
     events.WinnerEvent,
     events.SampledGaussianEvent,
 }

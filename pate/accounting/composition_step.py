@@ -22,7 +22,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -132,16 +134,37 @@ FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in doub
 class Box:
     """The pair that dominates a run of neighboring pairs of an event, and the two halves of the run."""
 
-    up: float  # the largest loss of the first outcome
-    down: float  # the smallest loss of the second outcome
-    halves: tuple[Box, ...]  # empty for a single pair
-    variance: float  # the largest second moment of the loss among the pairs: a measure, not a bound
+    ups: Array  # `[P]`, falling: the largest loss of the first outcome
+    downs: Array  # `[P]`, falling: the smallest loss of the second outcome
 
     @classmethod
     def pair(cls, up: float, down: float) -> Box:
         """The box of a single pair."""
-        first, second = probabilities(up, down)
-        return cls(up, down, (), first * up * up + second * down * down)
+        return cls(np.array([up]), np.array([down]))
+
+    @cached_property
+    def up(self) -> float:
+        """The largest of the run."""
+        return float(self.ups[0])
+
+    @cached_property
+    def down(self) -> float:
+        """The smallest of the run."""
+        return float(self.downs[-1])
+
+    @cached_property
+    def halves(self) -> tuple[Box, ...]:
+        """Made when they are asked for, as most never are; none of a single pair."""
+        middle = len(self.ups) // 2
+        parts = (slice(middle), slice(middle, None)) if middle else ()
+        return tuple(Box(self.ups[part], self.downs[part]) for part in parts)
+
+    @cached_property
+    def variance(self) -> float:
+        """The largest second moment of the loss among the pairs: a measure, not a bound."""
+        first, second = probabilities(self.ups, self.downs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.fmax.reduce(first * self.ups * self.ups + second * self.downs * self.downs))
 
 
 @dataclass(frozen=True)
@@ -244,10 +267,10 @@ class SampledPair:
 DominatingPairs = Box | Span | ShiftedMaximum | SampledPair | Winner
 
 
-def probabilities(up: float, down: float) -> tuple[float, float]:
+def probabilities(up: Any, down: Any) -> tuple[Any, Any]:
     """Of the first and the second outcome, under the distribution that the losses favor; both to their last digits."""
-    scale = math.expm1(down - up)
-    return math.expm1(down) / scale, math.exp(down) * math.expm1(-up) / scale
+    scale = np.expm1(down - up)
+    return np.expm1(down) / scale, np.exp(down) * np.expm1(-up) / scale
 
 
 _LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
@@ -441,16 +464,15 @@ class _PairsStep(_CoveredStep):
         super().__init__(grid, grid.padding(max(root.up, -root.down)), slack, _ROUNDING)
         self._root = root
         self._shifts: dict[Box, tuple[Shift, Shift]] = {}
-        self._boxes: list[Box] = []
+        self._single: list[WeightedSums] = []
 
     def _split(self, padded: Array) -> Array:
-        known = {box: self._expect(padded, box) for box in self._boxes if not box.halves}
-        attained: Array = np.max([np.zeros(self._grid.size), *known.values()], axis=0)
+        attained = self._largest(self._single, padded)
         best, boxes, pending = attained.copy(), [], [self._root]
         enough = attained * (1 + _SLACK) + self._slack
         while pending:
             box = pending.pop()
-            bound: Array = known[box] if box in known else self._expect(padded, box)
+            bound = self._expect(padded, box)
             if box.halves and (bound > enough).any():
                 pending.extend(box.halves)
                 continue
@@ -458,7 +480,9 @@ class _PairsStep(_CoveredStep):
                 enough = np.maximum(attained, bound, out=attained) * (1 + _SLACK) + self._slack
             np.maximum(best, bound, out=best)
             boxes.append(box)
-        self._boxes, self._cover = boxes, self._summed([self._shifts[box] for box in boxes])
+        several, single = ([self._shifts[box] for box in boxes if bool(box.halves) is split] for split in (True, False))
+        self._single = self._summed(single)
+        self._cover = [*self._summed(several), *self._single]
         return best
 
     def _expect(self, padded: Array, box: Box) -> Array:

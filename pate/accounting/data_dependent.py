@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.events import Adjacency, BoundedRangeEvent, GaussianEvent, OneBitEvent, SmoothSensitivityEvent
+from pate.accounting.events import Adjacency, BitEvent, BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
 from pate.accounting.rdp import RdpAccountant, order_array
 from pate.accounting.renyi import bernoulli_rdp, bounded_range_rdp
 from pate.accounting.special import log_expit, log_ndtr, ndtri, ndtri_exp
@@ -91,7 +91,7 @@ class DataDependentCost:
 
 
 def one_bit_cost(
-    statistics: NDArray[np.integer], *, event: OneBitEvent, orders: object, failure_prob: float = 0.0
+    statistics: NDArray[np.integer], *, event: BitEvent, orders: object, failure_prob: float = 0.0
 ) -> DataDependentCost:
     """The realized cost of one bit for each query asked, or for each label of each query, whatever came out.
 
@@ -100,13 +100,13 @@ def one_bit_cost(
 
     Args:
         statistics: `[Q]` the integer each bit depended on (for a stability test the gap), or `[Q, L]` with a bit for
-            each label (for `GaussianVotes` the votes); below len(event.logits).
-        event: the price of one bit: its logits at every statistic, and the reach of a change.
+            each label (for `GaussianVotes` the votes); below the number of the event's log odds, 0 being the first.
+        event: the price of one bit: its log odds at every statistic, and the reach of a change.
         orders: `[A]` orders > 1.
         failure_prob: of all the queries together, where the event stands inside an `ApproximateEvent`.
     """
-    array, last, logits = order_array(orders), len(event.logits) - 1, np.array(event.logits)
-    actual = require_histogram("statistics", np.atleast_1d(statistics), num_teachers=last)
+    array, logits = order_array(orders), event.log_odds
+    actual = require_histogram("statistics", np.atleast_1d(statistics), num_teachers=(last := len(logits) - 1))
     levels, counts = np.unique(actual.astype(np.int64), return_counts=True)
     lower, upper = np.maximum(levels - event.reach, 0), np.minimum(levels + event.reach, last)
     away, back = np.zeros_like(array), np.zeros_like(array)

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from pate.accounting.special import few_log_ndtr
 from pate.validation import (
     InvalidValue,
     require,
@@ -235,9 +237,22 @@ class WinnerEvent(LeafEvent):
         require(self.num_moving in (1, 2), "num_moving", self.num_moving, "1 or 2")
 
 
+class BitEvent(LeafEvent):
+    """One released bit whose probability never falls in an integer statistic. Abstract."""
+
+    __slots__ = ()
+
+    reach: int  # the most by which the statistic moves between neighbors, >= 1
+
+    @property
+    @abstractmethod
+    def log_odds(self) -> NDArray[np.float64]:
+        """Of the bit being 1 at the statistic's least value, the next one, and so on."""
+
+
 @dataclass(frozen=True, slots=True)
-class OneBitEvent(LeafEvent):
-    """One released bit whose probability depends on an integer statistic.
+class OneBitEvent(BitEvent):
+    """The bit of a table of log odds.
 
     Attributes:
         logits: log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing.
@@ -252,6 +267,41 @@ class OneBitEvent(LeafEvent):
         require_kind("logits", self.logits, tuple, "a tuple of numbers")
         require(len(self.logits) > 0, "logits", "()", "at least one number")
         require_rising("logits", self.logits)
+
+    @property
+    def log_odds(self) -> NDArray[np.float64]:
+        return np.array(self.logits)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdEvent(BitEvent):
+    """Whether a whole number that moves by at most 1, with Gaussian noise, reaches a threshold.
+
+    Attributes:
+        noise_std: > 0, in the units of the number.
+        lowest: the least that the number less the threshold can be.
+        num_values: how many values it can take, 1 apart, >= 1.
+    """
+
+    reach: ClassVar[int] = 1
+
+    noise_std: float
+    lowest: float
+    num_values: int
+
+    def __post_init__(self) -> None:
+        require_positive("noise_std", self.noise_std)
+        require(math.isfinite(self.lowest), "lowest", self.lowest, "a finite number")
+        require_count("num_values", self.num_values)
+
+    @property
+    def log_odds(self) -> NDArray[np.float64]:
+        return self.log_odds_at(np.arange(self.num_values))
+
+    def log_odds_at(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """At some of the values, by their place among all."""
+        z = (self.lowest + places) / self.noise_std
+        return np.asarray(few_log_ndtr(z) - few_log_ndtr(-z))
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,16 +410,19 @@ class SelectThenTestEvent(ComposedEvent):
 
     Attributes:
         events: the selection, a `BoundedRangeEvent`, and its test, an `ApproximateEvent` of a `OneBitEvent` whose
-            statistic is the gap, from 0 to the number T of votes.
+            statistic is the gap, from 0 on.
         num_candidates: how many gaps compete, >= 2. Their sum is at most T; each moves by at most the bit's `reach`,
             and so does their sum. No regularizer is added to them.
+        num_votes: T, where larger gaps pass like that of the last of the log odds; 0 where these end at T.
     """
 
     num_candidates: int
+    num_votes: int = 0
 
     def __post_init__(self) -> None:
         super(SelectThenTestEvent, self).__post_init__()
         require_count("num_candidates", self.num_candidates, minimum=2)
+        require_count("num_votes", self.num_votes, minimum=0)
         logits = self._parts()[1].logits
         require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
 
@@ -386,7 +439,7 @@ class SelectThenTestEvent(ComposedEvent):
     @property
     def num_teachers(self) -> int:
         """T, the votes that all gaps share."""
-        return len(self.bit.logits) - 1
+        return max(self.num_votes, len(self.bit.logits) - 1)
 
     def _parts(self) -> tuple[BoundedRangeEvent, OneBitEvent]:
         match self.events:
@@ -522,7 +575,7 @@ def failure_probability(event: Event) -> float:
 KINDS: dict[str, type[Event]] = {
     name: kind
     for name, kind in globals().items()
-    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, LeafEvent)
+    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, LeafEvent, BitEvent)
 }
 """Every kind of event that a ledger may hold, by its class name."""
 

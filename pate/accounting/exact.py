@@ -40,7 +40,7 @@ from pate.accounting.composition_step import (
 from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
 from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.rdp import LossAccountant
-from pate.accounting.renyi import pairs_apart
+from pate.accounting.renyi import bit_pairs
 from pate.accounting.special import log_expit, lower_hull
 from pate.accounting.winner import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER, Winner, winner_pairs
 from pate.validation import InvalidValue, require_count
@@ -50,6 +50,7 @@ Steps = tuple[tuple[DominatingPairs, int], ...]
 Run = tuple[DominatingPairs, ...]
 
 _ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
+_DIGITS = 36  # of a loss, binary
 
 
 @lru_cache(maxsize=256)
@@ -77,7 +78,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             return Box.pair(event.epsilon, -event.epsilon) if event.epsilon > 0 else None
         case events.BoundedRangeEvent():
             return Span(event.epsilon) if event.epsilon > 0 else None
-        case events.OneBitEvent():
+        case events.BitEvent():
             return _pairs_of_bit(event)
     raise InvalidValue(
         f"event={type(event).__name__}: expected an event that the exact accountant can compose "
@@ -85,9 +86,9 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
     )
 
 
-def _pairs_of_bit(event: events.OneBitEvent) -> Box | None:
+def _pairs_of_bit(event: events.BitEvent) -> Box | None:
     """The bit at two statistics that differ by the reach, either way round, less the pairs that others dominate."""
-    near, far = pairs_apart(np.array(event.logits), event.reach)
+    near, far = bit_pairs(event)
     if near.size == 0:
         return None
     one = _rounded_up(log_expit(far), log_expit(near))  # loss of a 1, > 0
@@ -97,25 +98,14 @@ def _pairs_of_bit(event: events.OneBitEvent) -> Box | None:
     ups, downs = ups[order], downs[order]
     lowest_before = np.concatenate([[np.inf], np.minimum.accumulate(downs)[:-1]])
     kept = downs < lowest_before
-    return _tree([Box.pair(up, down) for up, down in zip(ups[kept].tolist(), downs[kept].tolist(), strict=True)])
+    return Box(ups[kept], downs[kept])
 
 
 def _rounded_up(larger: Array, smaller: Array) -> Array:
-    """The difference of two logarithms, never below the true one."""
-    return np.asarray(larger - smaller - _ULPS * (larger + smaller) + np.finfo(np.float64).tiny)
-
-
-def _tree(boxes: list[Box]) -> Box:
-    """A balanced tree over neighboring boxes."""
-    while len(boxes) > 1:
-        runs = [tuple(boxes[start : start + 2]) for start in range(0, len(boxes), 2)]
-        boxes = [
-            Box(max(b.up for b in run), min(b.down for b in run), run, max(b.variance for b in run))
-            if len(run) > 1
-            else run[0]
-            for run in runs
-        ]
-    return boxes[0]
+    """The difference of two logarithms, never below the true one; so few digits that mirror images are equal."""
+    difference = larger - smaller - _ULPS * (larger + smaller) + np.finfo(np.float64).tiny
+    digits, exponent = np.frexp(difference)
+    return np.asarray(np.ldexp(np.ceil(np.ldexp(digits, _DIGITS)), exponent - _DIGITS))
 
 
 _OF_BLOCKS = 1e-11  # relative: of a hull's values between its corners, and of the sums of a profile

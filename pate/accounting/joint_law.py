@@ -63,7 +63,7 @@ class CandidateTypes:
         logits, reach = np.array(event.bit.logits), event.bit.reach
         num_teachers, largest = event.num_teachers, event.selection.epsilon / 2
         gaps, moves = _gaps_and_moves(num_teachers, reach)
-        before, after = logits[gaps], logits[gaps + moves]
+        before, after = (logits[np.minimum(some, len(logits) - 1)] for some in (gaps, gaps + moves))
         finite = np.isfinite(before) & np.isfinite(after)
         furthest = float(np.abs(after[finite] - before[finite]).max(initial=0.0))
         other_set = (gaps <= reach) & (gaps + moves <= reach)  # the test's good part refuses where the sets differ

@@ -24,7 +24,7 @@ from pate.accounting.composition_step import ShiftedMaximum
 from pate.accounting.conversion import rdp_to_hockey_sticks
 from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
-from pate.accounting.renyi import pairs_apart
+from pate.accounting.renyi import bit_pairs
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
 from pate.accounting.special import convex_minorant, log_ndtr, lower_hull, ndtr
 from pate.validation import require_count, require_extra
@@ -168,9 +168,9 @@ def _(event: events.BoundedRangeEvent, epsilons: Array) -> Array:
 
 
 @privacy_profile.register
-def _(event: events.OneBitEvent, epsilons: Array) -> Array:
+def _(event: events.BitEvent, epsilons: Array) -> Array:
     """The largest over pairs of statistics `reach` apart, both outcomes, both ways round."""
-    near, far = pairs_apart(np.array(event.logits), event.reach)
+    near, far = bit_pairs(event)
     profile, factor = np.zeros_like(epsilons), np.exp(epsilons)
     for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
         for more, less in zip(_expit(p), _expit(q), strict=True):

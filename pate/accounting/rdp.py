@@ -248,5 +248,6 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     events.SessionEvent: _one_by_one(renyi.session_rdp),
     events.BoundarySessionEvent: _one_by_one(renyi.session_rdp),
     events.SampledGaussianEvent: _one_by_one(sampled_gaussian_rdp),
-    events.OneBitEvent: _one_by_one(lambda leaf, orders: renyi.one_bit_rdp(np.array(leaf.logits), leaf.reach, orders)),
+    events.OneBitEvent: _one_by_one(lambda leaf, orders: renyi.pairs_rdp(renyi.bit_pairs(leaf), orders)),
+    events.ThresholdEvent: _one_by_one(lambda leaf, orders: renyi.pairs_rdp(renyi.bit_pairs(leaf), orders)),
 }

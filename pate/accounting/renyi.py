@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import events
-from pate.accounting.events import LeafEvent, SessionEvent
+from pate.accounting.events import BitEvent, LeafEvent, SessionEvent
 from pate.accounting.special import log_expit, log_ndtr
 from pate.validation import InvalidValue
 
@@ -19,7 +20,13 @@ _MAX_SHIFT = 60.0
 _ROUNDING = 2.0**-50
 """Of the terms that logarithms of moments are made of and that cancel: added, it covers their rounding errors."""
 _LONGEST = 1e3
-_BLOCK = 256  # pairs
+_FEW = 64  # pairs, or runs of them, that are looked at one by one
+_SPLIT = 4
+_BLOCK = 2**17
+_MOST_PAIRS = 2**12
+_CENTER = 0.2  # noise stds from the threshold, within which runs are shortest
+_OUTWARD = 2.0**-40
+_LEAST = 1e-300
 
 
 def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array) -> Array:
@@ -43,24 +50,96 @@ def _size(one: Array, other: Array) -> Array:
 
 def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
     """The largest D_a between one bit's distributions at two statistics that differ by at most `reach`."""
-    pairs, largest = pairs_apart(logits, reach), np.zeros_like(orders)
-    for start in range(0, pairs.shape[1], _BLOCK):  # memory does not grow with the teachers
-        block = pairs[:, start : start + _BLOCK]
-        log_p, log_q = log_expit(block)[:, :, None]
-        log_not_p, log_not_q = log_expit(-block)[:, :, None]
-        for one in (
-            bernoulli_rdp(log_p, log_not_p, log_q, log_not_q, orders),
-            bernoulli_rdp(log_q, log_not_q, log_p, log_not_p, orders),
-        ):
-            np.maximum(largest, one.max(axis=0), out=largest)
+    return pairs_rdp(pairs_apart(logits, reach), orders)
+
+
+def pairs_rdp(pairs: Array, orders: Array) -> Array:
+    """The largest D_a of pairs of logits `[2, P]`, the larger second, at each order."""
+    # Branch and bound, for each order by itself. A run of pairs is dominated by the pair with the largest loss that one
+    # of them has of a 1 and the largest that one has of a 0, so runs whose bound a single pair attains are dropped.
+    largest = np.zeros_like(orders)
+    levels = [pairs]
+    if pairs.shape[1] > _FEW:
+        losses = np.stack([log_expit(pairs[1]) - log_expit(pairs[0]), log_expit(-pairs[0]) - log_expit(-pairs[1])])
+        size = 1
+        while (size := size * _SPLIT) * _FEW < pairs.shape[1] * _SPLIT:
+            losses = np.maximum.reduceat(losses, np.arange(0, losses.shape[1], _SPLIT), axis=1)
+            levels.append(pairs_of_losses(*losses))
+    runs, places = (grid.ravel() for grid in np.meshgrid(np.arange(levels[-1].shape[1]), np.arange(len(orders))))
+    for depth in range(len(levels) - 1, -1, -1):
+        bounds = _divergences(levels[depth], runs, orders[places])
+        if depth == 0:
+            np.maximum.at(largest, places, bounds)
+            break
+        best = np.lexsort((bounds, places))  # of each order the run with the largest bound: a pair of its middle
+        best = best[np.flatnonzero(np.append(np.diff(places[best]) > 0, True))]
+        middle = np.minimum(runs[best] * _SPLIT**depth + _SPLIT**depth // 2, pairs.shape[1] - 1)
+        np.maximum.at(largest, places[best], _divergences(pairs, middle, orders[places[best]]))
+        alive = bounds > largest[places]
+        runs = (runs[alive, None] * _SPLIT + np.arange(_SPLIT)).ravel()
+        places = np.repeat(places[alive], _SPLIT)
+        inside = runs < levels[depth - 1].shape[1]
+        runs, places = runs[inside], places[inside]
     return largest
+
+
+def _divergences(pairs: Array, which: NDArray[np.int64], orders: Array) -> Array:
+    """The larger of both D_a of some of the pairs, each at its order; memory does not grow with them."""
+    made = np.empty(len(which))
+    (log_p, log_q), (log_not_p, log_not_q) = log_expit(pairs), log_expit(-pairs)
+    for start in range(0, len(which), _BLOCK):
+        at, order = which[start : start + _BLOCK], orders[start : start + _BLOCK]
+        p, q, not_p, not_q = log_p[at], log_q[at], log_not_p[at], log_not_q[at]
+        both = bernoulli_rdp(p, not_p, q, not_q, order), bernoulli_rdp(q, not_q, p, not_p, order)
+        np.maximum(*both, out=made[start : start + _BLOCK])
+    return made
+
+
+def pairs_of_losses(one: Array, zero: Array) -> Array:
+    """Logits `[2, P]` of the pairs with these losses of a 1 and, with its sign changed, of a 0; rounded outward."""
+    # With p / q = exp(one) and (1 - q) / (1 - p) = exp(zero) the odds of p are expm1(zero) / -expm1(-one).
+    one, zero = (np.maximum(losses * (1 + _OUTWARD), _LEAST) for losses in (one, zero))
+    middle = np.log(-np.expm1(-zero)) - np.log(-np.expm1(-one))
+    near, far = middle - one, middle + zero
+    return np.stack([near - _ROUNDING * (np.abs(middle) + one), far + _ROUNDING * (np.abs(middle) + zero)])
+
+
+@lru_cache(maxsize=16)
+def bit_pairs(event: BitEvent) -> Array:
+    """Logits `[2, P]` of pairs that dominate a bit at any two neighbors, the larger second; each pair serves both ways.
+
+    Their number depends neither on the teachers nor, beyond some thousands, on the noise.
+    """
+    if isinstance(event, events.ThresholdEvent) and event.num_values > _MOST_PAIRS:
+        return _runs_of_threshold(event)
+    return pairs_apart(event.log_odds, event.reach)
+
+
+def _runs_of_threshold(event: events.ThresholdEvent) -> Array:
+    """A pair above each of some thousands of runs of neighboring pairs, shorter near the threshold."""
+    # Phi is log-concave: log Phi(z + h) - log Phi(z) falls in z, and the same of Phi(-z) rises. So of a run of values
+    # the first pair has the largest loss of a 1, and the last one that of a 0 (docs/proofs/gaussian_votes.md).
+    low, high = (event.lowest + place for place in (0, event.num_values - 1))
+    unit = _CENTER * event.noise_std
+    ends = np.linspace(math.asinh(low / unit), math.asinh(high / unit), _MOST_PAIRS)
+    places = np.floor(np.sinh(ends) * unit - event.lowest).astype(np.int64)
+    places = np.unique(np.clip(np.append(places, [0, event.num_values - 1]), 0, event.num_values - 1))
+    first, last = (event.log_odds_at(at) for at in (places[:-1], places[1:]))
+    second, before = event.log_odds_at(places[:-1] + 1), event.log_odds_at(places[1:] - 1)
+    one = _difference(log_expit(second), log_expit(first))
+    return pairs_of_losses(one, _difference(log_expit(-before), log_expit(-last)))
+
+
+def _difference(larger: Array, smaller: Array) -> Array:
+    """Of two logarithms <= 0, never below the true one."""
+    return np.asarray(larger - smaller - _ROUNDING * (larger + smaller))
 
 
 def pairs_apart(logits: Array, reach: int) -> Array:
     """The different logits exactly `reach` apart, or less at the end: `[2, P]`, each pair once, the larger second."""
     farther = logits[np.minimum(np.arange(len(logits)) + reach, len(logits) - 1)]
-    pairs = {(low, high) for low, high in zip(logits.tolist(), farther.tolist(), strict=True) if low < high}
-    return np.array(sorted(pairs)).reshape(-1, 2).T
+    pairs = np.stack([logits, farther])[:, logits < farther]  # both rows rise: equal pairs stand side by side
+    return pairs[:, np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0))[: pairs.shape[1]]]
 
 
 def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
@@ -177,8 +256,8 @@ def pure_epsilon(event: LeafEvent) -> float:
             return event.epsilon
         case SessionEvent():  # all its calls, rounded up
             return event.num_calls * event.epsilon * (1 + 2.0**-50) if event.num_calls else 0.0
-        case events.OneBitEvent():  # between statistics within reach, either outcome, either way round; rounded up
-            near, far = pairs_apart(np.array(event.logits), event.reach)
+        case BitEvent():  # between statistics within reach, either outcome, either way round; rounded up
+            near, far = bit_pairs(event)
             logs = [(log_expit(far), log_expit(near)), (log_expit(-near), log_expit(-far))]
             return max(float(np.max(more - less - _ROUNDING * less, initial=0.0)) for more, less in logs)
     raise InvalidValue(f"event={type(event).__name__}: expected an event that is pure DP, or another accountant")

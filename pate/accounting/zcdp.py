@@ -86,7 +86,7 @@ def zcdp_rho(event: LeafEvent) -> float:
             return event.num_calls * zcdp_rho(events.PureDpEvent(event.epsilon)) if event.num_calls else 0.0
         case events.BoundedRangeEvent():
             return min(event.epsilon * event.epsilon / 8, _searched_rho(event))
-        case events.OneBitEvent():
+        case events.BitEvent():
             return _searched_rho(event)
         case events.NoisyMaxGaussianEvent():
             if event.noise_multiplier == 0:

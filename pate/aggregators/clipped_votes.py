@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.aggregator import ExpectedRelease, InputForm, TeacherVotesAggregator, require_shape, vote_blocks
-from pate.aggregators.gaussian_votes import threshold_event
+from pate.aggregators.gaussian_votes import reach_threshold, threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import are_normally_above
@@ -105,5 +105,8 @@ class ClippedVotes(TeacherVotesAggregator):
         return np.asarray(np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits))
 
     def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
-        labels = are_normally_above(summary, self.threshold_share * num_teachers, self.noise_std, rng)
+        if self.norm == "l1":
+            labels = reach_threshold(summary, self.noise_std, self.threshold_share, num_teachers=num_teachers, rng=rng)
+        else:  # noisy counts, which cost the same whatever is asked of them
+            labels = are_normally_above(summary, self.threshold_share * num_teachers, self.noise_std, rng)
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)

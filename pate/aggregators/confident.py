@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import ComposedEvent, Event, Ledger, SelfComposedEvent
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
-from pate.aggregators.gaussian_votes import GaussianVotes, threshold_event
+from pate.aggregators.gaussian_votes import GaussianVotes, reach_threshold, threshold_event
 from pate.aggregators.gnmax import draw_winner, largest_event
 from pate.aggregators.release import Release
-from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require, require_count, require_positive
 from pate.votes.made_up_votes import MadeUpVotes
 
@@ -83,7 +82,9 @@ class ScreenedAggregator(PerQueryAggregator):
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         statistic = self._statistic(votes, num_teachers=num_teachers)[:, None]
-        passed = are_normally_above(statistic, self.threshold_share * num_teachers, self.screening_std, rng)[:, 0]
+        passed = reach_threshold(
+            statistic, self.screening_std, self.threshold_share, num_teachers=num_teachers, rng=rng
+        )[:, 0]
         labels = self._draw_answers(votes, num_teachers=num_teachers, rng=rng)
         return labels & passed[:, None], passed
 
@@ -160,4 +161,4 @@ class ConfidentVotes(ScreenedAggregator):
         return votes.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
 
     def _draw_answers(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Bits:
-        return are_normally_above(votes, num_teachers / 2, self.noise_std, rng)
+        return reach_threshold(votes, self.noise_std, 0.5, num_teachers=num_teachers, rng=rng)

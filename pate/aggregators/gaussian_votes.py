@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, OneBitEvent, SelfComposedEvent
-from pate.accounting.special import few_log_ndtr, few_ndtr
+from pate.accounting import Event, SelfComposedEvent, ThresholdEvent
+from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
 from pate.mechanisms.noise.noisy_order import are_normally_above
-from pate.validation import require_teachers_by_count
+from pate.validation import require_count
 from pate.votes.made_up_votes import MadeUpVotes
 
+_FARTHEST = 9.0  # noise stds: a count beyond is moved there, where an outcome differs with probability 1e-19
 
-@lru_cache(maxsize=64)
-def threshold_event(noise_std: float, threshold_share: float, num_teachers: int) -> OneBitEvent:
-    """The price of saying whether a count that moves by at most 1, with noise, exceeds a share of the teachers."""
-    z = (np.arange(require_teachers_by_count(num_teachers) + 1) - threshold_share * num_teachers) / noise_std
-    return OneBitEvent(tuple((few_log_ndtr(z) - few_log_ndtr(-z)).tolist()), reach=1)
+
+def _window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
+    """The least and the largest count that are told apart."""
+    low, high = (threshold + side * _FARTHEST * noise_std for side in (-1, 1))
+    return math.floor(max(low, 0.0)), math.ceil(min(high, num_teachers))
+
+
+def threshold_event(noise_std: float, threshold_share: float, num_teachers: int) -> ThresholdEvent:
+    """The price of saying whether a count that moves by at most 1, with noise, reaches a share of the teachers."""
+    threshold = threshold_share * require_count("num_teachers", num_teachers)
+    low, high = _window(noise_std, threshold, num_teachers)
+    return ThresholdEvent(noise_std, low - threshold, high - low + 1)
+
+
+def reach_threshold(
+    counts: NDArray[np.int64], noise_std: float, threshold_share: float, *, num_teachers: int, rng: np.random.Generator
+) -> Bits:
+    """Whether count + N(0, noise_std**2) reaches a share of the teachers, elementwise and exactly: `[Q, n]`."""
+    # Counts are moved into the window before there is noise. That moves no count farther from its neighbor's, so the
+    # price needs the window alone, however many teachers there are.
+    threshold = threshold_share * num_teachers
+    near = np.clip(counts, *_window(noise_std, threshold, num_teachers))
+    return are_normally_above(near, threshold, noise_std, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,5 +76,5 @@ class GaussianVotes(PerQueryAggregator):
         return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        labels = are_normally_above(votes, num_teachers / 2, self.noise_std, rng)
+        labels = reach_threshold(votes, self.noise_std, 0.5, num_teachers=num_teachers, rng=rng)
         return labels, np.ones(len(votes), dtype=np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -19,10 +20,13 @@ from pate.aggregators.target_charging import Round, TargetChargedAggregator, ses
 from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import require, require_count, require_probability, require_teachers_by_count
+from pate.validation import require, require_count, require_probability
 from pate.votes.made_up_votes import MadeUpVotes
 
 _SMALLEST_ROUND = 25
+_CERTAIN = 28.0  # scales beyond which a probability is within 2**-40 of 0 or 1
+_FEW_MARGINS, _MOST_MARGINS = 1000, 250_000
+"""Larger margins are told apart only while a check changes, and beyond the second number not at all."""
 _GRID = 2.0**53
 _SMALLEST_PROB = 2.0**-40  # beyond it the grid's own steps would be visible
 
@@ -111,9 +115,19 @@ class NotPriorTopK(TargetChargedAggregator):
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def agreement(self, *, num_teachers: int) -> NDArray[np.float64]:
-        """The probability that a prior of each margin -T..T is kept: `[2 T + 1]`, the numbers drawn from."""
-        require_teachers_by_count(num_teachers)
-        return _agreement(self.prior_scale, self.prior_margin, num_teachers)
+        """The probability that a prior of each margin -R..R is kept: `[2 R + 1]`, the numbers drawn from.
+
+        R is T, or less where the last margins pass for certain; larger ones are kept like those.
+        """
+        certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
+        farthest = min(require_count("num_teachers", num_teachers), max(_FEW_MARGINS, math.ceil(min(certain, 1e300))))
+        return _agreement(self.prior_scale, self.prior_margin, min(farthest, _MOST_MARGINS))
+
+    def _kept(self, counts: NDArray[np.integer], expected: NDArray[np.bool_], num_teachers: int) -> NDArray[np.float64]:
+        """The probability that the check of each query holds, `[Q]`."""
+        table = self.agreement(num_teachers=num_teachers)
+        farthest = len(table) // 2
+        return table[np.clip(margins(counts, expected), -farthest, farthest) + farthest]
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The session of checks, then the releases that its hits can lead to."""
@@ -183,7 +197,7 @@ class NotPriorTopK(TargetChargedAggregator):
     ) -> NDArray[np.float64]:
         """That its check fails, or 1 without a prior; 0 for the first queries, which are not checked."""
         expected = np.zeros(votes.shape, dtype=np.bool_) if prior is None else prior
-        kept = self.agreement(num_teachers=num_teachers)[margins(votes, expected) + num_teachers]
+        kept = self._kept(votes, expected, num_teachers)
         checked = np.arange(len(votes)) >= self.first_queries
         return np.where(checked, np.where(expected.any(axis=1), 1 - kept, 1.0), 0.0)
 
@@ -209,7 +223,7 @@ class NotPriorTopK(TargetChargedAggregator):
     ) -> Round:
         expected = np.zeros(counts.shape, dtype=np.bool_) if prior is None else prior
         checked = first + np.arange(len(counts)) >= self.first_queries
-        kept = self.agreement(num_teachers=num_teachers)[margins(counts, expected) + num_teachers]
+        kept = self._kept(counts, expected, num_teachers)
         agreed = checked & expected.any(axis=1) & (numbers.column(0).on_grid() < kept)
         labels, answered = self._release(counts, numbers, num_teachers)
         return Round(np.where(agreed[:, None], expected, labels), agreed | answered, checked & ~agreed)
@@ -230,8 +244,8 @@ def margins(counts: NDArray[np.integer], sets: NDArray[np.bool_]) -> NDArray[np.
 
 
 @lru_cache(maxsize=64)
-def _agreement(prior_scale: float, prior_margin: float, num_teachers: int) -> NDArray[np.float64]:
-    x = (np.arange(-num_teachers, num_teachers + 1) - prior_margin) / prior_scale
+def _agreement(prior_scale: float, prior_margin: float, farthest: int) -> NDArray[np.float64]:
+    x = (np.arange(-farthest, farthest + 1) - prior_margin) / prior_scale
     tail = np.exp(-np.abs(x)) / 2
     kept = np.where(x < 0, tail, 0.5 - np.expm1(-np.abs(x)) / 2)
     rounded = np.floor(np.clip(kept, _SMALLEST_PROB, 1 - _SMALLEST_PROB) * _GRID) / _GRID

@@ -43,7 +43,8 @@ class SelectThenTest:
         """The price of one query."""
         parts = (self.selection.event, self.test.event)
         if self.selection.weighs_gaps_alone:
-            return SelectThenTestEvent(parts, len(self.selection.candidates))
+            cut = len(self.test.pass_probs) <= self.test.num_teachers
+            return SelectThenTestEvent(parts, len(self.selection.candidates), self.test.num_teachers if cut else 0)
         return ComposedEvent(parts)
 
     def release_probability(self, gap: int) -> float:
@@ -64,7 +65,7 @@ class SelectThenTest:
             votes = np.zeros(num_candidates + 1, dtype=np.int64)
             votes[0] = gap
             chosen = float(plain.probabilities(votes)[0])
-        return chosen * self.test.pass_probs[gap]
+        return chosen * float(self.test.pass_probabilities(np.int64(gap)))
 
     def gap_to_release(self, probability: float) -> int | None:
         """The smallest lone gap that is released with at least this probability; None where no gap of T teachers is.

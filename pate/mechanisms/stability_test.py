@@ -30,7 +30,6 @@ from pate.validation import (
     require_positive,
     require_probability,
     require_rising,
-    require_teachers_by_count,
     rounded_up,
 )
 
@@ -45,6 +44,9 @@ _EXACT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 _SLACK = Decimal("1e-45")
 _KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
 _LARGEST_LOGIT = 36.0
+_MOST_STDS = 128  # beyond which no noise leaves more than 2**-40
+_FEW_GAPS, _MOST_GAPS = 1000, 250_000
+"""Larger gaps are told apart only while passing grows likelier, and beyond the second number not at all."""
 _STEPS = 200
 
 
@@ -150,11 +152,12 @@ class StabilityTest:
           `ApproximateEvent` of a `OneBitEvent`, computed from the very numbers that are compared with a uniform draw.
 
     Attributes:
-        pass_probs: the probability of passing at gap 0, 1, …, num_teachers: never decreasing, at most `failure_prob`
-            up to sens. Rounded down to multiples of 2**-53, so that a draw has exactly this probability, and to at
-            most 1 - 2**-40.
+        pass_probs: the probability of passing at gap 0, 1, …: never decreasing, at most `failure_prob` up to sens.
+            Rounded down to multiples of 2**-53, so that a draw has exactly this probability, and to at most 1 - 2**-40.
+            Larger gaps pass like the last of these, which costs nothing: a cut moves no gap farther from a neighbor's.
         failure_prob: in (0, 1).
         adjacency: what one change means.
+        num_teachers: T, the largest gap; that of the last probability where it is 0.
 
     Source: Zhu & Wang 2022, Algorithms 4 and 5, with the floor at sens and an exact quantile;
     docs/proofs/stability_test.md.
@@ -167,9 +170,11 @@ class StabilityTest:
     pass_probs: tuple[float, ...]
     failure_prob: float
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    num_teachers: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        require_count("num_teachers", self.num_teachers, minimum=0)
         require(1 / _GRID <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
         probs = require_array("pass_probs", self.pass_probs).astype(np.float64)
         require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
@@ -180,6 +185,7 @@ class StabilityTest:
         require(floor <= self.failure_prob, "pass_probs", floor, allowed)
         rounded = np.floor(np.minimum(probs, _LARGEST_PROB) * _GRID) / _GRID
         object.__setattr__(self, "pass_probs", tuple(rounded.tolist()))
+        object.__setattr__(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
 
     @classmethod
     def gaussian(
@@ -200,7 +206,7 @@ class StabilityTest:
         cls, table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
-        return _table_test(table, require_teachers_by_count(num_teachers), Adjacency.parse(adjacency))
+        return _table_test(table, require_count("num_teachers", num_teachers), Adjacency.parse(adjacency))
 
     @staticmethod
     def _noisy(
@@ -208,13 +214,8 @@ class StabilityTest:
     ) -> StabilityTest:
         require_positive("test_std", test_std)  # before the cache, to which 800 and 800.0 are the same
         require_probability("failure_prob", failure_prob)
-        require_teachers_by_count(num_teachers)
+        require_count("num_teachers", num_teachers)
         return _noisy_test(probs_of, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
-
-    @property
-    def num_teachers(self) -> int:
-        """T, the largest gap."""
-        return len(self.pass_probs) - 1
 
     @cached_property
     def event(self) -> Event:
@@ -237,7 +238,7 @@ class StabilityTest:
 
     def pass_probabilities(self, gaps: NDArray[np.integer]) -> Array:
         """The exact probability of passing, elementwise."""
-        return np.asarray(self._probs[gaps])
+        return np.asarray(self._probs[np.minimum(gaps, len(self._probs) - 1)])
 
     def gap_to_pass(self, probability: float) -> int | None:
         """The smallest gap that passes with at least this probability; None where no gap of T teachers does."""
@@ -249,7 +250,10 @@ class StabilityTest:
 def _noisy_test(
     probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
 ) -> StabilityTest:
-    return _test_of(probs_of(_excess_gaps(num_teachers, adjacency), test_std, failure_prob), failure_prob, adjacency)
+    stds = np.arange(_MOST_STDS + 1.0)
+    certain = test_std * float(np.searchsorted(probs_of(stds * test_std, test_std, failure_prob), _LARGEST_PROB))
+    excess = _excess_gaps(num_teachers, adjacency, certain=certain)
+    return _test_of(probs_of(excess, test_std, failure_prob), failure_prob, adjacency, num_teachers)
 
 
 def _gaussian_probs(excess: Array, test_std: float, failure_prob: float) -> Array:
@@ -264,20 +268,23 @@ def _laplace_probs(excess: Array, test_std: float, failure_prob: float) -> Array
 
 @lru_cache(maxsize=64)
 def _table_test(table: StabilityTable, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-    levels = np.ceil(_excess_gaps(num_teachers, adjacency) / adjacency.gap_sensitivity).astype(np.int64)
-    logits = np.array(table.logits)[np.minimum(levels, len(table.logits) - 1)]
-    return _test_of(np.asarray(expit(logits)), table.failure_prob, adjacency)
+    sens, last = adjacency.gap_sensitivity, len(table.logits) - 1
+    excess = _excess_gaps(num_teachers, adjacency, certain=sens * last)
+    logits = np.array(table.logits)[np.minimum(np.ceil(excess / sens).astype(np.int64), last)]
+    return _test_of(np.asarray(expit(logits)), table.failure_prob, adjacency, num_teachers)
 
 
-def _excess_gaps(num_teachers: int, adjacency: Adjacency) -> Array:
-    """max(sens, gap) - sens for every gap: `[T + 1]`."""
-    return np.asarray(np.maximum(np.arange(num_teachers + 1.0) - adjacency.gap_sensitivity, 0.0))
+def _excess_gaps(num_teachers: int, adjacency: Adjacency, *, certain: float) -> Array:
+    """max(sens, gap) - sens for every gap up to T, or so many that the last passes for `certain`."""
+    sens = adjacency.gap_sensitivity
+    last = min(num_teachers, _MOST_GAPS, max(_FEW_GAPS, math.ceil(min(certain, _MOST_GAPS)) + sens))
+    return np.asarray(np.maximum(np.arange(last + 1.0) - sens, 0.0))
 
 
-def _test_of(probs: Array, failure_prob: float, adjacency: Adjacency) -> StabilityTest:
+def _test_of(probs: Array, failure_prob: float, adjacency: Adjacency, num_teachers: int) -> StabilityTest:
     floor = np.arange(len(probs)) <= adjacency.gap_sensitivity
-    probs = np.where(floor, np.minimum(probs, failure_prob), probs)
-    return StabilityTest(pass_probs=tuple(probs.tolist()), failure_prob=failure_prob, adjacency=adjacency)
+    probs = tuple(np.where(floor, np.minimum(probs, failure_prob), probs).tolist())
+    return StabilityTest(pass_probs=probs, failure_prob=failure_prob, adjacency=adjacency, num_teachers=num_teachers)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -328,7 +335,8 @@ class CertifiedTable:
     def of(cls, test: StabilityTest, *, order: float) -> CertifiedTable:
         """The table of a test, with the smallest claim that holds at an order."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
-        numerators = tuple(int(prob * _GRID) for prob in test.pass_probs)
+        probs = test.pass_probabilities(np.arange(test.num_teachers + 1)).tolist()
+        numerators = tuple(int(prob * _GRID) for prob in probs)
         rdp = certified_rdp(numerators, order=order, reach=test.adjacency.gap_sensitivity)
         failure, adjacency = test.failure_prob, test.adjacency
         return cls(numerators=numerators, order=order, rdp=rdp, failure_prob=failure, adjacency=adjacency)

@@ -206,7 +206,7 @@ class Results:
             histogram=self.histogram,
             num_teachers=self.num_teachers,
             pass_gaps=None if test is None else np.arange(test.num_teachers + 1),
-            pass_probability=None if test is None else np.array(test.pass_probs),
+            pass_probability=None if test is None else test.pass_probabilities(np.arange(test.num_teachers + 1)),
             per_label={name: found for name, found in self._per_label.items() if name in _EACH_LABEL},
             precision_recall=PrecisionRecall.of(
                 student.probabilities,

@@ -17,7 +17,14 @@ from pate.validation import InvalidValue
 FOLDER = Path(__file__).parent / "ledgers"
 TOTALS = json.loads((FOLDER / "totals.json").read_text())
 KEPT_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text())
-LATER_KINDS = {"BoundarySessionEvent", "OpposedMaximaEvent", "SelectThenTestEvent", "SessionEvent", "WinnerEvent"}
+LATER_KINDS = {
+    "BoundarySessionEvent",
+    "OpposedMaximaEvent",
+    "SelectThenTestEvent",
+    "SessionEvent",
+    "ThresholdEvent",
+    "WinnerEvent",
+}
 """Of which these ledgers, never written again, hold none."""
 # `sampled` has smaller totals than were printed at its time, since a secret sample is priced by its worst pair.
 ACCOUNTANTS = {

@@ -15,7 +15,7 @@ from tests.privacy.divergences import ORDERS, assert_covered, assert_delta_cover
 from tests.privacy.histograms import Counts, neighbors
 
 ADJACENCIES = tuple(Adjacency)
-STDS = (0.5, 1.0, 3.0)
+STDS = (0.1, 0.5, 1.0, 3.0)  # with the first counts far from the threshold are drawn like nearer ones
 Array = NDArray[np.float64]
 
 
@@ -24,18 +24,23 @@ def price_of(noise_std: float, num_labels: int, num_teachers: int, adjacency: Ad
     return aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
 
 
+def margins(counts: Counts, noise_std: float, num_teachers: int) -> Array:
+    """How many stds a count lies above the threshold as it is drawn: 9 at most, and up to a whole number of votes."""
+    low, high = np.floor(num_teachers / 2 - 9 * noise_std), np.ceil(num_teachers / 2 + 9 * noise_std)
+    return (np.clip(counts, low, high) - num_teachers / 2) / noise_std
+
+
 def joint_distribution(counts: Counts, noise_std: float, num_teachers: int) -> Array:
     """The probability of every pattern of bits: `[P, 2**L]`."""
-    margins = (counts - num_teachers / 2) / noise_std
     distribution = np.ones((len(counts), 1))
-    for z in margins.T:
+    for z in margins(counts, noise_std, num_teachers).T:
         distribution = np.concatenate([distribution * ndtr(-z)[:, None], distribution * ndtr(z)[:, None]], axis=1)
     return distribution
 
 
 def largest_sum_of_bits(first: Counts, second: Counts, noise_std: float, num_teachers: int) -> Array:
     """The largest divergence over all pairs, adding up the labels' independent bits: `[len(ORDERS)]`."""
-    values = (np.arange(num_teachers + 1) - num_teachers / 2) / noise_std
+    values = margins(np.arange(num_teachers + 1), noise_std, num_teachers)
     logs = np.stack([log_ndtr(-values), log_ndtr(values)])  # [2, T + 1]
     largest = []
     for order in ORDERS:
@@ -80,6 +85,14 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     exact = largest_sum_of_bits(first, second, 1.0, 6)
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(exact, 0.9 * price_curve(price_of(1.0, 4, 6, adjacency)))
+
+
+def test_counts_that_are_not_cut_exceed_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = neighbors(1, 6, Adjacency.REPLACE_ONE)
+    price = price_curve(price_of(0.1, 1, 6, Adjacency.REPLACE_ONE))
+    monkeypatch.setattr(np, "clip", lambda counts, low, high: counts)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(largest_sum_of_bits(first, second, 0.1, 6), price)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -25,6 +25,7 @@ EVENTS: list[pa.Event] = [
     pa.SampledGaussianEvent(3.3, 0.066),
     pa.SampledGaussianEvent(3.3, 0.066, pa.Adjacency.ADD_REMOVE),
     pa.OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
+    pa.ThresholdEvent(150.0, -1350.5, 2702),
     pa.SessionEvent(0.1, 0.47, 10, math.inf, pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7)),
     pa.BoundarySessionEvent(
         0.133, 0.29, 3, 2000, pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7), 0.1, True

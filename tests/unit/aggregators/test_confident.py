@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
-from pate.accounting import ComposedEvent, Ledger, OneBitEvent, RdpAccountant
+from pate.accounting import ComposedEvent, Ledger, RdpAccountant, ThresholdEvent
 from pate.aggregators import ConfidentGNMax, ConfidentVotes, GaussianVotes
 
 VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
@@ -21,9 +21,9 @@ def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
     screening, answers = event.events
     assert (screening.count, answers.count) == (50, 50)
     bit = screening.event
-    assert isinstance(bit, OneBitEvent)
+    assert isinstance(bit, ThresholdEvent)
     assert bit.reach == 1
-    np.testing.assert_allclose(expit(np.array(bit.logits)), ndtr((np.arange(21) - 15) / 2.0), rtol=1e-9)
+    np.testing.assert_allclose(expit(bit.log_odds), ndtr((np.arange(21) - 15) / 2.0), rtol=1e-9)
     assert answers.event == GaussianVotes(noise_std=3.0).event_for(**SHAPE | {"num_queries": 1})
 
 
