@@ -14,9 +14,9 @@ import math
 import operator
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -242,7 +242,10 @@ class BitEvent(LeafEvent):
 
     __slots__ = ()
 
-    reach: int  # the most by which the statistic moves between neighbors, >= 1
+    @property
+    def reach(self) -> int:
+        """The most by which the statistic moves between neighbors, >= 1."""
+        return 1
 
     @property
     @abstractmethod
@@ -260,7 +263,7 @@ class OneBitEvent(BitEvent):
     """
 
     logits: tuple[float, ...]
-    reach: int
+    reach: int = field()
 
     def __post_init__(self) -> None:
         require_count("reach", self.reach)
@@ -282,8 +285,6 @@ class ThresholdEvent(BitEvent):
         lowest: the least that the number less the threshold can be.
         num_values: how many values it can take, 1 apart, >= 1.
     """
-
-    reach: ClassVar[int] = 1
 
     noise_std: float
     lowest: float

@@ -65,7 +65,7 @@ class SelectThenTest:
             votes = np.zeros(num_candidates + 1, dtype=np.int64)
             votes[0] = gap
             chosen = float(plain.probabilities(votes)[0])
-        return chosen * float(self.test.pass_probabilities(np.int64(gap)))
+        return chosen * float(self.test.pass_probabilities(np.array(gap)))
 
     def gap_to_release(self, probability: float) -> int | None:
         """The smallest lone gap that is released with at least this probability; None where no gap of T teachers is.

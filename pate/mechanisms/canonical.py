@@ -197,7 +197,7 @@ class CanonicalTopK(BoundedRangeTopK):
     of the k best, the k-th count stands in for the missing one.
 
     Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove). For one
-    index and for all but one it is max(gamma, 1 - gamma) times that, and the noise is smaller by the same factor.
+    index it is gamma times that, for all but one max(gamma, 1 - gamma) times, and the noise is smaller by the factor.
     Gumbel noise has this as bounded range; the other kinds are pure DP.
 
     Attributes:
@@ -222,7 +222,11 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def weight_for(self, num_counts: int) -> float:
         """By what a loss is multiplied, for d = `num_counts` counts; never above price / range."""
-        share = max(self.gamma, 1 - self.gamma) if self.k in (1, num_counts - 1) else 1.0
+        share = 1.0
+        if self.k == 1:  # the largest count is in every loss; with gamma = 0 all are equal
+            share = self.gamma or 1.0
+        elif self.k == num_counts - 1:
+            share = max(self.gamma, 1 - self.gamma)
         weight = self.range_of() / (self.adjacency.gap_sensitivity * share)
         return weight if share in (0.5, 1.0) else math.nextafter(math.nextafter(weight, 0.0), 0.0)
 

@@ -283,8 +283,8 @@ def _excess_gaps(num_teachers: int, adjacency: Adjacency, *, certain: float) -> 
 
 def _test_of(probs: Array, failure_prob: float, adjacency: Adjacency, num_teachers: int) -> StabilityTest:
     floor = np.arange(len(probs)) <= adjacency.gap_sensitivity
-    probs = tuple(np.where(floor, np.minimum(probs, failure_prob), probs).tolist())
-    return StabilityTest(pass_probs=probs, failure_prob=failure_prob, adjacency=adjacency, num_teachers=num_teachers)
+    made = tuple(np.where(floor, np.minimum(probs, failure_prob), probs).tolist())
+    return StabilityTest(pass_probs=made, failure_prob=failure_prob, adjacency=adjacency, num_teachers=num_teachers)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
