@@ -27,7 +27,7 @@ _STEPS = {
 }
 _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
-_MOST_WORK = 1500  # of `ExactAccountant.work`: half a second or so
+_MOST_WORK = 3000  # of `ExactAccountant.work`: half a second or so
 _MOST_OF_PLD = 12  # different events
 _MOST_OF_JOINT_LAW = 2  # different events
 _MOST_TEACHERS = 20_000  # of a joint law, and their number over the scale of the selection's noise:

@@ -72,7 +72,8 @@ class GaussianVotes(PerQueryAggregator):
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """In closed form."""
-        above = few_ndtr((np.arange(votes.num_teachers + 1) - votes.num_teachers / 2) / self.noise_std)[votes.counts()]
+        counts, places = np.unique(votes.counts(), return_inverse=True)
+        above = few_ndtr((counts - votes.num_teachers / 2) / self.noise_std)[places.reshape(votes.labels.shape)]
         return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:

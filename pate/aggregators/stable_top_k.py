@@ -479,6 +479,7 @@ def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, NDArray[np.int64]]:
 
 _ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
 _LOG_SCALES = (-60.0, 25.0)
+_MOST_LEVELS, _TEACHERS_OF_A_SPLIT = 1500, 5000
 _LOGIT_OF_95 = math.log(0.95 / 0.05)
 _STRIDE = 6
 _SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
@@ -563,7 +564,7 @@ class _Split:
 
     def levels_to_pass(self, order: float, test_rdp: float) -> Rank:
         """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
-        num_levels = self.num_teachers // self.aggregator.adjacency.gap_sensitivity + 2
+        num_levels = min(self.num_teachers // self.aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
         failure_prob = self.aggregator.failure_prob
         table = optimal_stability_table(
             order=order, rdp_budget=test_rdp, failure_prob=failure_prob, num_levels=num_levels
@@ -574,7 +575,9 @@ class _Split:
         return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
 
     def _test_event(self, noise: float) -> Event:
-        return replace(self.aggregator, test_std=noise).stability_test(num_teachers=self.num_teachers).event
+        """For so many teachers that a split hardly depends on more, as enormous noise is tried, too."""
+        num_teachers = min(self.num_teachers, _TEACHERS_OF_A_SPLIT)
+        return replace(self.aggregator, test_std=noise).stability_test(num_teachers=num_teachers).event
 
 
 def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> float:
