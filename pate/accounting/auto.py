@@ -9,7 +9,7 @@ from pate.accounting import events
 from pate.accounting.accountant import Accountant
 from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.exact import ExactAccountant
-from pate.accounting.joint_law import JointLawAccountant, select_then_tests
+from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
 from pate.accounting.pld import PldAccountant
 from pate.accounting.rdp import AccountantBesideRenyi
 
@@ -30,8 +30,7 @@ _MOST_STEPS = 200_000
 _MOST_WORK = 3000  # of `ExactAccountant.work`: half a second or so
 _MOST_OF_PLD = 12  # different events
 _MOST_OF_JOINT_LAW = 2  # different events
-_MOST_TEACHERS = 20_000  # of a joint law, and their number over the scale of the selection's noise:
-_MOST_SCALES = 60.0  # beyond, the joint law saves little
+_MOST_SCALES = 60.0  # teachers over the scale of the selection's noise: beyond, the joint law saves little
 
 Kind = TypeVar("Kind", bound=Accountant)
 
@@ -134,4 +133,4 @@ class AutoAccountant(AccountantBesideRenyi):
 
 def _votes_are_few(event: SelectThenTestEvent) -> bool:
     scales = event.num_teachers * event.selection.epsilon / (2 * event.bit.reach)
-    return event.num_teachers <= _MOST_TEACHERS and scales <= _MOST_SCALES
+    return event.num_teachers <= MOST_TEACHERS and scales <= _MOST_SCALES

@@ -91,6 +91,9 @@ def _gaps_and_moves(num_teachers: int, reach: int) -> tuple[NDArray[np.int64], N
     return gaps[inside], moves[inside]
 
 
+MOST_TEACHERS = 20_000
+"""Of a joint law, which goes over every gap: with more of them selection and test cost what they do alone."""
+
 Places = NDArray[np.int64]
 
 _PENALTY = 20.0  # the largest price of a row
@@ -463,7 +466,8 @@ class JointLawAccountant(AccountantBesideRenyi):
     def compose(self, event: Event, count: int = 1) -> Self:
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
-        self._joint.update(select_then_tests(event, count))
+        found = select_then_tests(event, count)
+        self._joint.update({kind: times for kind, times in found.items() if kind.num_teachers <= MOST_TEACHERS})
         return self
 
     def resolution(self, target_delta: float) -> float:
