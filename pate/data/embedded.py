@@ -163,7 +163,7 @@ class WordNet40(TextReader):
             )
             public, test, private = _parts(rows, tuple(arrays["split_sizes"].tolist()))
         dataset = Dataset("wordnet", True, "features", names, private, public, test)
-        return dataset if self.fit is None else _of_glosses(dataset, self.fit, stage)
+        return dataset if self.text_fit is None else _of_glosses(dataset, self.text_fit, stage)
 
 
 def _of_glosses(dataset: Dataset, fit: TextFit, stage: Stage) -> Dataset:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels
+from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Stage, unwatched
 from pate.data.table.cells import arrow
 from pate.data.table.remarks import UNGROUPED
 from pate.data.table.rows import Roles, Rows, column_names, owners_of, private_cells, three_splits
 from pate.data.table.schema import TableSchema
+from pate.data.texts import TextReader, TfidfVectors
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text
 
 _BATCH = 16384
@@ -152,7 +153,7 @@ class LabelLists:
 
 
 @dataclass(frozen=True)
-class HuggingFace:
+class HuggingFace(TextReader):
     """A data set with three splits, in the folder of `save_to_disk` or under a name of the hub.
 
     Inputs are one column of pictures, one of lists of numbers (such as embeddings), or any columns of numbers, dates
@@ -166,6 +167,7 @@ class HuggingFace:
         public: of the public ones, whose labels serve measurements alone and may be missing.
         test: of those that measure.
         inputs: columns that become inputs.
+        text: columns of free text, which become inputs as well: see `Table`.
         labels: columns that are labels.
         group: column that says which records belong together, such as those of a person.
         id: column that names each record; public ids are published.
@@ -185,6 +187,7 @@ class HuggingFace:
     public: str = "public"
     test: str = "test"
     inputs: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     group: str | None = None
     id: str | None = None
@@ -199,8 +202,9 @@ class HuggingFace:
         require_count("data.seed", self.seed, minimum=0)
         require_count("data.image_size", self.image_size)
         require_choice("data.fit", self.fit, ("crop", "stretch"))
-        for name in ("inputs", "labels"):
+        for name in ("inputs", "text", "labels"):
             object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
+        object.__setattr__(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
         parts = [getattr(self, split) for split in SPLITS]
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
 
@@ -210,10 +214,17 @@ class HuggingFace:
         for name in ("inputs", "labels"):
             require(len(getattr(self, name)) > 0, f"data.{name}", list(getattr(self, name)), "columns: [NAME,NAME]")
 
-    def load(self) -> Dataset:
+    @property
+    def has_text(self) -> bool:
+        return bool(self.text)
+
+    def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
         self.require_settings()
         form = self._form
+        if self.text:
+            fit = self.text_fit or TfidfVectors.fit
+            form = form.fitted(self._table_of("public"), self.text, fit, stage)
         of_pictures, of_cells = isinstance(form, ImageColumn), isinstance(form, TableSchema)
         rows = {split: self._rows(split, form) for split in SPLITS}
 
@@ -277,16 +288,18 @@ class HuggingFace:
         """How inputs are made: of pictures, of lists, or of cells, by what the public split says."""
         public = self._parts["public"]
         self._require_columns("public")
-        if len(self.inputs) == 1:
+        if len(self.inputs) == 1 and not self.text:
             feature = public.features[self.inputs[0]]
             if type(feature).__name__ == "Image":
                 return ImageColumn(self.inputs[0], ImageForm(self.channels, self.image_size, self.image_size, self.fit))
             if (vectors := VectorColumn.of(self.inputs[0], public)) is not None:
                 return vectors
-        table = public.select_columns(list(self.inputs)).with_format("arrow")[:]
-        schema = TableSchema.of(table)
-        schema.require_usable("data.public")
+        schema = TableSchema.of(self._table_of("public"), texts=self.text)
+        schema.require_usable("data.public", texts=self.text)
         return schema
+
+    def _table_of(self, split: str) -> Any:
+        return self._parts[split].select_columns(list(self.inputs)).with_format("arrow")[:]
 
     def _require_columns(self, split: str) -> None:
         known = tuple(self._parts[split].column_names)

@@ -23,7 +23,7 @@ from pate.data.dataset import Stage, unwatched
 from pate.files.disk import damaged, file_digest, make_folder, replacing, require_file, unreadable
 from pate.validation import InvalidValue
 
-MOST_TEXTS = 20_000
+MOST_TEXTS = 10_000
 """Public texts that something is fitted on: more say little more. They are spread evenly over the pool."""
 
 _LONGEST = 100_000  # characters that are read of a text
@@ -235,19 +235,19 @@ class TextFit(Protocol):
 
 
 class TextReader:
-    """A reader of data that may have texts; `fit` says how they become numbers, None that nobody said it."""
+    """A reader of data that may have texts; `text_fit` says how they become numbers, None that nobody said it."""
 
-    fit: ClassVar[TextFit | None] = None
+    text_fit: ClassVar[TextFit | None] = None
 
     @property
     def has_text(self) -> bool:
-        """Whether there is a text that `fit` is for."""
+        """Whether there is a text that it is for."""
         return True
 
     def with_text(self, fit: TextFit) -> Self:
         """The same reader, whose texts become numbers so."""
         other = copy(self)
-        object.__setattr__(other, "fit", fit)
+        object.__setattr__(other, "text_fit", fit)
         return other
 
 

@@ -1,15 +1,17 @@
-"""Files of tables, CSV (also gzipped), Parquet, Feather and Arrow: read in batches, or dealt to three."""
+"""Files of tables, CSV (also gzipped), JSON lines, Parquet, Feather and Arrow: read in batches, or dealt to three."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,13 @@ MISSING_WORDS = (
 """Cells of a CSV file that are missing values, as pandas reads them."""
 
 _KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
-_KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow"}
+_KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".jsonl": "json", ".ndjson": "json"}
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _SEPARATORS = (",", ";", "\t", "|")
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # the first bytes of a file
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
-_BATCH_ROWS, _BLOCK_BYTES = 8192, 2**20
+_BATCH_ROWS, _BLOCK_BYTES, _LARGEST_BLOCK = 8192, 2**20, 2**28
+_BETWEEN_WORDS = ";"  # of lists in JSON, which become cells
 _LONGEST_HEAD = 2**20
 _LARGE_SHARE = 0.2
 
@@ -76,7 +79,9 @@ class TableFile:
         """
         pa = arrow()
         try:
-            yield from {"csv": self._csv, "parquet": self._parquet, "arrow": self._ipc}[self._kind](columns)
+            yield from {"csv": self._csv, "json": self._json, "parquet": self._parquet, "arrow": self._ipc}[self._kind](
+                columns
+            )
         except UnicodeError as error:
             raise self._wrong(self._other_encoding()) from error
         except LookupError as error:
@@ -106,8 +111,8 @@ class TableFile:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a CSV file."""
-        return self._kind == "csv"
+        """Whether cells are words, as in a CSV file."""
+        return self._kind in ("csv", "json")
 
     @property
     def _kind(self) -> str:
@@ -152,6 +157,46 @@ class TableFile:
         return Head(names[:named], separator, skipped, len(names) - named)
 
     def _csv(self, columns: list[str] | None) -> Iterator[Any]:
+        """Where a row is larger than a block, all is read again in larger ones, less what was given already."""
+        given, size = 0, _BLOCK_BYTES
+        while True:
+            try:
+                done = 0
+                for batch in self._csv_blocks(columns, size):
+                    done += batch.num_rows
+                    if done > given or not batch.num_rows:
+                        fresh = batch.slice(max(batch.num_rows - (done - given), 0))
+                        given = max(given, done)
+                        yield fresh
+                return
+            except arrow().ArrowInvalid as error:
+                if "straddling" not in str(error) or size >= min(_LARGEST_BLOCK, 2 * self.path.stat().st_size):
+                    raise
+                size *= 16
+
+    def _json(self, columns: list[str] | None) -> Iterator[Any]:
+        """Lines of JSON: an object each, whose fields are columns; lists of words become one cell each."""
+        pa, first = arrow(), True
+        names: list[str] = []
+        with self._opened() as text:
+            while lines := list(islice(text, _BATCH_ROWS)):
+                try:
+                    rows = [json.loads(line) for line in lines if line.strip()]
+                    names = names or list(dict.fromkeys(name for row in rows for name in row))
+                    cells = {name: pa.array([_cell(row.get(name)) for row in rows], pa.string()) for name in names}
+                except (ValueError, AttributeError, TypeError, RecursionError) as error:
+                    raise self._wrong(f"an object of JSON in each line ({type(error).__name__})") from None
+                plain = list(map(column_name, names))
+                require_once(self.name, plain)
+                table = pa.table(dict(zip(plain, cells.values(), strict=True)))
+                table = table.select(columns or plain)
+                if first:
+                    yield table.slice(0, 0)
+                first = False
+                yield table
+        require(not first, self.name, self.path, "a line for each record, and the file is empty")
+
+    def _csv_blocks(self, columns: list[str] | None, block_size: int) -> Iterator[Any]:
         pa, head = arrow(), self.head()
         from pyarrow import csv as arrow_csv
 
@@ -162,7 +207,7 @@ class TableFile:
             pa.input_stream(str(self.path), compression="detect"),
             read_options=arrow_csv.ReadOptions(
                 use_threads=False,
-                block_size=_BLOCK_BYTES,
+                block_size=block_size,
                 encoding=self.encoding,
                 column_names=places,
                 skip_rows=head.skipped,
@@ -254,6 +299,17 @@ class TableFile:
     def _opened(self, newline: str | None = None) -> Any:
         opened = gzip.open if self.path.suffix == ".gz" else open
         return opened(self.path, "rt", encoding=self.encoding, newline=newline)
+
+
+def _cell(value: Any) -> str | None:
+    """A value of JSON as a word of a CSV file."""
+    if isinstance(value, list):
+        return _BETWEEN_WORDS.join(str(each) for each in value)
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return None if value is None or str(value) in MISSING_WORDS else str(value)
 
 
 class _Broken:
@@ -354,9 +410,12 @@ def _writer(file: TableFile, path: Path) -> Iterator[Callable[[Any], None]]:
             return
         packed = gzip.GzipFile(fileobj=out, mode="wb", mtime=0) if path.suffix == ".gz" else out
         text = io.TextIOWrapper(packed, file.encoding, newline="")
-        rows = csv.writer(text, delimiter=file.head().separator, lineterminator="\n")
-        rows.writerow(first.column_names)
-        yield lambda table: rows.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        if file.ending.removesuffix(".gz").lower() in (".jsonl", ".ndjson"):
+            yield lambda table: text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
+        else:
+            rows = csv.writer(text, delimiter=file.head().separator, lineterminator="\n")
+            rows.writerow(first.column_names)
+            yield lambda table: rows.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
         text.flush()
         text.detach()
         if packed is not out:

@@ -187,7 +187,9 @@ class Table(TextReader):
         """A schema whose columns of text are fitted on the public ones."""
         if not self.text:
             return schema
-        return schema.fitted(self._public_table(list(schema.names)), self.text, self.fit or TfidfVectors.fit, stage)
+        return schema.fitted(
+            self._public_table(list(schema.names)), self.text, self.text_fit or TfidfVectors.fit, stage
+        )
 
     def _unknown_words(self, schema: TableSchema) -> Iterator[str]:
         """For the owner: how many words of private texts the public ones do not have."""

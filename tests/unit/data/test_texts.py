@@ -12,7 +12,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from pate.data import Table, TableSchema
+from pate.data import HuggingFace, Table, TableSchema
 from pate.data.texts import TextVectors, TfidfVectors, plain_text
 from pate.features.text import KeptFit, Text
 from pate.validation import InvalidValue
@@ -194,3 +194,57 @@ def test_a_text_that_nobody_names_says_what_makes_features_of_it(files: Path) ->
         plain.load()
     with pytest.raises(InvalidValue, match=r"data\.text=ill: expected another column than data\.labels"):
         Table(labels=("ill",), text=("ill",))
+
+
+def test_a_cell_larger_than_a_block_is_read_and_no_row_twice(files: Path) -> None:
+    texts = [*some_texts(4000, 5), "ba " * 2_000_000, *some_texts(60, 6)]
+    write(files / "private.csv", texts, who=list(range(len(texts))))
+    for split in ("public", "test"):
+        write(files / f"{split}.csv", some_texts(40, 7), who=[f"{split}{place}" for place in range(40)])
+    assert len(table(files, id="who").load().private) == len(texts)
+
+
+def test_lines_of_json_are_a_table_with_lists_of_labels(files: Path) -> None:
+    for seed, split in enumerate(("private", "public", "test")):
+        rows = [
+            {"note": text, "labels": ["flu", "cough"][: place % 3], "sick": place % 2 == 0}
+            for place, text in enumerate(some_texts(40, seed))
+        ]
+        (files / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    paths = {split: str(files / f"{split}.jsonl") for split in ("private", "public", "test")}
+    data = Table(**paths, labels=("labels",), label_separator=";", text=("note",)).load()  # type: ignore[arg-type]
+    assert data.label_names == ("cough", "flu")
+    np.testing.assert_array_equal(data.private.labels[:4], [[0, 0], [0, 1], [1, 1], [0, 0]])
+    (files / "test.jsonl").write_text("[1]\n", encoding="utf-8")
+    with pytest.raises(InvalidValue, match=r"data\.test=.*: expected an object of JSON in each line"):
+        Table(**paths, labels=("labels",), label_separator=";", text=("note",)).load()  # type: ignore[arg-type]
+
+
+def test_a_data_set_of_hugging_face_has_texts(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {"note": datasets.Value("string"), "labels": datasets.List(datasets.ClassLabel(names=["flu", "cough"]))}
+    )
+    parts = {
+        split: datasets.Dataset.from_dict(
+            {"note": some_texts(40, seed), "labels": [[0, 1][: place % 3] for place in range(40)]}, features=features
+        )
+        for seed, split in enumerate(("private", "public", "test"))
+    }
+    datasets.DatasetDict(parts).save_to_disk(str(tmp_path / "saved"))
+    data = HuggingFace(path=str(tmp_path / "saved"), text=("note",), labels=("labels",)).load()
+    assert data.label_names == ("flu", "cough")
+    wanted = TfidfVectors.fit(some_texts(40, 1)).vectors(some_texts(40, 0))
+    np.testing.assert_array_equal(data.private.inputs, wanted)
+
+
+def test_rows_of_one_id_may_be_of_one_group_alone(files: Path) -> None:
+    for split in ("private", "public", "test"):
+        count = 40
+        names = [f"{split}{place}" for place in range(count)]
+        ids = [*names[:-1], names[0]] if split == "private" else names
+        groups = [*names[:-1], names[0] if split == "private" else names[-1]]
+        write(files / f"{split}.csv", some_texts(count, 8), who=groups, name=ids)
+    assert len(set(table(files, id="name", group="who").load().private.record_ids)) == 40
+    with pytest.raises(InvalidValue, match=r"data\.id=name: expected another id in each row, 1 of 40 rows of private"):
+        table(files, id="name", drop=("who",)).load()

@@ -1,0 +1,31 @@
+"""Debian's table: what a Packages file says, each package once, sources in one split."""
+
+from __future__ import annotations
+
+from scripts.build_debian import packages
+
+TEXT = """Package: liba
+Source: a (1.0)
+Description: a library of letters
+Tag: devel::{library,lang:c}, role::shared-lib,
+ implemented-in::c
+
+Package: liba
+Description: the same once more
+Tag: devel::library
+
+Package: untagged
+Description: nobody tagged it
+Tag: role::program
+
+Package: b
+Description: a program
+Tag: interface::x11
+"""
+
+
+def test_packages_are_read_with_their_tags_once() -> None:
+    first, second = packages(TEXT)
+    assert (first.name, first.source, first.description) == ("liba", "a", "a library of letters")
+    assert first.tags == {"devel::library", "devel::lang:c", "implemented-in::c"}
+    assert (second.source, second.tags) == ("b", {"interface::x11"})
