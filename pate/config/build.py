@@ -108,9 +108,7 @@ def _require_modules(allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def _require_trusted(target: Any, trusted: tuple[str, ...]) -> None:
-    if isinstance(target, str) and is_part_of_others(target):
-        return
-    if not isinstance(target, str) or not is_within(target, trusted):
+    if not isinstance(target, str) or not (is_within(target, trusted) or is_part_of_others(target)):
         rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
         raise InvalidValue(f"_target_={target}: expected {rule}")
     if not _is_name(target):

@@ -47,7 +47,7 @@ def folders() -> tuple[Path, ...]:
 @cache
 def parts_of_others(group: str) -> Mapping[str, str]:
     """The `_target_` of each part that an installed package has for a group, by its name; nothing of it is loaded."""
-    found = entry_points(group=_ENTRY_POINTS.get(group, ""))
+    found = entry_points(group=_ENTRY_POINTS[group]) if group in _ENTRY_POINTS else ()
     return {point.name: f"{point.module}.{point.attr}" for point in found if point.attr}
 
 
