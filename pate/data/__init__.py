@@ -31,7 +31,7 @@ _MODULE_OF = {
     **dict.fromkeys(("DigitsGrid", "WordNet40", "Yeast"), "embedded"),
     **dict.fromkeys(("FaceCopy", "SynthFaces"), "synth_faces"),
 }
-_OF_ARRAYS = ("arrays_file", "dataset", "embedded", "icons", "partition")  # all that the core can do
+_OF_ARRAYS = ("arrays_file", "dataset", "icons", "partition")  # all that the core can do
 __all__ = [
     "Arrays",
     "CelebA",

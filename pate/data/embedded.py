@@ -81,7 +81,6 @@ class DigitsGrid:
 
     def load(self) -> Dataset:
         """Composes the images: float32 `[n, 1, 16, 16]` in [0, 1], labels "0" to "9"."""
-        require_extra("data=digits_grid", "train")
         from sklearn.datasets import load_digits  # heavy, and needed by this data set alone
 
         tiles, digits = load_digits(return_X_y=True)

@@ -22,9 +22,28 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 COMMANDS = [name.partition(":")[0] for name in PROJECT["scripts"].values()]
 CORE = ("accounting", "aggregators", "data", "mechanisms", "pricing", "report", "store", "verification", "votes")
-TRAINED = ("classifier", "cli", "comparison", "config", "federated", "features", "models", "pipeline", "run", "student")
+TRAINED = (
+    "attack",
+    "classifier",
+    "cli",
+    "comparison",
+    "config",
+    "federated",
+    "features",
+    "models",
+    "pipeline",
+    "run",
+    "student",
+)
 PACKAGES = sorted({name for text in validation._PACKAGES.values() for name in text.split()})
-DOORS = ("pate.PATEClassifier", "pate.load", "pate.data.Table", "pate.data.CelebA", "pate.data.HuggingFace")
+DOORS = (
+    "pate.PATEClassifier",
+    "pate.load",
+    "pate.data.Table",
+    "pate.data.CelebA",
+    "pate.data.Yeast",
+    "pate.data.HuggingFace",
+)
 
 HIDE = f"""
 import sys
@@ -37,7 +56,6 @@ sys.meta_path.insert(0, Hidden())
 WITHOUT_EXTRAS = f"""{HIDE}
 import importlib
 from pate.accounting import GaussianEvent, PldAccountant
-from pate.data import DigitsGrid, Yeast
 
 def door(name):
     module, _, attribute = name.rpartition(".")
@@ -48,7 +66,6 @@ for name in {COMMANDS} + ["pate." + name for name in {(*TRAINED, "teachers")}]:
     calls[name] = lambda name=name: importlib.import_module(name)
 calls["to_dp_event"] = GaussianEvent(1.0).to_dp_event
 calls["accountant=pld"] = lambda: PldAccountant().compose(GaussianEvent(1.0)).get_epsilon(1e-6)
-calls["data=digits_grid"], calls["data=yeast"] = DigitsGrid().load, Yeast().load
 for name, call in calls.items():
     try:
         call()
@@ -98,9 +115,9 @@ def test_what_needs_an_extra_says_what_to_type_and_the_core_needs_none() -> None
     assert done.returncode == 0, done.stderr
     said = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
     asked = {f"pate.{name}" for name in (*TRAINED, "teachers")} | {*DOORS, *COMMANDS}
-    assert said.keys() == asked | {"to_dp_event", "accountant=pld", "data=digits_grid", "data=yeast"}
+    assert said.keys() == asked | {"to_dp_event", "accountant=pld"}
     for name, line in said.items():
-        extra = {"to_dp_event": "pld", "accountant=pld": "pld", "data=yeast": "yeast"}.get(name, "train")
+        extra = {"to_dp_event": "pld", "accountant=pld": "pld"}.get(name, "train")
         assert re.fullmatch(rf"[\w.=]+: expected the package \w+: pip install '.*\[{extra}\]'", line), (name, line)
 
 
