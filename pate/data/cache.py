@@ -113,7 +113,7 @@ def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]
     """Writes values into their places and flushes them; a mapped file could not say that the disk is full."""
     runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()  # where numbers that follow each other begin
     for first, last in zip(runs, [*runs[1:], len(numbers)], strict=True):
-        data, place = memoryview(np.ascontiguousarray(values[first:last])).cast("B"), int(numbers[first]) * width
+        data, place = np.ascontiguousarray(values[first:last]).data.cast("B"), int(numbers[first]) * width
         while data:
             written = os.pwrite(file, data, place)
             data, place = data[written:], place + written

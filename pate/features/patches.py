@@ -155,7 +155,7 @@ class PatchExtractor(Extractor):
         size = int(tensors["filters"].shape[-1])
         # A patch's variance from means over its square; what they round away is nothing beside CONTRAST.
         moments = torch.stack([shown.mean(1), shown.square().mean(1)], dim=1)
-        mean, square = functional.avg_pool2d(moments, size, stride).flatten(2).split(1, dim=1)  # [n, 1, positions]
+        mean, square = functional.avg_pool2d(moments, size, stride).flatten(2).chunk(2, dim=1)  # [n, 1, positions]
         patches = functional.unfold(shown, size, stride=stride)  # [n, channels * size * size, positions]
         # Filters have mean 0: the mean may stay.
         patches.mul_(square.addcmul_(mean, mean, value=-1).clamp_min_(0).add_(float(CONTRAST)).rsqrt_())
