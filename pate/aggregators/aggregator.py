@@ -193,6 +193,9 @@ InputForm = Literal["counts", "bits", "confidences", "centered"]
 """What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a
 center."""
 
+_USUAL_DELTA = 1e-6
+_FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
+_LEAST_FAILURE = 2.0**-53  # of a draw
 _NUM_MADE_UP = 256  # queries that an aggregator is run on
 
 
@@ -208,6 +211,7 @@ class Aggregator(ABC):
         adjacency: what one change means; it sets thresholds and price alike.
         input_form: what `aggregate` reads, of the class.
         single_label: whether it is for one label per sample, of the class: every answer names exactly one.
+        usual_failure_prob: what a `failure_prob` of None is at most, of the class.
         pays_in_advance: whether a whole session is charged before its first query, of the class.
         remedies: what helps against a loss to "noise", "the teachers" or "the number of queries", of the class; without
             one for what the method does not lose anything to.
@@ -215,6 +219,7 @@ class Aggregator(ABC):
 
     input_form: ClassVar[InputForm]
     single_label: ClassVar[bool] = False
+    usual_failure_prob: ClassVar[float] = 1e-9
     pays_in_advance: ClassVar[bool] = False
     remedies: ClassVar[Mapping[str, str]] = {
         "noise": "more teachers, fewer queries or a larger epsilon",
@@ -234,6 +239,28 @@ class Aggregator(ABC):
     @abstractmethod
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The price of aggregating that many queries, answered or refused."""
+
+    def settled(self, *, num_queries: int, target_delta: float | None = None) -> Self:
+        """The same aggregator; a `failure_prob` of None becomes a number.
+
+        All failures together then take at most 0.63 of delta, and each is at most `usual_failure_prob`.
+
+        Args:
+            num_queries: Q.
+            target_delta: that they are taken from; None for 1e-6, at which `event_for` and `aggregate` settle.
+        """
+        if vars(self).get("failure_prob", 0.0) is not None:
+            return self
+        delta = min(target_delta or _USUAL_DELTA, vars(self).get("session_delta", 1.0))
+        share = _FAILURE_SHARE * delta / max(self.num_tests(num_queries), 1)
+        changes: dict[str, Any] = {
+            "failure_prob": max(min(self.usual_failure_prob, float(f"{share:.1e}")), _LEAST_FAILURE)
+        }
+        return replace(self, **changes)
+
+    def num_tests(self, num_queries: int) -> int:
+        """How many releases of so many queries can fail, each with `failure_prob`."""
+        return num_queries
 
     def scaled(self, factor: float) -> Self:
         """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""
@@ -315,7 +342,7 @@ class Aggregator(ABC):
             agreement=agreement,
             num_present=max(1, min(self.exact_labels or usual, num_labels)),
         )
-        return self._expected(votes, num_queries)
+        return self.settled(num_queries=num_queries)._expected(votes, num_queries)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """Of a release of `num_queries` queries like the made-up ones."""
@@ -339,13 +366,15 @@ class Aggregator(ABC):
             InvalidValue: no noise reaches the target, or failure probabilities use up delta.
         """
         shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        settled = self.settled(num_queries=num_queries, target_delta=target_delta)
+        require_delta_left(settled, num_queries=num_queries, target_delta=target_delta)
         factor = calibrate(
-            lambda noise: self.scaled(noise).event_for(**shape),
+            lambda noise: settled.scaled(noise).event_for(**shape),
             target_epsilon=target_epsilon,
             target_delta=target_delta,
             accountant=accountant,
         )
-        return self.scaled(factor)
+        return settled.scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
@@ -441,6 +470,41 @@ def require_aggregator(given: Any) -> None:
     """Raises `InvalidValue` where this is no aggregator."""
     shown = given if isinstance(given, (str, type)) else type(given).__name__
     require(isinstance(given, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")
+
+
+def require_delta_left(
+    aggregator: Aggregator,
+    *,
+    num_queries: int,
+    target_delta: float,
+    spelled: str = "{}",
+    queries: str = "num_queries={}",
+) -> None:
+    """Raises `InvalidValue`, with what works, where the failures of all queries use up delta.
+
+    Args:
+        aggregator: with a `failure_prob` or without.
+        num_queries: Q.
+        target_delta: in (0, 1).
+        spelled: how the user spells a field of the aggregator, `{}` standing for name and value.
+        queries: how the user spells the number of queries.
+    """
+    each, tests = vars(aggregator).get("failure_prob") or 0.0, aggregator.num_tests(num_queries)
+    if each * tests < target_delta:
+        return
+    changes: dict[str, Any] = {"failure_prob": None}
+    fitting = replace(aggregator, **changes).settled(num_queries=num_queries, target_delta=target_delta)
+    less, fewer = vars(fitting)["failure_prob"], int(_FAILURE_SHARE * target_delta / each * (1 + 1e-9))
+    found = [
+        spelled.format(f"failure_prob={less:g}") if less < each else "",  # a ready table keeps its own
+        queries.format(fewer) if fewer else "",
+    ]
+    works = ", or ".join(text for text in found if text) or f"a target_delta above {tests * each:g}"
+    setting = spelled.format(f"failure_prob={each:g}") or f"failure_prob={each:g}"
+    raise InvalidValue(
+        f"{setting}: {each * tests:.3g} in all uses up target_delta={target_delta:g}: "
+        f"expected the sum over all queries to stay below it; what works: {works}"
+    )
 
 
 def require_shape(*, num_queries: int, num_labels: int, num_teachers: int) -> None:
@@ -544,12 +608,13 @@ class PerQueryAggregator(HistogramAggregator):
             ledger: as in `Aggregator.aggregate`.
         """
         counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        settled = self.settled(num_queries=len(counts))  # as the event
         labels = np.zeros(counts.shape, dtype=np.bool_)
         answered = np.zeros(len(counts), dtype=np.bool_)
         for start in range(0, len(counts), _QUERIES_AT_ONCE):  # so that working copies stay small
             rows = slice(start, start + _QUERIES_AT_ONCE)
             block = counts[rows].astype(np.int64, copy=False)
-            labels[rows], answered[rows] = self._draw(block, num_teachers=num_teachers, rng=rng)
+            labels[rows], answered[rows] = settled._draw(block, num_teachers=num_teachers, rng=rng)
         return Release(labels, answered, event, self.adjacency)
 
 

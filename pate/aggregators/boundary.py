@@ -27,7 +27,7 @@ from pate.mechanisms.noise.uniforms import (
     softmax_weights,
 )
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import require_count
+from pate.validation import require_count, require_probability
 
 Array = NDArray[np.float64]
 
@@ -165,7 +165,8 @@ class BoundaryTopK(BoundaryAggregator):
     Attributes:
         selection_scale: beta of the Gumbel noise in votes, > 0.
         test_std: std of the test's Laplace noise in votes, > 0.
-        failure_prob: probability that an unstable set is released, per query.
+        failure_prob: probability that an unstable set is released, per query. None for 1e-10, or less where the
+            failures of all queries would take more than 0.6 of `session_delta` (`settled`).
         padded: whether k = 0 and k = L are possible answers.
 
     Source: Cohen & Lyu 2023 (boundary wrapper), Zhu & Wang 2022 (selection, test); docs/proofs/boundary_top_k.md.
@@ -177,13 +178,17 @@ class BoundaryTopK(BoundaryAggregator):
     (array([ True,  True, False, False]), array([ True, False]), 0)
     """
 
+    usual_failure_prob: ClassVar[float] = 1e-10
+
     selection_scale: float = field(metadata={"noise": True})
     test_std: float = field(metadata={"noise": True})
-    failure_prob: float = 1e-10
+    failure_prob: float | None = None
     padded: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.failure_prob is not None:
+            require_probability("failure_prob", self.failure_prob)
         self._selection(num_labels=2, num_teachers=1)
         self.stability_test(num_teachers=1)
 
@@ -205,14 +210,17 @@ class BoundaryTopK(BoundaryAggregator):
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         return StabilityTest.laplace(
-            test_std=self.test_std, failure_prob=self.failure_prob, num_teachers=num_teachers, adjacency=self.adjacency
+            test_std=self.test_std,
+            failure_prob=self.failure_prob or self.usual_failure_prob,
+            num_teachers=num_teachers,
+            adjacency=self.adjacency,
         )
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The session: what its hits can cost, or all queries where those are fewer."""
-        call_epsilon = self.call_epsilon_for(num_labels=num_labels, num_teachers=num_teachers)
-        require_count("num_queries", num_queries, minimum=0)
-        failure_prob = num_queries * self.failure_prob
+        settled = self.settled(num_queries=require_count("num_queries", num_queries, minimum=0))
+        call_epsilon = settled.call_epsilon_for(num_labels=num_labels, num_teachers=num_teachers)
+        failure_prob = num_queries * float(settled.failure_prob or 0)
         return self._session_event(call_epsilon, num_queries, bounded_range=False, failure_prob=failure_prob)
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
@@ -221,7 +229,7 @@ class BoundaryTopK(BoundaryAggregator):
             selection_scale=self.selection_scale,
             test="laplace",
             test_std=self.test_std,
-            failure_prob=self.failure_prob,
+            failure_prob=self.settled(num_queries=num_queries).failure_prob,
             padded=self.padded,
             adjacency=self.adjacency,
         )

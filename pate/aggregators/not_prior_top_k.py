@@ -56,7 +56,7 @@ class NotPriorTopK(TargetChargedAggregator):
         selection_scale: beta of the release's Gumbel noise in votes, > 0.
         table_order: Renyi order that the release's stability table is made for, > 1.
         table_budget: Renyi divergence of one test at that order, > 0.
-        failure_prob: probability that an unstable set is released, per release.
+        failure_prob: probability that an unstable set is released, per release; None as for `StableTopK`.
         padded: whether k = 0 and k = L are possible answers of a release.
         release_share: the part of a target epsilon that calibration lets the releases alone cost, in (0, 1).
 
@@ -77,7 +77,7 @@ class NotPriorTopK(TargetChargedAggregator):
     selection_scale: float = field(metadata={"noise": True})
     table_order: float = field(metadata={"noise": True})
     table_budget: float = field(metadata={"noise": True})
-    failure_prob: float = 1e-9
+    failure_prob: float | None = None
     padded: bool = False
     release_share: float = 0.7
 
@@ -129,13 +129,15 @@ class NotPriorTopK(TargetChargedAggregator):
         farthest = len(table) // 2
         return table[np.clip(margins(counts, expected), -farthest, farthest) + farthest]
 
+    def num_tests(self, num_queries: int) -> int:
+        return min(num_queries, self.first_queries + self.target_hits)
+
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The session of checks, then the releases that its hits can lead to."""
-        first = min(require_count("num_queries", num_queries, minimum=0), self.first_queries)
-        num_checks = num_queries - first
-        num_releases = first + min(num_checks, self.target_hits)
+        num_releases = self.num_tests(require_count("num_queries", num_queries, minimum=0))
+        num_checks = num_queries - min(num_queries, self.first_queries)
         shape = {"num_labels": num_labels, "num_teachers": num_teachers}
-        releases = self.release_step.event_for(num_queries=num_releases, **shape)
+        releases = self.settled(num_queries=num_queries).release_step.event_for(num_queries=num_releases, **shape)
         session = session_event(
             not_prior,
             bit_epsilon(self.agreement(num_teachers=num_teachers), self.adjacency.gap_sensitivity),
@@ -163,7 +165,7 @@ class NotPriorTopK(TargetChargedAggregator):
         """
         shape = {name: release.pop(name) for name in ("num_queries", "num_labels", "num_teachers")}
         target_epsilon, checked = release.pop("target_epsilon"), shape["num_queries"] > self.first_queries
-        num_releases = min(shape["num_queries"], self.first_queries + self.target_hits)
+        num_releases = self.num_tests(shape["num_queries"])
         released = self.release_step.calibrated(
             target_epsilon=target_epsilon * (self.release_share if checked else 1.0),
             target_delta=target_delta,
@@ -204,6 +206,7 @@ class NotPriorTopK(TargetChargedAggregator):
     def _with(self, release: StableTopK) -> NotPriorTopK:
         return replace(
             self,
+            failure_prob=release.failure_prob,
             selection_scale=release.selection_scale,
             table_order=float(release.table_order or 0),
             table_budget=float(release.table_budget or 0),

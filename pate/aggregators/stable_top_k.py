@@ -15,7 +15,7 @@ from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, No
 from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_classic
 from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.aggregators.aggregator import Bits, PerQueryAggregator, require_shape
+from pate.aggregators.aggregator import Bits, PerQueryAggregator, require_delta_left, require_shape
 from pate.mechanisms.gap_selection import (
     SELECTION_NOISES,
     FixedKRegularizer,
@@ -107,7 +107,7 @@ class StableAggregator(PerQueryAggregator):
     table_order: float | None = field(default=None, metadata={"noise": True})
     table_budget: float | None = field(default=None, metadata={"noise": True})
     table: CertifiedTable | StabilityTable | str | None = None
-    failure_prob: float = 1e-9
+    failure_prob: float | None = None
     padded: bool = False
     max_k: int | None = None
     selection_share: float | None = 0.5
@@ -118,7 +118,8 @@ class StableAggregator(PerQueryAggregator):
         if self.table is not None:
             self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
         validation.require_choice("test", self.test, ("gaussian", "laplace", "table"))
-        require_probability("failure_prob", self.failure_prob)
+        if self.failure_prob is not None:
+            require_probability("failure_prob", self.failure_prob)
         if self.table is not None:
             require(self.test == "table", "test", self.test, "table, where a ready table is given")
         elif self.test == "table":
@@ -153,14 +154,14 @@ class StableAggregator(PerQueryAggregator):
                 table = optimal_stability_table(
                     order=float(self._given("table_order")),
                     rdp_budget=float(self._given("table_budget")),
-                    failure_prob=self.failure_prob,
+                    failure_prob=self.failure_prob or self.usual_failure_prob,
                     num_levels=num_teachers // self.adjacency.gap_sensitivity + 1,
                 )
             return StabilityTest.from_table(table, num_teachers=num_teachers, adjacency=self.adjacency)
         make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
         return make(
             test_std=float(self._given("test_std")),
-            failure_prob=self.failure_prob,
+            failure_prob=self.failure_prob or self.usual_failure_prob,
             num_teachers=num_teachers,
             adjacency=self.adjacency,
         )
@@ -184,6 +185,9 @@ class StableAggregator(PerQueryAggregator):
         if self.table is not None:
             raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
 
+    def _settled_for(self, *, num_queries: int, target_delta: float, **_: Any) -> Self:
+        return self.settled(num_queries=num_queries, target_delta=target_delta)
+
     def _with_table_calibrated(self, *, accountant: Callable[[], Accountant], **release: Any) -> Self:
         """A ready table stays as it is, and the noise of the other steps is solved for, in their ratio."""
         target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")}
@@ -200,7 +204,8 @@ class StableAggregator(PerQueryAggregator):
         """
         if (self.selection_noise, self.test) != ("gaussian", "gaussian"):
             return None
-        left = target_delta - num_queries * self.failure_prob
+        settled = self.settled(num_queries=num_queries, target_delta=target_delta)
+        left = target_delta - num_queries * float(settled.failure_prob or 0)
         return zcdp_to_epsilon_classic(num_queries * self._paper_rho(), target_delta=left) if left > 0 else math.inf
 
     def _paper_rho(self) -> float:
@@ -233,7 +238,8 @@ class StableTopK(StableAggregator):
         table_budget: Renyi divergence that one test may cost at that order, > 0; for "table". A price: another
             adjacency changes the test and not what it costs.
         table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
-        failure_prob: probability that an unstable set is released, per query; a ready table brings its own.
+        failure_prob: probability that an unstable set is released, per query; a ready table brings its own. None for
+            1e-9, or less where the failures of all queries would take more than 0.6 of delta (`settled`).
         padded: whether k = 0 and k = L are possible answers.
         regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
         max_k: the largest k that can be chosen, >= 1; then only the `max_k` + 1 largest counts of a query matter, and
@@ -282,8 +288,9 @@ class StableTopK(StableAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection and test, once a query."""
-        steps = self.steps(num_labels=num_labels, num_teachers=num_teachers)
-        return SelfComposedEvent(steps.event, require_count("num_queries", num_queries, minimum=0))
+        require_count("num_queries", num_queries, minimum=0)
+        steps = self.settled(num_queries=num_queries).steps(num_labels=num_labels, num_teachers=num_teachers)
+        return SelfComposedEvent(steps.event, num_queries)
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableTopK:
         """The least noise for a target; a table's order, or a split that is left open, is found first.
@@ -296,7 +303,8 @@ class StableTopK(StableAggregator):
         if self.test != "table" and self.selection_share is not None:
             return super().calibrated(**release, accountant=accountant)
         shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
-        splits = [best_split(self, selection_share=share, **release) for share in shares]
+        settled = self._settled_for(**release)
+        splits = [best_split(settled, selection_share=share, **release) for share in shares]
         made = [super(StableTopK, split).calibrated(**release, accountant=accountant) for split in splits]
         shape = {name: release[name] for name in ("num_labels", "num_teachers")}
         return min(made, key=lambda aggregator: aggregator.steps(**shape).rank())
@@ -407,7 +415,9 @@ class StableFixedTopK(StableAggregator):
         require(self.k <= num_labels, "k", self.k, f"at most the number of labels, {num_labels}")
         if self.k == num_labels:
             return SelfComposedEvent(NoOpEvent(), num_queries)
-        steps = self.stable_top_k.steps(num_labels=num_labels, num_teachers=num_teachers)
+        steps = self.settled(num_queries=num_queries).stable_top_k.steps(
+            num_labels=num_labels, num_teachers=num_teachers
+        )
         return SelfComposedEvent(ComposedEvent((*steps.event.events, self.peeling.event)), num_queries)
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
@@ -455,7 +465,10 @@ class StableFixedTopK(StableAggregator):
         """The table and the scales that suit a target: the peel costs its share at the table's order."""
         share = self.peel_share
         adaptive = best_split(
-            self.stable_top_k, selection_share=self.selection_share, budget_share=1 - share, **release
+            self._settled_for(**release).stable_top_k,
+            selection_share=self.selection_share,
+            budget_share=1 - share,
+            **release,
         )
         steps = adaptive.steps(num_labels=release["num_labels"], num_teachers=release["num_teachers"])
         order = float(adaptive.table_order or 0)
@@ -463,6 +476,7 @@ class StableFixedTopK(StableAggregator):
         peel_range = math.sqrt(8 * spent * share / (1 - share) / order)
         return replace(
             self,
+            failure_prob=adaptive.failure_prob,
             selection_scale=adaptive.selection_scale,
             table_order=adaptive.table_order,
             table_budget=adaptive.table_budget,
@@ -509,13 +523,8 @@ def best_split(
     """
     aggregator.require_no_ready_table()
     require_positive("target_epsilon", target_epsilon)
-    failure_prob = aggregator.failure_prob
-    left = target_delta - num_queries * failure_prob
-    if left <= 0:
-        raise InvalidValue(
-            f"failure_prob={failure_prob}: {num_queries} queries use up target_delta={target_delta}: "
-            "expected the sum over all queries to stay below it"
-        )
+    require_delta_left(aggregator, num_queries=num_queries, target_delta=target_delta)
+    left = target_delta - num_queries * float(aggregator.failure_prob or 0)
     budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]
     fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
     if not fits:
@@ -565,7 +574,7 @@ class _Split:
     def levels_to_pass(self, order: float, test_rdp: float) -> Rank:
         """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
         num_levels = min(self.num_teachers // self.aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
-        failure_prob = self.aggregator.failure_prob
+        failure_prob = self.aggregator.failure_prob or self.aggregator.usual_failure_prob
         table = optimal_stability_table(
             order=order, rdp_budget=test_rdp, failure_prob=failure_prob, num_levels=num_levels
         )

@@ -253,14 +253,15 @@ class TargetChargedAggregator(HistogramAggregator):
         """
         _require_prior(prior, votes, num_teachers)
         counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
-        return self._session(counts, event, prior, ReleaseContext(rng, drawn=Drawn()), num_teachers)
+        settled = self.settled(num_queries=len(counts))  # as the event
+        return settled._session(counts, event, prior, ReleaseContext(rng, drawn=Drawn()), num_teachers)
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> ChargedRelease:
         """A round is committed before anybody sees it or the next one begins; one that is there is read back."""
         context = replace(context, drawn=self._drawn(source, context))
         prior, num_teachers = context.prior if self.expects_prior else None, source.num_teachers
         counts, event = self._charge(self._read(source), num_teachers=num_teachers, rng=context.rng, ledger=None)
-        return self._session(counts, event, prior, context, num_teachers)
+        return self.settled(num_queries=len(counts))._session(counts, event, prior, context, num_teachers)
 
     def _session(
         self,

@@ -297,7 +297,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         aggregator = self._aggregator(task)
         aggregator.check_run()
         shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=self.n_teachers)
-        priced = plan_release(aggregator, shape, budget)
+        priced = plan_release(aggregator, shape, budget, names=_NAMES)
         doubts = require_useful(
             aggregator, priced, budget, names=_NAMES, num_groups=num_groups, allow_useless=self.allow_useless
         )

@@ -92,12 +92,13 @@ def _quote(config: DictConfig) -> Quote:
     suggestion = pricing.suggest(aggregator, shape, budget, num_private=config.num_private) if config.suggest else None
     if suggestion is not None:
         shape = replace(shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries)
-    release = pricing.plan_release(aggregator, shape, budget, more_queries=True)
+    names = pricing.SettingNames()
+    release = pricing.plan_release(aggregator, shape, budget, more_queries=True, names=names)
     doubts = pricing.require_useful(
         aggregator,
         release,
         budget,
-        names=pricing.SettingNames(),
+        names=names,
         num_groups=config.num_private,
         allow_useless=config.allow_useless,
     )

@@ -22,6 +22,8 @@ from pate.teachers import Voter
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.source import VoteSource
 
+_NAMES = SettingNames(target_epsilon="epsilons=[{}]", noise="")  # an aggregator's fields are in its file
+
 
 @dataclass(frozen=True, kw_only=True)
 class PATEMethod(Method):
@@ -93,8 +95,9 @@ class PATEMethod(Method):
         """The release at a budget, or with parameters that were solved for before."""
         shape = self._shape(bench)
         if parameters is None:
-            return plan_release(self.aggregator, shape, budget)
-        return plan_release(replace(self.aggregator, **parameters), shape, replace(budget, target_epsilon=None))
+            return plan_release(self.aggregator, shape, budget, names=_NAMES)
+        known = replace(self.aggregator, **parameters)
+        return plan_release(known, shape, replace(budget, target_epsilon=None), names=_NAMES)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
         """The release for a seed; no ledger is charged, as nobody is shown it."""
@@ -125,7 +128,7 @@ class PATEMethod(Method):
         groups = bench.dataset.private.num_groups
         total = self.teacher.num_protected(priced.shape.num_teachers, groups)
         doubted = replace(priced, shape=replace(priced.shape, num_teachers=total))
-        names = SettingNames(num_teachers=f"aggregators=[{self.name}@{{}}]", target_epsilon="epsilons=[{}]")
+        names = replace(_NAMES, num_teachers=f"aggregators=[{self.name}@{{}}]")
         try:
             require_useful(self.aggregator, doubted, budget, names=names, num_groups=groups)
         except InvalidValue as error:

@@ -7,11 +7,12 @@ from pate.pricing.priced_release import (
     Budget,
     PricedRelease,
     ReleaseShape,
+    SettingNames,
     certify_stability_test,
     largest_num_queries,
     plan_release,
 )
-from pate.pricing.remedies import SettingNames, expectation, expected_release, require_useful, suggest
+from pate.pricing.remedies import expectation, expected_release, require_useful, suggest
 
 if TYPE_CHECKING:
     from pate.pricing.account_left import accounts_left

@@ -96,7 +96,8 @@ class _Prices:
         changes: dict[str, Any] = {"target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1}
         if hasattr(self.aggregator, "failure_prob"):
             share = _FAILURE_SHARE * self.budget.target_delta / num_queries
-            changes["failure_prob"] = min(self.aggregator.failure_prob, share)
+            usual = self.aggregator.failure_prob or self.aggregator.usual_failure_prob
+            changes["failure_prob"] = min(usual, share)
         aggregator = replace(self.aggregator, **changes)
         return self.session(aggregator, num_queries) < self.plain(aggregator, num_queries)
 

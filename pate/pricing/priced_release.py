@@ -13,12 +13,25 @@ from pate.accounting.accountant import require_maker
 from pate.accounting.calibration import largest_count
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator
+from pate.aggregators.aggregator import require_delta_left
 from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability, rounded_up
 
 _GRID = 2.0**-53
 _MOST_QUERIES = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingNames:
+    """How a command or class spells its settings; `{}` stands for the value, in `noise` for a field and its value."""
+
+    num_teachers: str = "num_teachers={}"
+    target_epsilon: str = "target_epsilon={}"
+    num_queries: str = "num_queries={}"
+    noise: str = "aggregator.{}"
+    target_delta: str = "target_delta={}"
+    allow_useless: str = "allow_useless=true"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +156,8 @@ def largest_num_queries(
             return True
         if smallest_delta(num_queries=num_queries, num_labels=num_labels) > target_delta:
             return False
-        return budget.epsilon_of(one.with_queries(num_queries).event_of(aggregator)) <= max_epsilon
+        settled = aggregator.settled(num_queries=num_queries, target_delta=target_delta)
+        return budget.epsilon_of(one.with_queries(num_queries).event_of(settled)) <= max_epsilon
 
     # More queries never cost less: the search doubles, then halves. An accountant other than Renyi's is asked only
     # around the Renyi accountant's answer, as it may be slow.
@@ -155,7 +169,8 @@ def largest_num_queries(
     most = _largest(lambda count: affordable(count, budget), guess=most, maximum=maximum)
     if most == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
-        spent = accountant().compose(one.event_of(aggregator))
+        settled = aggregator.settled(num_queries=1, target_delta=target_delta)
+        spent = accountant().compose(one.event_of(settled))
         price = spent.get_epsilon(target_delta)  # raises where failures alone use up delta
         require(False, "max_epsilon", max_epsilon, f"at least {rounded_up(price, 4)}, the price of one query")
     return most
@@ -197,7 +212,12 @@ class PricedRelease:
 
 
 def plan_release(
-    aggregator: Aggregator, shape: ReleaseShape, budget: Budget, *, more_queries: bool = False
+    aggregator: Aggregator,
+    shape: ReleaseShape,
+    budget: Budget,
+    *,
+    more_queries: bool = False,
+    names: SettingNames = SettingNames(noise="{}"),
 ) -> PricedRelease:
     """Solves for the noise or the number of queries that meets the budget, and prices the release.
 
@@ -206,6 +226,7 @@ def plan_release(
         shape: what is to be released.
         budget: what it may cost.
         more_queries: whether `max_epsilon` may buy more queries than the shape has, as many as it pays for.
+        names: of the settings, where the user gives them.
 
     Raises:
         InvalidValue: no noise reaches the target; not even one query is affordable; failure probabilities use up
@@ -220,6 +241,15 @@ def plan_release(
     272
     """
     solved: dict[str, Any] = {}
+    if budget.max_epsilon is None:
+        aggregator = aggregator.settled(num_queries=shape.num_queries, target_delta=budget.target_delta)
+        require_delta_left(
+            aggregator,
+            num_queries=shape.num_queries,
+            target_delta=budget.target_delta,
+            spelled=names.noise,
+            queries=names.num_queries,
+        )
     if budget.target_epsilon is not None:
         start = aggregator
         aggregator = start.calibrated(
@@ -240,6 +270,7 @@ def plan_release(
             at_most=None if more_queries else shape.num_queries,
         )
         shape, solved = shape.with_queries(found), {"num_queries": found}
+        aggregator = aggregator.settled(num_queries=found, target_delta=budget.target_delta)
     require_achievable_delta(budget.target_delta, num_queries=shape.num_queries, num_labels=shape.num_labels)
     event = shape.event_of(aggregator)
     spent = budget.accountant().compose(event)

@@ -16,24 +16,12 @@ from pate.pricing.priced_release import (
     Budget,
     PricedRelease,
     ReleaseShape,
+    SettingNames,
     changed_fields,
     largest_num_queries,
     plan_release,
 )
 from pate.validation import InvalidValue, require, require_count
-
-
-@dataclass(frozen=True, kw_only=True)
-class SettingNames:
-    """How a command or class spells its settings; `{}` stands for the value, in `noise` for a field and its value."""
-
-    num_teachers: str = "num_teachers={}"
-    target_epsilon: str = "target_epsilon={}"
-    num_queries: str = "num_queries={}"
-    noise: str = "aggregator.{}"
-    target_delta: str = "target_delta={}"
-    allow_useless: str = "allow_useless=true"
-
 
 OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")
 """As `pate-train` spells them."""

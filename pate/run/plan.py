@@ -158,7 +158,7 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
     _ = plan.places(num_teachers)  # refuses what cannot be
     shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
-    priced = plan_release(plan.aggregator, shape, plan.budget)
+    priced = plan_release(plan.aggregator, shape, plan.budget, names=OF_TRAINING)
     counted = replace(shape, num_teachers=plan.teacher.num_protected(num_teachers, groups))
     doubts = require_useful(
         plan.aggregator,

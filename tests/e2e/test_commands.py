@@ -160,7 +160,10 @@ MISTAKES = {
     "tiny delta": (["target_delta=1e-30"], "target_delta=1e-30: expected at least 2.67e-12"),
     "target_delta=1.5": (["target_delta=1.5"], "target_delta=1.5: expected a number in (0, 1)"),
     "negative noise": (["aggregator.test_std=-1"], "test_std=-1.0: expected a number > 0"),
-    "failure": (["aggregator.failure_prob=1e-5"], "uses up target_delta=1e-06"),
+    "failure": (
+        ["aggregator.failure_prob=1e-5"],
+        "1e-06: expected the sum over all queries to stay below it; what works: aggregator",
+    ),
     "no such aggregator": (["aggregator=stable_topk"], "aggregator=stable_topk: expected one of"),
     "nearest": (["aggregator=stable_topk"], "did you mean stable_top_k"),
     "no such adjacency": (["adjacency=sideways"], "adjacency=sideways: expected one of replace_one, add_remove"),

@@ -22,8 +22,7 @@ from pate.aggregators.release import PublicNames
 from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, read_value, write_text
 from pate.files.values import to_json
 from pate.models.student import Learner
-from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
-from pate.pricing.remedies import SettingNames
+from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.report import Privacy, privacy_card
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
@@ -210,7 +209,7 @@ def price_votes(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> Priced
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
         raise InvalidValue(f"queries=None: expected {rule}")
     shape = ReleaseShape(num_queries=source.num_queries, num_labels=source.num_labels, num_teachers=source.num_teachers)
-    priced = plan_release(aggregator, shape, budget)
+    priced = plan_release(aggregator, shape, budget, names=_NAMES)
     doubts = require_useful(
         aggregator, priced, budget, names=_NAMES, num_groups=cohort.num_groups, allow_useless=plan.allow_useless
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,11 @@ def test_plain_composition_stands_beside_a_session_and_only_there(run: Callable[
 
 def test_failures_that_use_up_delta_leave_plain_composition_no_price(quoted: Any) -> None:
     assert quoted(*SESSION, "num_queries=5000")["plain_epsilon"] != "inf"
-    with pytest.raises(InvalidValue, match="failure_prob: 2e-06 over 20000 calls uses up session_delta=1e-06"):
+    with pytest.raises(InvalidValue, match=r"aggregator\.failure_prob=1e-10: 2e-06 in all uses up") as refused:
         quoted(*SESSION, "num_queries=20000")
+    remedies = re.search(r"what works: (\S+), or (\S+)$", str(refused.value))
+    assert remedies is not None
+    assert all(quoted(*SESSION, "num_queries=20000", remedy)["epsilon"] for remedy in remedies.groups())
 
 
 def test_votes_of_a_file_say_how_many_hits_to_expect(run: Callable[..., str], quoted: Any, votes: str) -> None:

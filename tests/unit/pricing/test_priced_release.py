@@ -95,7 +95,7 @@ def test_a_maximum_may_buy_more_queries_where_that_is_asked() -> None:
 
 def test_failures_and_delta_limit_the_queries_as_the_price_does() -> None:
     """999 of 1e-9 fit below delta; 2**-53 for each of 40 labels fits 225 times into 1e-12."""
-    quiet, many = StableTopK(selection_scale=1e6, test_std=1e6), SHAPE.with_queries(5000)
+    quiet, many = StableTopK(selection_scale=1e6, test_std=1e6, failure_prob=1e-9), SHAPE.with_queries(5000)
     assert plan_release(quiet, many, Budget(target_delta=1e-6, max_epsilon=3.0)).shape.num_queries == 999
     tiny = Budget(target_delta=1e-12, max_epsilon=3.0, accountant=Sum)
     assert plan_release(OnePrice(noise_std=1e6), SHAPE, tiny).shape.num_queries == 225
@@ -116,7 +116,7 @@ def test_the_accountant_of_the_budget_counts() -> None:
 @pytest.mark.parametrize("fields", [{}, {"target_epsilon": 8.0}])
 def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str, float]) -> None:
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
-    with pytest.raises(InvalidValue, match=re.escape("failure_prob: 6e-06 in all uses up target_delta=1e-06")):
+    with pytest.raises(InvalidValue, match=re.escape("failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06")):
         plan_release(failing, SHAPE, Budget(target_delta=1e-6, **fields))
 
 
@@ -259,7 +259,7 @@ def test_the_smallest_delta_is_a_grid_step_for_every_label() -> None:
         (lambda: asked(target_delta=1e-15), "target_delta=1e-15: expected at least 4.45e-15, below which draws"),
         (lambda: asked(max_epsilon=0.01), "max_epsilon=0.01: expected at least 0.*, the price of one query"),
         (lambda: asked(max_epsilon=math.nan), "max_epsilon=nan: "),
-        (lambda: asked(target_delta=1e-10), "failure_prob: 1e-09 in all uses up target_delta=1e-10"),
+        (lambda: asked(target_delta=1e-10, failing=1e-9), "failure_prob: 1e-09 in all uses up target_delta=1e-10"),
     ],
 )
 def test_what_is_impossible_is_refused(make: Any, message: str) -> None:
@@ -271,5 +271,6 @@ def bought(**fields: float) -> PricedRelease:
     return plan_release(OnePrice(noise_std=10.0), SHAPE, budget(**fields))
 
 
-def asked(**fields: float) -> int:
-    return largest_num_queries(GUMBEL, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES)
+def asked(*, failing: float | None = None, **fields: float) -> int:
+    aggregator = replace(GUMBEL, failure_prob=failing)
+    return largest_num_queries(aggregator, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES)

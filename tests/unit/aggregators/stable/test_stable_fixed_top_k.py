@@ -182,6 +182,7 @@ def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
     printed = paper.paper_epsilon(num_queries=600, target_delta=1e-6)
     assert printed == pytest.approx(zcdp_to_epsilon_classic(rho, target_delta=4e-7), rel=1e-12)
     assert epsilon_of(paper) > printed
-    assert paper.paper_epsilon(num_queries=1001, target_delta=1e-6) == math.inf
+    named = dataclasses.replace(paper, failure_prob=1e-9)
+    assert named.paper_epsilon(num_queries=1001, target_delta=1e-6) == math.inf
     assert PLAIN.paper_epsilon(num_queries=600, target_delta=1e-6) is None
     assert TABLE.paper_epsilon(num_queries=600, target_delta=1e-6) is None

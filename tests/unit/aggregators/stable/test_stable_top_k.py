@@ -183,11 +183,29 @@ def test_table_calibration_splits_the_budget_by_the_share() -> None:
 
 def test_calibration_names_failures_that_use_up_delta() -> None:
     goal = {"target_epsilon": 8.0, "target_delta": 1e-6}
-    failing = dataclasses.replace(TABLE, failure_prob=1e-8)
-    with pytest.raises(InvalidValue, match=r"failure_prob=1e-08: 600 queries use up target_delta=1e-06: expected the"):
-        failing.calibrated(**goal, **SHAPE)
-    with pytest.raises(InvalidValue, match=r"failure_prob: 6e-06 in all uses up target_delta=1e-06"):
-        dataclasses.replace(PLAIN, failure_prob=1e-8).calibrated(**goal, **SHAPE)
+    works = "what works: failure_prob=1e-09, or num_queries=60$"
+    for base in (TABLE, PLAIN):
+        with pytest.raises(
+            InvalidValue, match=rf"failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06: .*{works}"
+        ):
+            dataclasses.replace(base, failure_prob=1e-8).calibrated(**goal, **SHAPE)
+
+
+@pytest.mark.parametrize("base", [PLAIN, TABLE])
+def test_failures_that_nobody_named_follow_the_queries_and_delta(base: StableTopK) -> None:
+    """Up to 600 queries at 1e-6 as ever; the draws have the probability that the event counts."""
+    assert base.settled(num_queries=600).failure_prob == 1e-9
+    assert base.settled(num_queries=10_000).failure_prob == 6e-11
+    assert base.settled(num_queries=10_000, target_delta=1e-8).failure_prob == 6e-13
+    named = dataclasses.replace(base, failure_prob=6e-11)
+    many = SHAPE | {"num_queries": 10_000}
+    assert base.event_for(**many) == named.event_for(**many)
+    assert named.settled(num_queries=10**9) is named
+    votes = np.tile([[800, 700, 3, 0], [800, 400, 399, 0]], (5000, 1))
+    drawn = [each.aggregate(votes, num_teachers=800, rng=np.random.default_rng(0)) for each in (base, named)]
+    assert np.array_equal(drawn[0].labels, drawn[1].labels)
+    assert np.array_equal(drawn[0].answered, drawn[1].answered)
+    assert failure_probability(drawn[0].event) == pytest.approx(6e-7)
 
 
 @pytest.mark.parametrize("base", [PLAIN, TABLE])
