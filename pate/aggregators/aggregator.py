@@ -187,6 +187,11 @@ def _warn(aggregator: Aggregator, num_queries: int, num_labels: int, num_teacher
         warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
 
 
+@lru_cache(maxsize=256)
+def _settled(aggregator: Any, num_queries: int, target_delta: float | None) -> Any:
+    return aggregator._settle(num_queries, target_delta)
+
+
 _warned = lru_cache(maxsize=4096)(_warn)
 
 InputForm = Literal["counts", "bits", "confidences", "centered"]
@@ -251,6 +256,13 @@ class Aggregator(ABC):
         """
         if vars(self).get("failure_prob", 0.0) is not None:
             return self
+        try:
+            settled: Self = _settled(self, num_queries, target_delta)
+        except TypeError:  # a field that has no hash
+            settled = self._settle(num_queries, target_delta)
+        return settled
+
+    def _settle(self, num_queries: int, target_delta: float | None) -> Self:
         delta = min(target_delta or _USUAL_DELTA, vars(self).get("session_delta", 1.0))
         share = _FAILURE_SHARE * delta / max(self.num_tests(num_queries), 1)
         changes: dict[str, Any] = {

@@ -38,8 +38,7 @@ def reach_threshold(
     # Counts are moved into the window before there is noise. That moves no count farther from its neighbor's, so the
     # price needs the window alone, however many teachers there are.
     threshold = threshold_share * num_teachers
-    near = np.clip(counts, *_window(noise_std, threshold, num_teachers))
-    return are_normally_above(near, threshold, noise_std, rng)
+    return are_normally_above(counts, threshold, noise_std, rng, within=_window(noise_std, threshold, num_teachers))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -342,7 +342,7 @@ class StableTopK(StableAggregator):
 
     def _pass_probs(self, ranking: Ranking, k: NDArray[np.int64], num_teachers: int) -> NDArray[np.float64]:
         """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
-        gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
+        gaps = ranking.gap_at(k, num_teachers=num_teachers)
         probs = self.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
         return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -200,9 +201,9 @@ class GapSelection:
 
     def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws k for ranked histograms: `[Q]`."""
-        sums = self._sums(ranking)
         if self.noise == "gumbel":
-            return self.select(ranking, LazyUniforms.draw((len(sums),), rng))
+            return self.select(ranking, LazyUniforms.draw((len(ranking.keys),), rng))
+        sums = self._sums(ranking)
         noise = draw_noise(self.noise, sums.shape, rng)
         return np.asarray(self.candidates[0] + largest_noisy(Values.scaled(sums, self.noise_scale), noise, 1)[:, 0])
 
@@ -255,10 +256,16 @@ class Ranking:
         keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
         return cls(keys, np.sort(keys, axis=1)[:, ::-1], num_labels)
 
-    @property
+    @cached_property
     def sorted_counts(self) -> NDArray[np.int64]:
         """`[Q, L]` counts in falling order."""
         return self.sorted_keys // self.num_labels
+
+    def gap_at(self, k: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
+        """The gap after rank k of each query: `[Q]`, k in 0..L; T before the first and 0 after the last."""
+        counts, row = self.sorted_counts, np.arange(len(k))
+        above = np.where(k > 0, counts[row, k - 1], num_teachers)
+        return np.asarray(above - np.where(k < self.num_labels, counts[row, np.minimum(k, self.num_labels - 1)], 0))
 
     def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
         """The gap after each rank: `[Q, L - 1]` for k = 1..L-1; padded with T before and 0 after, `[Q, L + 1]`."""

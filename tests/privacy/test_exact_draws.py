@@ -305,3 +305,23 @@ def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
             low, high = noise.exact(0, place).bounds()
             slack = noise.error + 2.0**-46 * (1 + abs(noise.values[0, place]))
             assert low - Fraction(slack) <= Fraction(noise.values[0, place]) <= high + Fraction(slack)
+
+
+@pytest.mark.parametrize("std", [0.3, 40.0, 1e300])
+@pytest.mark.parametrize("most", [2, 801, 100_001])  # from a table, and where it would be longer than the counts
+def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> None:
+    """The same bits from the same words, and the same words left; near a limit, where no table says, bit after bit."""
+    counts = np.random.default_rng(3).integers(0, most + 1, (700, 7))
+    one, other = np.random.default_rng(4), np.random.default_rng(4)
+    bits = noisy_order.are_normally_above(counts, 0.37 * most, std, one, within=(0, most))
+    with np.errstate(over="ignore"):
+        assert np.array_equal(bits, noisy_order.are_normally_above(counts, 0.37 * most, std, other))
+    assert one.integers(2**63) == other.integers(2**63)
+    for count in (most // 3, most // 2):
+        word = int(noisy_order._below(np.array([count]), 0.37 * most, std)[0]) << 11
+        for near in [word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63]:
+            drawn = [
+                noisy_order.are_normally_above(np.array([[count]]), 0.37 * most, std, chosen([near]), within=limit)
+                for limit in ((0, most), None)
+            ]
+            assert drawn[0] == drawn[1]

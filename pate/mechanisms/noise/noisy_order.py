@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cmp_to_key, partial
+from functools import cmp_to_key, lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting.special import ndtr
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, exp_bounds, log_bounds
 
@@ -25,6 +26,10 @@ _TOO_FAR_OUT = 2.0**-46
 _ERROR_OF_LOG = 2.0**-46
 _FEW_OPERATIONS = 2.0**-44  # of both terms; far above the rounding error of quotient, quantile and sum
 _LARGEST_NOISE = 130.0
+_GRID = 2.0**53
+_LIMIT_ERROR = 2**10  # far above that of a limit and of a number on the grid
+_SMALL_TABLE = 2**14
+_AT_ONCE = 2**15  # numbers, so that working copies stay in the cache
 _LOWEST = -(2.0**1000)  # so that sums and errors stay finite; nothing is lost, as noise in floats is far smaller
 
 
@@ -261,9 +266,51 @@ def is_less(first: Number, second: Number) -> bool:
         second.extend()
 
 
-def are_normally_above(numbers: NDArray[Any], threshold: float, std: float, rng: np.random.Generator) -> Bits:
-    """Whether number + N(0, std**2) >= threshold, elementwise and exactly: `[Q, n]`."""
-    return are_above(numbers, threshold, (Scaled(draw_noise("gaussian", numbers.shape, rng), std),))
+def are_normally_above(
+    numbers: NDArray[Any],
+    threshold: float,
+    std: float,
+    rng: np.random.Generator,
+    *,
+    within: tuple[int, int] | None = None,
+) -> Bits:
+    """Whether number + N(0, std**2) >= threshold, elementwise and exactly: `[Q, n]`.
+
+    Counts >= 0 are taken as the nearest number that is `within`, and it asks whether a uniform number is at least the
+    probability to stay below, from a table.
+    """
+    if within is None:
+        return are_above(numbers, threshold, (Scaled(draw_noise("gaussian", numbers.shape, rng), std),))
+    uniforms, above = LazyUniforms.draw(numbers.shape, rng), np.empty(numbers.shape, dtype=np.bool_)
+    limits = _limits(threshold, std, *within) if within[1] < max(numbers.size, _SMALL_TABLE) else None
+    at_once = max(1, _AT_ONCE // numbers.shape[1])
+    for start in range(0, len(numbers), at_once):
+        rows = slice(start, start + at_once)
+        excess = uniforms.rows(rows).grid()
+        if limits is None:
+            excess -= _below(np.clip(numbers[rows], *within), threshold, std)
+        else:
+            excess -= limits.take(numbers[rows], mode="clip")
+        np.greater_equal(excess, 0, out=above[rows])
+        if np.abs(excess, out=excess).min() > _LIMIT_ERROR:
+            continue
+        for offset, place in np.argwhere(excess <= _LIMIT_ERROR).tolist():
+            row = start + offset
+            noise = _LazyValue(uniforms.at(row, place), KINDS["gaussian"].within)
+            count = min(max(numbers[row, place].item(), within[0]), within[1])
+            above[row, place] = _is_above(count, threshold, ((Fraction(std), noise),))
+    return above
+
+
+@lru_cache(maxsize=8)
+def _limits(threshold: float, std: float, least: int, most: int) -> Integers:
+    return _below(np.maximum(np.arange(most + 1), least), threshold, std)
+
+
+def _below(counts: Integers, threshold: float, std: float) -> Integers:
+    """2**53 P[count + N(0, std**2) < threshold], off by less than 2**6."""
+    with np.errstate(over="ignore"):
+        return np.asarray(ndtr((threshold - counts) / std) * _GRID).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -284,9 +331,12 @@ def are_above(numbers: NDArray[Any], threshold: float, terms: tuple[Scaled, ...]
     above = excess >= 0
     for row, place in np.argwhere(np.abs(excess) <= error).tolist():
         exact = tuple((Fraction(term.scale), term.noise.exact(row, place)) for term in terms)
-        constant = Fraction(numbers[row, place].item()) - Fraction(threshold)
-        above[row, place] = not is_less(_Sum(constant, exact), _Sum(Fraction(0), ()))
+        above[row, place] = _is_above(numbers[row, place].item(), threshold, exact)
     return np.asarray(above)
+
+
+def _is_above(number: float, threshold: float, terms: tuple[tuple[Fraction, Number], ...]) -> bool:
+    return not is_less(_Sum(Fraction(number) - Fraction(threshold), terms), _Sum(Fraction(0), ()))
 
 
 def largest_in_order(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:

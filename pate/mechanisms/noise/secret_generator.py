@@ -98,7 +98,7 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
 _ALIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class _HeldCipher(_Held):
+class HeldStream(_Held):
     """What a ChaCha must be besides, to draw no number twice; numpy's lock makes threads take turns."""
 
     lock: Any
@@ -131,7 +131,7 @@ class _HeldCipher(_Held):
 @functools.cache
 def _held(cipher: Any) -> Any:
     """The cipher's class of what exists once."""
-    return type("HeldCipher", (_HeldCipher, cipher), {})
+    return type("HeldCipher", (HeldStream, cipher), {})
 
 
 def _renew_all() -> None:

@@ -12,14 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.mechanisms.noise.secret_generator import HeldStream
+
 Bounds = tuple[Fraction, Fraction]
 
 _WORD = 64
+_WORDS_OF_64_BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, HeldStream)
 _DIGITS_PER_BIT = 0.30103
 _SPARE = 12  # digits beyond those asked for; they cover the rounding of up to 10**5 operations
 _LOG_10 = Fraction(23026, 10_000)
 _HALF = Fraction(1, 2)
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 
@@ -149,9 +153,13 @@ class LazyUniforms:
         floats += 0.5 + 2.0**-54
         return np.asarray(np.clip(floats, 2.0**-53, 1 - 2.0**-53, out=floats))
 
+    def grid(self) -> Integers:
+        """Each times 2**53, rounded down."""
+        return (self.first >> np.uint64(11)).view(np.int64)
+
     def on_grid(self) -> Array:
         """The multiple of 2**-53 at or below each: less than another multiple with exactly this probability."""
-        return np.asarray((self.first >> np.uint64(11)) * 2.0**-53)
+        return self.grid() * 2.0**-53
 
     def rows(self, rows: slice) -> LazyUniforms:
         """Those of some rows."""
@@ -172,10 +180,10 @@ class LazyUniforms:
 
 def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
     """Uniform words of 64 bits."""
+    if isinstance(getattr(rng, "bit_generator", None), _WORDS_OF_64_BITS):  # in half the time
+        return np.asarray(rng.bit_generator.random_raw(shape))
     return rng.integers(0, 2**64, size=shape, dtype=np.uint64)
 
-
-Integers = NDArray[np.int64]
 
 Interval = tuple[int, int]
 Weights = Callable[[int], Sequence[Interval]]
