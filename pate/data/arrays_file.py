@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
-from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
+from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
 
@@ -130,7 +130,7 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     inputs, labels = arrays["inputs"], arrays["labels"]
     require(labels.ndim == 2 and len(labels) == len(inputs), f"{name}.labels", labels.shape, f"[{len(inputs)}, L]")
     require(inputs.ndim in (2, 4), f"{name}.inputs", inputs.shape, "[n, d], or images [n, channels, height, width]")
-    wrong = int((~np.isin(labels, (0, 1))).any(axis=1).sum())
+    wrong = 0 if labels.dtype == np.bool_ else int((~np.isin(labels, (0, 1))).any(axis=1).sum())
     if wrong:
         raise InvalidValue(f"{name}.labels: expected 0 and 1, {wrong} of {len(labels)} rows hold something else")
     for beside in ("ids", "groups"):
@@ -141,8 +141,8 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
         return Split.of_pictures(inputs, labels.astype(np.bool_), ids, groups, rows)
-    shown = inputs.astype(np.float32)
-    bad = int((~np.isfinite(shown)).reshape(len(shown), -1).any(axis=1).sum()) if len(shown) else 0
-    if bad:
+    shown = inputs.astype(np.float32, copy=False)
+    if not all(np.isfinite(block).all() for block in row_blocks(shown)):
+        bad = int((~np.isfinite(shown)).reshape(len(shown), -1).any(axis=1).sum())
         raise InvalidValue(f"{name}.inputs: expected finite numbers, {bad} of {len(shown)} rows have others")
-    return Split(shown, labels.astype(np.bool_), ids, groups)
+    return Split(shown, labels.astype(np.bool_, copy=False), ids, groups)

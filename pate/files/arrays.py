@@ -138,7 +138,7 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
         data += block
     if len(data) != num_bytes:
         raise ValueError("the file ends early")
-    if dtype.kind == "b" and data and max(data) > 1:
+    if dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1:
         raise ValueError("bits other than 0 and 1")
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
     if dtype.kind == "U":

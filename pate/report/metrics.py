@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ CONSTANT_NAMES = ("prior", "best_constant")
 _POINTS = 200  # of a curve of precision and recall
 _MOST_RESAMPLES, _FEWEST_RESAMPLES = 200, 50
 _MOST_BITS = 2 * 10**8  # of all resamples together
+_MOST_SAMPLES, _PART = 2**15, 2**14
 _MOST_WEIGHTS = 2**26  # bytes of a block of resamples
 
 
@@ -164,6 +166,8 @@ def metric_intervals(
 ) -> dict[str, Interval]:
     """Percentile intervals of the five metrics of `multilabel_metrics`, from test samples drawn with replacement.
 
+    Of more than 32,768 samples it resamples 16,384, and scales their deviations to the number of all.
+
     The model and the release stay as they are: the interval says nothing about another release or another training.
 
     Args:
@@ -186,16 +190,38 @@ def metric_intervals(
         resamples = int(np.clip(_MOST_BITS // truth.size, _FEWEST_RESAMPLES, _MOST_RESAMPLES))
     require_count("resamples", resamples, minimum=2)
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")  # so that sums in float32 are exact
-    columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
-    ranked = [_RankedLabel.of(of_label, positive) for of_label, positive in columns]
-    drawn = [_resampled(weights, bits, truth, ranked) for weights in _weights(len(truth), resamples, seed)]
     tails = 50 * (1 - level), 100 - 50 * (1 - level)
-    found = {}
-    for name in drawn[0]:
-        low, high = np.percentile(np.concatenate([block[name] for block in drawn]), tails)
-        if np.isfinite(low):
-            found[name] = (float(low), float(high))
-    return found
+    if len(truth) <= _MOST_SAMPLES:
+        return _percentiles(_drawn(bits, values, truth, resamples, seed), tails)
+    # deviations fall with the root of the number of samples, so those of a part say what those of all are
+    part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
+    drawn = _drawn(bits[part], values[part], truth[part], resamples, seed)
+    of_part, of_all = (_of_samples(*(each[rows] for each in (bits, values, truth))) for rows in (part, slice(None)))
+    shrink = math.sqrt(_PART / len(truth))
+    moved = {name: np.clip(of_all[name] + shrink * (drawn[name] - of_part[name]), 0, 1) for name in drawn}
+    return _percentiles(moved, tails)
+
+
+def _percentiles(drawn: Mapping[str, Floats], tails: tuple[float, float]) -> dict[str, Interval]:
+    bounds = {name: np.percentile(values, tails) for name, values in drawn.items()}
+    return {name: (float(low), float(high)) for name, (low, high) in bounds.items() if np.isfinite(low)}
+
+
+def _drawn(bits: Bits, values: Floats, truth: Bits, resamples: int, seed: int) -> dict[str, Floats]:
+    """Each metric of each resample."""
+    ranked = _ranked(values, truth)
+    blocks = [_resampled(weights, bits, truth, ranked) for weights in _weights(len(truth), resamples, seed)]
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def _of_samples(bits: Bits, values: Floats, truth: Bits) -> dict[str, Floats]:
+    """Each metric of the samples as they are, `[1]`."""
+    return _resampled(np.ones((len(truth), 1), dtype=np.float32), bits, truth, _ranked(values, truth))
+
+
+def _ranked(values: Floats, truth: Bits) -> list[_RankedLabel]:
+    columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
+    return [_RankedLabel.of(of_label, positive) for of_label, positive in columns]
 
 
 def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:

@@ -202,3 +202,16 @@ def test_intervals_refuse_what_they_cannot_use() -> None:
             metric_intervals(predicted, scores, true, **wrong)
     with pytest.raises(InvalidValue, match=r"^predicted\.shape"):
         metric_intervals(predicted[:5], scores, true)
+
+
+def test_intervals_of_many_samples_are_those_of_a_part_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As wide as those of all within a third, around the same figure; without the scaling they would be 1.6 as wide."""
+    rng = np.random.default_rng(0)
+    true = rng.random((40_000, 2)) < (0.3, 0.02)
+    scores = 0.3 * true + rng.random(true.shape)
+    parts = metric_intervals(scores > 0.8, scores, true)
+    monkeypatch.setattr("pate.report.metrics._MOST_SAMPLES", 10**6)
+    wholes = metric_intervals(scores > 0.8, scores, true)
+    for name, (low, high) in wholes.items():
+        assert (parts[name][1] - parts[name][0]) / (high - low) == pytest.approx(1, abs=0.33)
+        assert np.mean(parts[name]) == pytest.approx(np.mean((low, high)), abs=0.4 * (high - low))
