@@ -180,7 +180,7 @@ class LazyUniforms:
 
 def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
     """Uniform words of 64 bits."""
-    if isinstance(getattr(rng, "bit_generator", None), _WORDS_OF_64_BITS):  # in half the time
+    if type(rng) is np.random.Generator and isinstance(rng.bit_generator, _WORDS_OF_64_BITS):  # in half the time
         return np.asarray(rng.bit_generator.random_raw(shape))
     return rng.integers(0, 2**64, size=shape, dtype=np.uint64)
 
