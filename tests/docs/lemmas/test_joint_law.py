@@ -69,6 +69,14 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
     assert divergence_of(types, lawless, f) > bound or number != 1  # the rows are what the bound rests on
 
 
+def test_rows_allow_a_small_part_of_one_candidate() -> None:
+    """Half of all weight on the one gap of all votes, half on gaps of 0: e^-4.5 of a candidate has the first."""
+    types = some_types(2, 30, 20)
+    law, still = np.zeros(len(types.moved)), np.flatnonzero(types.moved == 1.0)
+    law[[still[types.passes[still].argmin()], still[types.passes[still].argmax()]]] = 0.5
+    assert (types.limits @ law).max() <= 0
+
+
 def test_a_chord_and_a_product_of_two_linear_functions() -> None:
     rng, w = np.random.default_rng(0), np.linspace(0, 1, 21)
     m0, m1, s0, s1 = rng.normal(size=(4, 1))
