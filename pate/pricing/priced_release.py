@@ -144,7 +144,7 @@ def largest_num_queries(
     >>> from pate.aggregators import GaussianVotes
     >>> budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "num_labels": 40, "num_teachers": 800}
     >>> largest_num_queries(GaussianVotes(noise_std=100.0), **budget)
-    909
+    910
     """
     require_positive("max_epsilon", max_epsilon)
     budget = Budget(target_delta=target_delta, max_epsilon=max_epsilon, accountant=accountant)
