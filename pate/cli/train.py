@@ -6,6 +6,7 @@ Of a sweep each run has a heading, and at the end there is one table of all, als
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from pate.pipeline import train
 from pate.report import Report, format_epsilon
 from pate.report.console import PlainConsole, print_report
 from pate.report.mlflow import log_release
-from pate.report.tables import percent
+from pate.report.tables import MODEL_NAMES, format_delta, percent
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
 from pate.validation import require_choice, require_extra
@@ -49,6 +50,7 @@ _COLUMNS = {
     "share_of_reachable": "reached",
     "beats_constant": "beats a\nconstant",
 }
+_BESIDE = ("all_records_model", "best_constant")  # the top and the bottom of the scale, no runs
 _ANY_WIDTH = 10_000
 _JOB = "a job of this sweep"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
@@ -73,7 +75,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     report = train(plan, output_dir, monitor)
     if logger == "mlflow":
         log_release(output_dir / "release", report, folder=output_dir / "mlflow")
-    print_report(report, output_dir / "report.html")
+    print_report(report, output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
     return sweep_row(report, output_dir)
 
 
@@ -114,10 +116,17 @@ def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
     return {name: getattr(report.student, name, None) for name in _SCORES} | {
         "run": report.name,
         "epsilon": report.privacy.epsilon,
+        "delta": report.privacy.delta,
         "answered": f"{release.num_answered}/{release.num_queries}",
         "share_of_reachable": verdict.share_of_reachable,
         "beats_constant": verdict.beats_constant,
         "folder": str(folder),
+        "data": report.data.name,
+        "beside": {
+            MODEL_NAMES[name]: {key: getattr(scores, key, None) for key in _SCORES}
+            for name in _BESIDE
+            if (scores := getattr(report.baselines, name)) is not None
+        },
     }
 
 
@@ -158,6 +167,8 @@ class SweepTable(Callback):
         wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
         console.print()
         PlainConsole(width=max(console.width, wanted)).print(table)  # wrapped by the terminal rather than cut
+        if line := _price_together([job["result"] for job in jobs]):
+            console.print(line, soft_wrap=True)
         for job in jobs:
             if note := job["result"].get("note"):
                 line = f"{' '.join(f'{name}={value}' for name, value in job['given'].items())}: {note}"
@@ -192,6 +203,9 @@ def _given(jobs: list[dict[str, Any]]) -> list[str]:
 def _table(jobs: list[dict[str, Any]]) -> Table:
     """One row per run: its name, the settings that differ, and its results; the best mean average precision first."""
     varied = [name for name in _given(jobs) if len({job["given"].get(name) for job in jobs}) > 1]
+    runs = [job["result"].get("run") for job in jobs]
+    if None not in runs and len(set(runs)) == len(runs):
+        varied = [name for name in varied if name not in ("aggregator", "experiment")]
     shown = varied if "aggregator" in varied or "experiment" in varied else ["run", *varied]
     title = Text(f"{len(jobs)} run{'s' * (len(jobs) != 1)}", style="bold")
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
@@ -203,7 +217,22 @@ def _table(jobs: list[dict[str, Any]]) -> Table:
         cells = job["result"] | job["given"]
         names = [Text(str(cells.get(name, ""))) for name in shown]
         table.add_row(*names, *(_cell(name, job["result"].get(name)) for name in _COLUMNS))
+    if len({job["result"].get("data") for job in jobs}) == 1:
+        for name, scores in jobs[0]["result"].get("beside", {}).items():
+            blank = [""] * (len(shown) - 1)
+            table.add_row(name, *blank, *(_cell(key, scores.get(key)) if key in scores else "" for key in _COLUMNS))
     return table
+
+
+def _price_together(results: list[dict[str, Any]]) -> str:
+    """What runs on the same records cost together by adding up, which holds whatever they released."""
+    priced = [result for result in results if result.get("delta") is not None]
+    if len(priced) < 2 or len({result["data"] for result in priced}) > 1:
+        return ""
+    epsilon = format_epsilon(math.fsum(number(result["epsilon"]) for result in priced))
+    delta = math.fsum(result["delta"] for result in priced)
+    bound = f"epsilon {epsilon} at delta {format_delta(delta)}" if delta < 1 else "no epsilon, as delta is 1"
+    return f"{len(priced)} releases of one private data set cost together at most {bound}; ledger= sets one budget"
 
 
 def _cell(name: str, value: Any) -> str:

@@ -38,14 +38,18 @@ class PlainConsole(Console):
                 yield Segment(lines, segment.style)
 
 
-def print_report(report: Report, path: Path | None = None, *, console: Console | None = None) -> None:
+def print_report(
+    report: Report, path: Path | None = None, *, scores: bool = True, console: Console | None = None
+) -> None:
     """Prints the verdict, the models' scores, the guarantee, the answer rate and, on a line, the report's path.
 
-    Names are printed as they are: rich's markup in them has no effect.
+    Without `scores`, as in a sweep, which has a table of its own, verdict and scores are left out. Names are printed as
+    they are: rich's markup in them has no effect.
     """
     console = console or PlainConsole()
-    console.print(Text(report.verdict.text, style="bold"), soft_wrap=True)
-    console.print(_score_table(report))
+    if scores:
+        console.print(Text(report.verdict.text, style="bold"), soft_wrap=True)
+        console.print(_score_table(report))
     for line in _lines(report):
         console.print(line, soft_wrap=True)
     if path is not None:

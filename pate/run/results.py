@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import aggregators
-from pate.accounting import Adjacency
+from pate.accounting import Adjacency, ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
@@ -34,6 +34,7 @@ from pate.validation import VERSION
 
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 48
+_ASKED = {each.name: each for each in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)}
 _EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
 _UNITS = {
     Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
@@ -259,15 +260,19 @@ class Results:
         return multilabel_metrics(prediction.labels, prediction.probabilities, true)
 
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
-        """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's."""
+        """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's.
+
+        Where the budget's accountant asks others, the one whose figure the whole has is asked alone: a bound, and fast.
+        """
         num_queries, num_labels = self.release.labels.shape
         if self.aggregator.pays_in_advance:
             return np.full(num_queries, total)
         points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
+        budget = replace(self.budget, accountant=_ASKED.get(self.won_by or "", self.budget.accountant))
         values = []
         for count in points.tolist():
             event = self.aggregator.event_for(num_queries=count, num_labels=num_labels, num_teachers=self.num_teachers)
-            values.append(self.budget.epsilon_of(event))
+            values.append(budget.epsilon_of(event))
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
 

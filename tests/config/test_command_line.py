@@ -259,7 +259,7 @@ def test_the_plan_of_a_run_takes_what_was_settled(
 ) -> None:
     plans: list[Any] = []
     monkeypatch.setattr(command, "train", lambda plan, *_: plans.append(plan))
-    monkeypatch.setattr(command, "print_report", lambda *_: None)
+    monkeypatch.setattr(command, "print_report", lambda *_, **__: None)
     monkeypatch.setattr(command, "sweep_row", lambda *_: {})
     words = ["aggregator=gaussian_votes", "aggregator.noise_std=40", "max_epsilon=2"]
     HydraConfig.instance().set_config(compose("train", words, return_hydra_config=True))

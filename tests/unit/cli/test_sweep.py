@@ -84,3 +84,17 @@ def test_a_refusal_is_said_at_once_below_its_own_heading(tmp_path: Path, capsys:
         "[3]",
         "seed=2",
     ]
+
+
+def test_runs_by_name_beside_the_ends_of_the_scale_and_what_they_cost_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = {"all-records model": {"micro_f1": 0.7}, "best constant": {"micro_f1": 0.4}}
+    told = {"delta": 1e-6, "data": "cases", "beside": ends}
+    words = "experiment=first", "experiment=centered_votes"
+    swept(tmp_path, *((each, result(0.2) | told | {"run": name}) for each, name in zip(words, "ab", strict=True)))
+    text = capsys.readouterr().out
+    rows = [line.split() for line in text.splitlines()]
+    assert ["a", "8.01", "3/6", "0.200", "-", "-", "-", "-", "no"] in rows
+    assert ["best", "constant", "0.400"] in rows
+    assert "2 releases of one private data set cost together at most epsilon 16.01 at delta 2e-6" in text
