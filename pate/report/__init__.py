@@ -4,7 +4,7 @@
 on the terminal `pate.report.console`, the curves `pate.report.tensorboard`: loaded by those who show them.
 """
 
-from pate.report.card import privacy_card
+from pate.report.card import PrivacyStatement, privacy_card
 from pate.report.metrics import Constant, Scores, metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.report import Privacy, Report
 from pate.report.tables import format_delta, format_epsilon, round_up
@@ -12,6 +12,7 @@ from pate.report.tables import format_delta, format_epsilon, round_up
 __all__ = [
     "Constant",
     "Privacy",
+    "PrivacyStatement",
     "Report",
     "Scores",
     "format_delta",

@@ -1,11 +1,17 @@
-"""The privacy card: what may be published about a release, and nothing else."""
+"""What may be published about a release, and nothing else: the privacy card for people, privacy.json for programs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from string import Template
+from typing import Self
 
+from pate import __version__
+from pate.files.disk import read_value, write_text
+from pate.files.values import to_json
 from pate.report.report import CAVEATS, PAPER_LABEL, Privacy, Scalar
 from pate.report.tables import format_delta, format_epsilon, settings
 from pate.validation import require, require_count
@@ -31,6 +37,11 @@ $places
 $caveats
 """)
 
+PRIVACY = "privacy.json"
+"""The name of `PrivacyStatement` in a bundle."""
+
+_FORMAT = 1
+
 _PLACES = """
 ## Whom it covers, as votes come from several places
 
@@ -39,6 +50,72 @@ $lines
 
 _PAPER = """
 - The accounting of the paper that the mechanism comes from gives epsilon $epsilon: $label."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """What the card says, as `privacy.json`: enough to compute the price again, and nothing that the card has not.
+
+    Attributes:
+        format: of the file, 1.
+        package: what wrote it, with its version.
+        epsilon: a bound as on the card, rounded up; infinity, in the file `"inf"`, is no guarantee.
+        delta: at which it holds, rounded up.
+        adjacency: `replace_one` or `add_remove`.
+        unit: what one private record is, in words.
+        accountant: whose figure epsilon is.
+        mechanism: the class of the aggregator.
+        parameters: its public parameters by name.
+        noise: `system` for entropy of the operating system, `seeded` where who knows a seed can take it off.
+        data: the public name of the data set.
+        num_queries: all that were priced; `num_answered` of them were answered.
+        num_labels: per query.
+        num_teachers: that voted.
+    """
+
+    format: int = _FORMAT
+    package: str = f"pate-multilabel {__version__}"
+    epsilon: float
+    delta: float
+    adjacency: str
+    unit: str
+    accountant: str
+    mechanism: str
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    noise: str
+    data: str
+    num_queries: int
+    num_answered: int
+    num_labels: int
+    num_teachers: int
+
+    @classmethod
+    def of(cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int) -> Self:
+        """That of a price; arguments as for `privacy_card`."""
+        return cls(
+            epsilon=float(format_epsilon(privacy.epsilon)),
+            delta=float(format_delta(privacy.delta)),
+            adjacency=privacy.adjacency,
+            unit=privacy.unit,
+            accountant=privacy.won_by or privacy.accountant,
+            mechanism=privacy.mechanism,
+            parameters=privacy.parameters,
+            noise="seeded" if privacy.noise_seeded else "system",
+            data=data,
+            num_queries=privacy.num_queries,
+            num_answered=num_answered,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Into the folder of a bundle."""
+        write_text(folder / PRIVACY, to_json(self) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path, *, remedy: str) -> Self:
+        """From the folder of a bundle; raises `DamagedFile`."""
+        return read_value(cls, folder / PRIVACY, name="privacy", rule="the price of a release", remedy=remedy)
 
 
 def privacy_card(

@@ -21,7 +21,16 @@ from pate.files.disk import write_text
 from pate.files.values import published_fields
 from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.pricing.remedies import group_votes_tell_more
-from pate.report import Privacy, Report, Scores, metric_intervals, multilabel_metrics, per_label_metrics, privacy_card
+from pate.report import (
+    Privacy,
+    PrivacyStatement,
+    Report,
+    Scores,
+    metric_intervals,
+    multilabel_metrics,
+    per_label_metrics,
+    privacy_card,
+)
 from pate.report.metrics import CONSTANT_NAMES, Constant, PrecisionRecall, micro_f1, summarized
 from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary, Verdict
 from pate.run.bundle.form import ModelForm
@@ -311,13 +320,17 @@ def write_report_files(
     release, data, folder, events = results.release, results.dataset, place.folder, place.events
     figures = results.figures(report)
     write_text(folder.release / "config.yaml", public_settings)
+    name = data.name if data.real else f"{data.name} (synthetic)"
+    counts = {
+        "num_answered": report.release.num_answered,
+        "num_labels": data.num_labels,
+        "num_teachers": results.num_teachers,
+    }
     card = privacy_card(
         report.privacy,
         name=report.heading.aggregator if report.heading.is_public else None,
-        dataset=data.name if data.real else f"{data.name} (synthetic)",
-        num_answered=report.release.num_answered,
-        num_labels=data.num_labels,
-        num_teachers=results.num_teachers,
+        dataset=name,
+        **counts,
         num_hits=report.release.num_hits,
         features=report.data.features,
         places=()
@@ -325,6 +338,7 @@ def write_report_files(
         else places.said(release.event, results.budget, release.adjacency, num_draws=place.draw),
     )
     write_text(folder.release / "privacy_card.md", card)
+    PrivacyStatement.of(report.privacy, data=name, **counts).write(folder.release)
     form = ModelForm.of(model, data.name, data.kind, data.label_names, data.preprocessing)
     form.write(folder.release)
     write_text(folder.release / "README.md", model_card(form, report))

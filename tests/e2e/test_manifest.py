@@ -23,6 +23,7 @@ FILES = (
     "release/release.npz",
     "release/config.yaml",
     "release/privacy_card.md",
+    "release/privacy.json",
     "release/manifest.json",
     "release/student/student.json",
 )

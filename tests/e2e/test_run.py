@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pate
 from pate.accounting import Ledger, RdpAccountant
 from pate.aggregators import GaussianVotes, StableTopK
 from pate.data import Dataset, Split
@@ -72,8 +74,20 @@ def test_epsilon_of_the_report_is_that_of_the_ledger_and_of_the_event(finished: 
 
 def test_release_folder_holds_what_may_be_published_and_nothing_else(finished: Path) -> None:
     names = {path.name for path in (finished / "release").iterdir()}
-    texts = {"README.md", "privacy_card.md", "config.yaml", "schema.json", "manifest.json"}
+    texts = {"README.md", "privacy_card.md", "config.yaml", "schema.json", "privacy.json", "manifest.json"}
     assert names == {"release.npz", "student", *texts}
+
+
+def test_programs_read_the_price_as_people_do_and_an_altered_one_is_refused(finished: Path, tmp_path: Path) -> None:
+    release = shutil.copytree(finished / "release", tmp_path / "release")
+    stated, card = pate.load(release).privacy, (release / "privacy_card.md").read_text()
+    assert stated is not None
+    assert f"| epsilon | {stated.epsilon:.2f} |" in card
+    assert (stated.delta, stated.adjacency, stated.noise) == (1e-5, "replace_one", "seeded")
+    assert all(f"mechanism.{name} | {value} |" in card.replace("\\", "") for name, value in stated.parameters.items())
+    (release / "privacy.json").write_text((release / "privacy.json").read_text().replace("seeded", "system"))
+    with pytest.raises(InvalidValue, match=r"privacy\.json: expected the file as it was published"):
+        pate.load(release)
 
 
 def test_refused_rows_are_all_false(finished: Path) -> None:

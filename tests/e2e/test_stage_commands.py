@@ -68,7 +68,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
     model = pate.load(tmp_path / "many" / "release")
     assert model.labels == small_dataset().label_names
     names = {path.name for path in (tmp_path / "many" / "release").iterdir()}
-    texts = {"README.md", "privacy_card.md", "config.yaml", "schema.json", "manifest.json"}
+    texts = {"README.md", "privacy_card.md", "config.yaml", "schema.json", "privacy.json", "manifest.json"}
     assert names == {"release.npz", "student", *texts}
     settings = (tmp_path / "many" / "release" / "config.yaml").read_text()
     assert "num_teachers: 24" in settings

@@ -18,6 +18,7 @@ from pate.data.table.schema import as_table
 from pate.features.features import ExtractedForm
 from pate.files.disk import MANIFEST, Manifest, damaged, file_digest
 from pate.models.student import StudentModel
+from pate.report.card import PRIVACY, PrivacyStatement
 from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.validation import InvalidValue, printable, require, require_array
 
@@ -34,10 +35,12 @@ class Bundle:
     Attributes:
         form: inputs, labels and threshold, by name.
         model: the student.
+        privacy: what its publisher states of the price; None of an older bundle. Loading checks no price.
     """
 
     form: ModelForm
     model: StudentModel
+    privacy: PrivacyStatement | None = None
 
     def __repr__(self) -> str:
         return f"<Bundle {self.form.name}: {self.form.model} model of {', '.join(self.labels)}>"
@@ -53,13 +56,13 @@ class Bundle:
         require(path.is_dir(), "release", path, "the folder release/ of a finished run, or a copy of it")
         if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
             raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
-        _require_unaltered(path)
+        stated = _require_unaltered(path)
         form, model = ModelForm.read(path, remedy=_REMEDY), StudentModel.load(path / "student")
         said = form.input_shape, form.model, form.threshold
         same = said == (tuple(model.input_shape), model.kind, model.threshold)
         if not same or len(model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]) != len(form.labels):
             raise damaged(path / SCHEMA, "the schema of the model beside it", "that of another", _REMEDY)
-        return cls(form, model)
+        return cls(form, model, PrivacyStatement.read(path, remedy=_REMEDY) if stated else None)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -158,13 +161,15 @@ def load(folder: str | PathLike[str]) -> Bundle:
     return Bundle.load(folder)
 
 
-def _require_unaltered(folder: Path) -> None:
-    """Raises unless the files that are used are those of the manifest; what else lies there is not looked at."""
+def _require_unaltered(folder: Path) -> bool:
+    """Raises unless the files that are used are those of the manifest; whether a stated price is one of them."""
     rule = "the digests of a published model"
     listed = Manifest.read(folder, rule=rule, remedy=_REMEDY).sha256
-    for name in _NEEDED:
+    stated = PRIVACY in listed
+    for name in (*_NEEDED, *[PRIVACY] * stated):
         if name not in listed:
             raise damaged(folder / MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY)
         found = file_digest(folder / name, rule="a file of a published model", remedy=_REMEDY)
         if found != listed[name]:
             raise damaged(folder / name, "the file as it was published", "it is another", _REMEDY)
+    return stated

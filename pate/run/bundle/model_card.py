@@ -69,6 +69,7 @@ the private records has it.
 | `schema.json` | labels, features, how inputs are made, threshold, versions |
 | `release.npz` | what was released: `labels`, `answered`, `record_ids` of public records, `label_names` |
 | `privacy_card.md` | the guarantee, and what it does not cover |
+| `privacy.json` | epsilon, delta, adjacency, unit, accountant, mechanism and noise, for programs |
 | `config.yaml` | settings that are public |
 | `manifest.json` | SHA-256 of these files; loading checks the weights and the schema |
 """)

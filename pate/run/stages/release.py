@@ -23,7 +23,8 @@ from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_diges
 from pate.files.values import to_json
 from pate.models.student import Learner
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
-from pate.report import Privacy, privacy_card
+from pate.report import Privacy, PrivacyStatement, privacy_card
+from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
 from pate.run.folder import RunFolder, Workplace
@@ -47,7 +48,7 @@ TERMS = "terms.json"
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
 _TERMS_REMEDY = "copy the folder anew from where pate-release left it"
 _NAMES = SettingNames(num_teachers="{} teachers in all vote files")
-_DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", TERMS)
+_DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
 _RULE = "a file of this finished release"
 
 
@@ -124,7 +125,7 @@ class Terms:
         dataset: the public name of the data.
         real: False for synthetic records.
         queries: `queries_digest` of what was asked; empty where it is not known.
-        sha256: of release.npz and privacy_card.md, by name.
+        sha256: of release.npz, privacy_card.md and privacy.json, by name.
         features: what stands for pictures.
     """
 
@@ -311,18 +312,23 @@ def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment
     summary = summary_of(release)
     places = cohort.places
     said = () if places is None else places.said(release.event, plan.budget, release.adjacency, num_draws=place.draw)
+    name = cohort.dataset if cohort.real else f"{cohort.dataset} (synthetic)"
+    counts = {
+        "num_answered": summary.num_answered,
+        "num_labels": priced.shape.num_labels,
+        "num_teachers": num_teachers,
+    }
     card = privacy_card(
         privacy,
         name=plan.aggregator_name,
-        dataset=cohort.dataset if cohort.real else f"{cohort.dataset} (synthetic)",
-        num_answered=summary.num_answered,
-        num_labels=priced.shape.num_labels,
-        num_teachers=num_teachers,
+        dataset=name,
+        **counts,
         num_hits=summary.num_hits,
         features=dict(cohort.features) or None,
         places=said,
     )
     write_text(folder.release / "privacy_card.md", card)
+    PrivacyStatement.of(privacy, data=name, **counts).write(folder.release)
     if plan.public_settings is not None:
         shape = {"num_queries": release.num_queries, "num_teachers": num_teachers}
         write_text(folder.release / "config.yaml", plan.public_settings(priced.aggregator, cohort, **shape))
@@ -334,7 +340,7 @@ def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment
         cohort.dataset,
         cohort.real,
         cohort.queries,
-        _digests(folder.release, "release.npz", "privacy_card.md"),
+        _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY),
         dict(cohort.features),
     )
     terms.write(folder.release)

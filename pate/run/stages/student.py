@@ -28,6 +28,7 @@ from pate.files.disk import (
     require_no_links,
     write_text,
 )
+from pate.report.card import PRIVACY
 from pate.run.bundle.bundle import Bundle
 from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.run.bundle.model_card import model_card
@@ -40,7 +41,7 @@ from pate.student import Student, StudentModel
 from pate.validation import InvalidValue, require
 
 _REMEDY = "copy the folder anew from where pate-release left it"
-_GIVEN = ("release.npz", "privacy_card.md", "config.yaml")
+_GIVEN = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
 _MADE = ("README.md", SCHEMA, "extractor.safetensors", "student/student.json", "student/student.safetensors")
 _NEEDED = ("labels", "answered")
 
