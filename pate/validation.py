@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LARGEST_COUNT = 2**63 - 1
+_MOST_COLUMNS = 12
 _SHOWN = 40
 _LARGEST_INPUT = 1e12
 _LARGEST_NUMBER = sys.float_info.max
@@ -319,6 +320,12 @@ def nearest(value: str, choices: tuple[str, ...]) -> str:
 
     close = get_close_matches(str(value), choices, n=3, cutoff=0.5)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def nearest_column(value: str, names: Sequence[str]) -> str:
+    """What `nearest` gives; where nothing is near, the columns that there are, a dozen at most."""
+    listed = ", ".join([*names[:_MOST_COLUMNS], *["…"] * (len(names) > _MOST_COLUMNS)])
+    return nearest(value, tuple(names)) or f", one of {listed}"
 
 
 def _is_number(value: object) -> bool:

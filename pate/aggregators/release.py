@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -116,18 +117,19 @@ class Release:
         """What a file of it holds, by the names of the fields."""
         return {name: np.asarray(getattr(self, name)) for name in self._FORMS}
 
-    def save(self, path: Path, *, names: PublicNames | None = None) -> None:
+    def save(self, path: str | PathLike[str], *, names: PublicNames | None = None) -> None:
         """Writes all that was released to an .npz file; equal releases give equal bytes.
 
         Args:
             path: of the file.
             names: of the queries and of the labels, to write beside.
         """
+        path = Path(path)
         make_folder(path.parent, within=path.parent.parent)
         write_arrays(path, **self.arrays(), **({} if names is None else names.arrays()))
 
     @classmethod
-    def load(cls, path: Path, *, event: Event, adjacency: Adjacency) -> Self:
+    def load(cls, path: str | PathLike[str], *, event: Event, adjacency: Adjacency) -> Self:
         """Reads what `save` wrote.
 
         Args:
@@ -138,6 +140,7 @@ class Release:
         Raises:
             DamagedFile: the file is not what `save` wrote.
         """
+        path = Path(path)
         arrays = read_arrays(path, cls._FORMS, remedy=REMEDY, beside=PublicNames.FORMS)
         arrays = {name: arrays[name] for name in cls._FORMS}
         lengths = {len(array) for name, array in arrays.items() if array.ndim and name != "weights"}

@@ -32,7 +32,12 @@ def write_schema(config: DictConfig) -> None:
     """Reads the public table, writes its schema and shows it."""
     require_named(config, _RULES)
     output = Path(str(config.output))
-    require(not os.path.lexists(output), "output", output, "the name of a new file: somebody may have changed this one")
+    require(
+        not os.path.lexists(output),
+        "output",
+        output,
+        "the name of a new file: somebody may have changed this one; remove it to have it written anew",
+    )
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
     parts: dict[str, Path] = {}
     try:

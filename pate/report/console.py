@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from pate.report.tables import (
     percent,
 )
 from pate.validation import printable
+
+_WEAK = 10  # e^10 is 22,026: what an outcome may be likelier by
 
 
 class PlainConsole(Console):
@@ -77,6 +80,8 @@ def _lines(report: Report) -> list[Text]:
         Text.assemble("privacy: ", (guarantee(privacy), "bold")),
         Text(f"         {report.name}, {privacy.num_queries} queries, accountant {accountant_of(privacy)}"),
     ]
+    if _WEAK < privacy.epsilon < math.inf:
+        lines.append(Text(f"         epsilon above {_WEAK} promises one person little", style="yellow"))
     if privacy.paper_epsilon is not None:
         lines.append(Text(f"         epsilon {format_epsilon(privacy.paper_epsilon)} {PAPER_LABEL}"))
     if privacy.noise_seeded:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pate.data.dataset import SPLITS
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, numbered, require_once
 from pate.files.disk import replacing
-from pate.validation import InvalidValue, nearest, require, require_count
+from pate.validation import InvalidValue, nearest_column, require, require_count
 
 MISSING_WORDS = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA", "#N/A N/A",
@@ -364,7 +364,7 @@ class Dealing:
         """The number of each row's group, `[n]`."""
         name, columns = self.group, [self.file.names[0] if self.group is None else self.group]
         if name is not None and name not in self.file.names:
-            raise InvalidValue(f"group={name}: expected a column of data{nearest(name, tuple(self.file.names))}")
+            raise InvalidValue(f"group={name}: expected a column of data{nearest_column(name, self.file.names)}")
         spelling = self.file.spelling()
         words = [as_texts(spelling.known(batch).column(0)) for batch in self.file.batches(columns)]
         column = arrow().chunked_array(words)

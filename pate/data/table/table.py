@@ -26,7 +26,7 @@ from pate.data.table.rows import (
 )
 from pate.data.table.schema import TableSchema
 from pate.data.texts import TextReader, TfidfVectors, texts_of
-from pate.validation import InvalidValue, nearest, require, require_count, require_text
+from pate.validation import InvalidValue, nearest_column, require, require_count, require_text
 
 _ROLES = ("labels", "group", "id", "split", "drop")
 _TEXTS_ASKED = 2000  # private texts whose words are counted
@@ -426,4 +426,4 @@ class Table(TextReader):
 def _require_column(role: str, column: str, names: list[str], where: str) -> None:
     """Raises unless a column that a setting names is there."""
     if column not in names:
-        raise InvalidValue(f"data.{role}={column}: expected a column of {where}{nearest(column, tuple(names))}")
+        raise InvalidValue(f"data.{role}={column}: expected a column of {where}{nearest_column(column, names)}")

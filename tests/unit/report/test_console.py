@@ -56,6 +56,7 @@ def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
         (replace(report, data=replace(report.data, real=False)), "synthetic data: shows that the pipeline works and"),
         (replace(report, data=replace(report.data, real=False)), "wordnet (synthetic)"),
         (replace(report, privacy=replace(privacy, epsilon=math.inf)), "no guarantee: epsilon is infinite"),
+        (replace(report, privacy=replace(privacy, epsilon=10.5)), "epsilon above 10 promises one person little"),
     ):
         assert line not in usual
         assert line in printed(odd)
