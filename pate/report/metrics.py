@@ -196,7 +196,7 @@ def metric_intervals(
     # deviations fall with the root of the number of samples, so those of a part say what those of all are
     part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
     drawn = _drawn(bits[part], values[part], truth[part], resamples, seed)
-    of_part, of_all = (_of_samples(*(each[rows] for each in (bits, values, truth))) for rows in (part, slice(None)))
+    of_part, of_all = _of_samples(bits[part], values[part], truth[part]), _of_samples(bits, values, truth)
     shrink = math.sqrt(_PART / len(truth))
     moved = {name: np.clip(of_all[name] + shrink * (drawn[name] - of_part[name]), 0, 1) for name in drawn}
     return _percentiles(moved, tails)

@@ -159,7 +159,7 @@ class LazyUniforms:
 
     def on_grid(self) -> Array:
         """The multiple of 2**-53 at or below each: less than another multiple with exactly this probability."""
-        return self.grid() * 2.0**-53
+        return np.asarray(self.grid() * 2.0**-53)
 
     def rows(self, rows: slice) -> LazyUniforms:
         """Those of some rows."""
