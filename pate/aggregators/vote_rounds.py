@@ -169,7 +169,7 @@ class VoteRounds:
             require(kept is not None, "drawn", f"no round {number}", "a release of all rounds")
             total = (kept or {})["total"]
             std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
-            rounds.append(HeardRound(*gather.args, total, std))
+            rounds.append(HeardRound(gather.args[0], gather.args[1], clipped, total, std))
             return total, std
 
         self._weights(votes, prevalence, read)
