@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby, islice
@@ -26,7 +25,6 @@ from pate.files.disk import (
     read_secret,
     remove_partials,
     replacing,
-    sync_folder,
     write_arrays,
     write_text,
 )
@@ -60,7 +58,8 @@ class CheckpointStore:
           is refused and not used. So is one of other records, where `records` names them.
         * Files have mode 0600, the folder 0700.
 
-    The store does not know which teacher, data or seeds its files came from: one folder for each.
+    The store does not know which teacher, data or seeds its files came from: one folder for each, and one process
+    that writes it.
 
     Attributes:
         folder: made by the first `save`, in a folder that is there; the key lies beside it, under its name and `.key`.
@@ -104,26 +103,22 @@ class CheckpointStore:
             if path not in whole:
                 path.unlink()
 
-    def states(self, num_teachers: int) -> Iterator[State]:
-        """Reads teachers 0..num_teachers-1 in order, with no more than one file of them in memory.
+    def states(self, num_teachers: int, first: int = 0) -> Iterator[State]:
+        """Reads teachers first..num_teachers-1 in order, with no more than one file of them in memory.
 
         Raises:
             InvalidValue: a teacher that is missing, or a file that this run did not sign.
         """
-        teacher = 0
         for members, path in sorted(self._files().items(), key=lambda each: each[0].start):
-            if members.start <= teacher < min(members.stop, num_teachers):
-                yield from self._read(members, path)[teacher - members.start : num_teachers - members.start]
-                teacher = min(members.stop, num_teachers)
-        if teacher < num_teachers:
-            raise damaged(Path(self.folder), f"teacher {teacher}", "no whole file has it", _TRAIN)
+            if first in members and first < num_teachers:
+                yield from self._read(members, path)[first - members.start : num_teachers - members.start]
+                first = members.stop
+        if first < num_teachers:
+            raise damaged(Path(self.folder), f"teacher {first}", "no whole file has it", _TRAIN)
 
     def load(self, teacher: int) -> State:
         """Reads a teacher, and the whole file for it; raises as `states`."""
-        for members, path in self._files().items():
-            if teacher in members:
-                return self._read(members, path)[teacher - members.start]
-        raise damaged(Path(self.folder), f"teacher {teacher}", "no whole file has it", _TRAIN)
+        return next(self.states(teacher + 1, teacher))
 
     def _named(self) -> dict[range, Path]:
         """What has the name of a file of teachers, by the teachers; raises where it is no file."""
@@ -183,16 +178,13 @@ def _stacked(states: Sequence[State]) -> State:
 
 def _apart(arrays: State, count: int) -> list[State]:
     states: list[State] = [{} for _ in range(count)]
-    for name, array in arrays.items():
-        if name + _LENGTHS in arrays:
-            ends = np.cumsum(arrays[name + _LENGTHS])
-            rows = np.split(array, ends[:-1])
-        elif not name.endswith(_LENGTHS):
-            rows = [array[row, ...] for row in range(count)]
-        else:
+    for name in arrays:
+        if name.endswith(_LENGTHS):
             continue
-        for state, row in zip(states, rows, strict=True):
-            state[name] = row
+        array, lengths = arrays[name], arrays.get(name + _LENGTHS)
+        parts = [array[row, ...] for row in range(count)] if lengths is None else np.split(array, lengths.cumsum()[:-1])
+        for state, part in zip(states, parts, strict=True):
+            state[name] = part
     return states
 
 
@@ -214,7 +206,7 @@ class SigningKey:
     def sign(self, name: str, arrays: State) -> str:
         """In hexadecimal; raises `InvalidValue` for a key that is not one."""
         if not os.path.lexists(self.path):
-            self._make()
+            write_text(self.path, f"{secrets.token_hex(32)}\n")
         return self._signature(name, arrays)
 
     def has_signed(self, name: str, arrays: State, signature: str | None) -> bool:
@@ -229,16 +221,6 @@ class SigningKey:
             signed.update(repr((key, array.dtype.str, array.shape)).encode())
             signed.update(np.ascontiguousarray(array).data)
         return signed.hexdigest()
-
-    def _make(self) -> None:
-        mine = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.partial")
-        try:
-            write_text(mine, f"{secrets.token_hex(32)}\n")
-            with suppress(FileExistsError):  # another process was first
-                os.link(mine, self.path)
-        finally:
-            mine.unlink(missing_ok=True)
-        sync_folder(self.path.parent)
 
     def _read(self) -> bytes:
         remedy = f"remove it and {self.path.with_suffix('')} to train again"

@@ -35,28 +35,19 @@ _ANSWER_S = 10
 _FILE_BYTES, _SAVE_S, _SAVE_SHARE = 64 * 2**20, 1.0, 0.02
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Indices of teachers that are trained side by side, and those of them that the store lacks."""
-
-    members: range
-    wanted: tuple[int, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class ChunkTask:
     """All that it takes to train a chunk, in whatever process: the recipe, and records and seed of each member."""
 
     teacher: Teacher
-    chunk: Chunk
+    members: range
     shards: Sequence[Shard]
     seeds: Sequence[int]
 
     def states(self) -> dict[int, State]:
-        """Trains the members on one thread; returns those that are wanted, by their index."""
+        """Trains the members on one thread; returns them by their index."""
         with one_thread(), device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"):
-            states = self.teacher.fit_many(self.shards, self.seeds)
-        return {index: states[index - self.chunk.members.start] for index in self.chunk.wanted}
+            return dict(zip(self.members, self.teacher.fit_many(self.shards, self.seeds), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,25 +73,24 @@ class TrainingJob:
         saved = self.num_teachers - len(self.store.missing(self.num_teachers))
         return f"{saved} of {self.num_teachers} teachers are safe in {self.store.folder}"
 
-    def chunks(self, size: int) -> list[Chunk]:
+    def chunks(self, size: int) -> list[range]:
         """The chunks that lack a teacher, of one where teachers are isolated; first clears what a killed run left."""
         size, total = 1 if self.teacher.is_isolated else size, self.num_teachers
         self.store.recover()
-        missing = set(self.store.missing(total))
-        members = [range(first, min(first + size, total)) for first in range(0, total, size)]
-        return [Chunk(each, tuple(sorted(wanted))) for each in members if (wanted := missing.intersection(each))]
+        lacking = sorted({index // size for index in self.store.missing(total)})
+        return [range(size * chunk, min(size * (chunk + 1), total)) for chunk in lacking]
 
-    def task(self, chunk: Chunk) -> ChunkTask:
-        members = chunk.members
+    def task(self, members: range) -> ChunkTask:
         shards, seeds = [self.shards(index) for index in members], [self.seeds[index] for index in members]
-        return ChunkTask(self.teacher, chunk, shards, seeds)
+        return ChunkTask(self.teacher, members, shards, seeds)
 
     @contextmanager
     def saving(self) -> Iterator[Callable[[Mapping[int, State]], None]]:
-        """Takes trained teachers, saves them together, at the latest when the block ends or raises, and reports them.
+        """Takes trained teachers, saves those that the store lacks, at the latest when the block ends, reports them.
 
         Called with none it looks whether others have waited long enough.
         """
+        lacking = set(self.store.missing(self.num_teachers))
         waiting: dict[int, State] = {}
         begun = saved = time.monotonic()
         size = 0
@@ -117,8 +107,9 @@ class TrainingJob:
 
         def keep(states: Mapping[int, State]) -> None:
             nonlocal size
-            waiting.update(states)
-            size += sum(array.nbytes for state in states.values() for array in state.values())
+            wanted = {index: state for index, state in states.items() if index in lacking}
+            waiting.update(wanted)
+            size += sum(array.nbytes for state in wanted.values() for array in state.values())
             now = time.monotonic()
             old = now - saved >= max(_SAVE_S, _SAVE_SHARE * (now - begun))
             if waiting and (old or size >= _FILE_BYTES):
@@ -222,7 +213,7 @@ class ProcessesEngine(Engine):
                     raise WorkersLost(f"worker processes died {deaths + 1} times ({cause}); {job.summary}") from error
                 waiting = job.chunks(self.chunk_size)
 
-    def _train(self, job: TrainingJob, waiting: list[Chunk]) -> None:
+    def _train(self, job: TrainingJob, waiting: list[range]) -> None:
         from joblib import cpu_count  # loads slowly
         from joblib.externals.loky import ProcessPoolExecutor  # its own: the shared one is of another kind in joblib
 
@@ -358,7 +349,7 @@ class RayEngine(Engine):
             asked = f"engine.address={self.address}: {found}"
             raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
 
-    def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[Chunk]) -> None:
+    def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[range]) -> None:
         task = ray.remote(_states).options(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries)
         running: list[Any] = []
         with job.saving() as keep:

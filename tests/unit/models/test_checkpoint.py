@@ -6,7 +6,6 @@ import os
 import pickle
 import shutil
 import stat
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -155,13 +154,6 @@ def test_a_key_of_somebody_else_does_not_count(store, monkeypatch):
     monkeypatch.setattr("pate.files.disk.os.geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InvalidValue, match=r"teachers\.key: expected a file of user"):
         store.load(0)
-
-
-def test_writers_side_by_side_share_one_key(store):
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda teacher: store.save({teacher: state_of(teacher)}), range(24)))
-    assert [pickle.loads(store.load(teacher)["pickle"].tobytes()) for teacher in range(24)] == list(range(24))
-    assert {entry.name for entry in store.folder.parent.iterdir()} == {"teachers", "teachers.key"}
 
 
 def test_a_teacher_of_other_records_is_refused(tmp_path):
