@@ -23,7 +23,7 @@ def train(folder: Path, largest_file: int | None = None) -> subprocess.Completed
 
 
 def test_a_run_that_met_the_end_of_the_disk_continues_and_pays_once(tmp_path: Path) -> None:
-    for largest_file, stopped_at in ((8_000, "ledger.db"), (50_000, "report.html")):
+    for largest_file, stopped_at in ((8_000, "ledger.db"), (50_000, "teachers-"), (90_000, "report.html")):
         stopped = train(tmp_path, largest_file)
         assert stopped.returncode == 1, stopped.stderr
         assert "Traceback" not in stopped.stderr
