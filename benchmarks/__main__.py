@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.generators import generator_jobs
+from benchmarks.growth import grown
 from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.reports import report_jobs
 from benchmarks.rounds import round_jobs
@@ -34,7 +35,9 @@ _PARTS = (start_jobs, quick_jobs, session_jobs, generator_jobs, round_jobs, larg
 def main() -> None:
     """Prints the tables, or one part of them; `--json FILE` writes the figures of the jobs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
-    parser.add_argument("part", nargs="?", choices=["teachers", "generators", "quick", "rounds", "starts", "table"])
+    parser.add_argument(
+        "part", nargs="?", choices=["teachers", "generators", "growth", "quick", "rounds", "starts", "table"]
+    )
     parser.add_argument("--json", type=Path, help="a file for the figures of the jobs")
     parser.add_argument("--rows", type=int, default=NUM_ROWS, help="of the large table")
     chosen = parser.parse_args()
@@ -42,6 +45,7 @@ def main() -> None:
     jobs = {
         None: lambda: [job for made in _PARTS for job in made()],
         "generators": generator_jobs,
+        "growth": list[Job],
         "quick": quick_jobs,
         "rounds": round_jobs,
         "starts": start_jobs,
@@ -51,6 +55,8 @@ def main() -> None:
     figures = print_jobs(console, jobs[chosen.part]())
     if chosen.part in (None, "teachers"):
         print_teachers(console)
+    if chosen.part in (None, "growth"):
+        print_growth(console)
     if chosen.part in (None, "table"):
         print_table(console, chosen.rows)
     if chosen.json:
@@ -65,6 +71,24 @@ def print_table(console: Console, rows: int) -> None:
     took = f"{cost.seconds:,.0f} s to load, {cost.training:,.0f} s for 400 linear teachers"
     said = "memory at the most {:.2f} GB before, {:.2f} GB after loading, {:.2f} GB after training".format(*peaks)
     console.print(f"{what}, {took}, {said}", soft_wrap=True)
+
+
+def print_growth(console: Console) -> None:
+    """How time and memory grow: an exponent of 1 doubles the time for twice the size."""
+    table = Table(title="growth: seconds of a processor, and MiB beyond the inputs")
+    for heading in ("what grows", "sizes", "seconds", "exponent", "MiB", "ratio to the floor at the largest"):
+        table.add_column(heading, no_wrap=True)
+    for each in grown():
+        growth, ratio = each.growth, each.seconds[-1] / max(each.floor, 1e-9)
+        table.add_row(
+            growth.name,
+            ", ".join(f"{size:.0e}".replace("e+0", "e") for size in growth.sizes),
+            ", ".join(f"{seconds:.3g}" for seconds in each.seconds),
+            f"{each.exponent:.2f}",
+            ", ".join(f"{size:.0f}" for size in each.mebibytes),
+            f"{ratio:.1f}, {growth.floor_name}",
+        )
+    console.print(table)
 
 
 def surroundings() -> dict[str, object]:

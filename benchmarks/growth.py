@@ -1,0 +1,165 @@
+"""How time and memory grow with records, teachers, queries and labels, beside floors of the same sizes."""
+
+from __future__ import annotations
+
+import math
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from pate.accounting import AutoAccountant
+from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
+from pate.aggregators.aggregator import ReleaseContext, without_warning
+from pate.models.kernel import KernelVotes
+from pate.votes.histogram import histogram
+
+_MEBIBYTE = 2**20
+_INPUTS, _LABELS, _QUERIES = 32, 10, 200
+_calls = count()
+_LEAST = 1e-4  # seconds below which a clock says little
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What is done at each size, the floor, and the sizes."""
+
+    name: str
+    sizes: tuple[int, ...]
+    prepare: Callable[[int], Any]
+    run: Callable[[Any], object]
+    floor: Callable[[Any], object]
+    floor_name: str
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Seconds of a processor and MiB at each size, and the floor's seconds at the largest."""
+
+    growth: Growth
+    seconds: tuple[float, ...]
+    mebibytes: tuple[float, ...]
+    floor: float
+
+    @property
+    def exponent(self) -> float:
+        """Of time against size, from the middle size to the largest."""
+        first, last = self.growth.sizes[-2:]
+        before, after = (max(each, _LEAST) for each in self.seconds[-2:])
+        return math.log(after / before) / math.log(last / first)
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def _records(size: int) -> KernelVotes:
+    inputs = _rng().normal(size=(size, _INPUTS)).astype(np.float32)
+    return KernelVotes(
+        inputs=inputs,
+        labels=inputs[:, :_LABELS] > 1,
+        teacher_of=np.arange(size),
+        num_teachers=size,
+        num_groups=size,
+        public_inputs=_rng().normal(size=(2000, _INPUTS)).astype(np.float32),
+        num_queries=_QUERIES,
+    )
+
+
+def _rounds(votes: KernelVotes) -> object:
+    return CenteredVotes(noise_multiplier=2.0).release_from(votes, ReleaseContext(_rng()))
+
+
+def _six_products(votes: KernelVotes) -> object:
+    return [votes.inputs.T @ votes.labels.astype(np.float32) for _ in range(6)]
+
+
+def _price(num_teachers: int) -> object:
+    aggregator = GaussianVotes(noise_std=100.0 + next(_calls) / 1000)  # a price that was asked for is remembered
+    event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=num_teachers)
+    return AutoAccountant().compose(event).get_epsilon(1e-6)
+
+
+def _bits(num_teachers: int) -> Any:
+    return _rng().random((num_teachers, 50, _LABELS), dtype=np.float32) < 0.3
+
+
+def _counts(num_queries: int) -> Any:
+    return _rng().integers(0, 1000, (num_queries, _LABELS))
+
+
+def _wide(num_labels: int) -> Any:
+    return _rng().integers(0, 1000, (1000, num_labels))
+
+
+def _gaussian(counts: Any) -> object:
+    return GaussianVotes(noise_std=100.0).aggregate(counts, num_teachers=1000, rng=_rng())
+
+
+def _stable(counts: Any) -> object:
+    settings: dict[str, Any] = {"selection_noise": "gumbel", "selection_scale": 39.0, "test": "gaussian"}
+    return StableTopK(**settings, test_std=60.0, failure_prob=1e-12).aggregate(counts, num_teachers=1000, rng=_rng())
+
+
+def _normal(counts: Any) -> object:
+    return _rng().normal(size=counts.shape)
+
+
+def _sorted(counts: Any) -> object:
+    return np.sort(counts + _rng().normal(size=counts.shape), axis=1)
+
+
+def _nothing(size: int) -> int:
+    return size
+
+
+def _one_price(_size: int) -> object:
+    return _price(1000)
+
+
+def _sum(bits: Any) -> object:
+    return bits.sum(axis=0, dtype=np.int64)
+
+
+GROWTHS = (
+    Growth("records: a release in six rounds", (10**4, 10**5, 10**6), _records, _rounds, _six_products, "six products"),
+    Growth("teachers: a price", (10**3, 10**4, 10**5), _nothing, _price, _one_price, "that of 1,000"),
+    Growth("teachers: counting votes", (10**3, 10**4, 10**5), _bits, histogram, _sum, "a sum of bits"),
+    Growth("queries: Gaussian votes", (10**4, 10**5, 10**6), _counts, _gaussian, _normal, "a noise draw"),
+    Growth("labels: stable top-k", (10, 100, 1000), _wide, _stable, _sorted, "a noise draw and a sort"),
+)
+
+
+def _measured(growth: Growth, size: int) -> tuple[float, float, float]:
+    """Seconds, MiB beyond what the inputs take, and the floor's seconds; in a process of its own."""
+    with without_warning():
+        tracemalloc.start()
+        made = growth.prepare(size)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        growth.run(made)
+        more = (tracemalloc.get_traced_memory()[1] - before) / _MEBIBYTE
+        tracemalloc.stop()
+        made = growth.prepare(size)  # afresh: votes remember what they computed
+        started = time.process_time()
+        growth.run(made)
+    took, started = time.process_time() - started, time.process_time()
+    growth.floor(made)
+    return took, more, time.process_time() - started
+
+
+def grown() -> list[Grown]:
+    """All of it; some minutes."""
+    found = []
+    for growth in GROWTHS:
+        rows = []
+        for size in growth.sizes:
+            with get_context("spawn").Pool(1) as pool:
+                rows.append(pool.apply(_measured, (growth, size)))
+        found.append(Grown(growth, tuple(row[0] for row in rows), tuple(row[1] for row in rows), rows[-1][2]))
+    return found
