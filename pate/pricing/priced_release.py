@@ -242,6 +242,7 @@ def plan_release(
     """
     solved: dict[str, Any] = {}
     if budget.max_epsilon is None:
+        require_achievable_delta(budget.target_delta, num_queries=shape.num_queries, num_labels=shape.num_labels)
         aggregator = aggregator.settled(num_queries=shape.num_queries, target_delta=budget.target_delta)
         require_delta_left(
             aggregator,

@@ -9,12 +9,11 @@ from pathlib import Path
 from string import Template
 from typing import Self
 
-from pate import __version__
 from pate.files.disk import read_value, write_text
 from pate.files.values import to_json
 from pate.report.report import CAVEATS, PAPER_LABEL, Privacy, Scalar
 from pate.report.tables import format_delta, format_epsilon, settings
-from pate.validation import require, require_count
+from pate.validation import VERSION, require, require_count
 
 _CARD = Template("""# Privacy card
 
@@ -74,7 +73,7 @@ class PrivacyStatement:
     """
 
     format: int = _FORMAT
-    package: str = f"pate-multilabel {__version__}"
+    package: str = f"pate-multilabel {VERSION}"
     epsilon: float
     delta: float
     adjacency: str

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 import pate
-from pate.cli.app import DISTRIBUTION
+from pate.validation import DISTRIBUTION, VERSION
 from tests.e2e.commands import call
 
 pytest.importorskip("pyarrow")
@@ -230,7 +230,7 @@ def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatc
     assert len(commands) == 5
     for program, *words in commands:
         if program == "pip":
-            assert words == ["install", f"{DISTRIBUTION}[table]"]
+            assert words == ["install", f"dist/{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl[table]"]
         elif program == "cp":
             subprocess.run([program, *words], cwd=tmp_path, check=True)
         else:

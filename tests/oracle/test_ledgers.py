@@ -58,7 +58,8 @@ def test_totals_are_those_that_were_printed(name: str, accountant: str) -> None:
             charged(name, accountant=made)
     else:
         epsilon = charged(name, accountant=made).epsilon
-        assert epsilon == pytest.approx(float(printed), rel=1e-9)  # an FFT's last digits are the processor's
+        # an FFT's last digits are the processor's; splits of a session are bounded a little differently by version
+        assert epsilon == pytest.approx(float(printed), rel=1e-6 if accountant == "exact" else 1e-9)
 
 
 @pytest.mark.parametrize("name", TOTALS)

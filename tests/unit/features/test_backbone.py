@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -12,7 +13,6 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-import pate.features.backbone as nets
 from pate.data.dataset import unwatched
 from pate.features import Backbone, Extractor, PublicPictures
 from pate.features.featured_data import FeaturedData
@@ -143,11 +143,8 @@ def test_a_size_that_the_network_does_not_take(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr(nets, "import_module", missing)
-    with pytest.raises(InvalidValue, match=r"efficientnet-lite-pytorch to be installed: pip install .*backbone"):
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    with pytest.raises(InvalidValue, match=r"package efficientnet_lite_pytorch: pip install .*backbone"):
         Backbone()
 
 
