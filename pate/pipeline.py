@@ -98,6 +98,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             baselines["all_records_model"] = students.train_ceiling()
         payment.require_paid()
         models = {"student": student, **baselines}
+        predictions = {name: Prediction.of(each, dataset) for name, each in models.items()}
         results = Results(
             dataset=dataset,
             queries=ensemble.queries,
@@ -105,7 +106,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             num_teachers=ensemble.num_teachers,
             histogram=votes.counts() if votes.gives_bits else None,
             teacher_accuracies=votes.accuracies(labels) if dataset.public_labeled else np.empty(0),
-            predictions={name: Prediction.of(each, dataset) for name, each in models.items()},
+            predictions=predictions,
             aggregator=priced.aggregator,
             budget=plan.budget,
             epsilon=payment.epsilon,
@@ -113,6 +114,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             seed=plan.seed,
             student_curve=students.curves["student"],
             heading=plan.heading,
+            membership=predictions["student"].membership(student, dataset),
         )
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)

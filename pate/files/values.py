@@ -106,6 +106,8 @@ def _read(kind: Any, data: Any, name: str) -> Any:
         return {key: _read(get_args(kind)[1], item, f"{name}.{key}") for key, item in data.items()}
     if origin is tuple:
         kinds = get_args(kind)
+        if kinds[-1] is Ellipsis and isinstance(data, list):
+            kinds = kinds[:1] * len(data)
         require(isinstance(data, list) and len(data) == len(kinds), name, repr(data), f"a list of {len(kinds)}")
         return tuple(_read(*pair, name) for pair in zip(kinds, data, strict=True))
     if kind is float:

@@ -26,6 +26,8 @@ _MOST_RESAMPLES, _FEWEST_RESAMPLES = 200, 50
 _MOST_BITS = 2 * 10**8  # of all resamples together
 _MOST_SAMPLES, _PART = 2**15, 2**14
 _MOST_WEIGHTS = 2**26  # bytes of a block of resamples
+_RATES = (0.001, 0.01)  # of false positives, at which an attack is told in words
+_FALSE_COUNTS = 24  # of its curve
 
 
 @dataclass(frozen=True)
@@ -394,3 +396,71 @@ def _point(predicted: Bits, true: Bits) -> tuple[float, float]:
     """Recall and precision of predicted bits."""
     hits, real, named = (float(bits.sum()) for bits in (predicted & true, true, predicted))
     return hits / max(real, 1.0), hits / max(named, 1.0)
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What an attacker sees of a training record: it takes those with the smallest loss for private. Not covered.
+
+    Chance is what records have that differ in nothing: before the (k + 1)-th of m test records come as many of n
+    private ones as a binomial of n counts whose rate is Beta(k + 1, m - k).
+
+    Attributes:
+        fpr: `[P]`, false positive rates, ascending in (0, 1), 0.1% and 1% among them, in whole test records.
+        tpr: `[P]`, the share of the private records that is found at each; equal losses count in proportion.
+        low: `[P]`, the lower end of the 95% interval of `tpr` by chance.
+        high: `[P]`, its upper end.
+        num_private: private records that were tried, n.
+        num_test: test records that were tried, m.
+    """
+
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    num_private: int
+    num_test: int
+
+    @classmethod
+    def of(cls, private: Floats, test: Floats) -> Membership | None:
+        """By the losses of independent records, `[n]` and `[m]`; None without a private or a second test one."""
+        n, m = len(private), len(test)
+        if not n or m < 2:
+            return None
+        asked = np.append(np.geomspace(1, m - 1, _FALSE_COUNTS), np.multiply(_RATES, m))
+        counts = np.unique(np.clip(asked + 1e-9, 1, m - 1).astype(np.int64))
+        levels = np.unique(np.append(private, test))
+        found, false = (np.append(0, np.searchsorted(np.sort(each), levels, side="right")) for each in (private, test))
+        last = np.searchsorted(false, counts, side="right") - 1  # the most that is found with so many false ones
+        share = (counts - false[last]) / (false[last + 1] - false[last])
+        tpr = (found[last] + share * (found[last + 1] - found[last])) / n
+        fpr, tpr, low, high = (tuple(each.tolist()) for each in (counts / m, tpr, *_by_chance(counts, n, m)))
+        return cls(fpr, tpr, low, high, n, m)
+
+    @property
+    def text(self) -> str:
+        """What it sees, in a sentence."""
+        places = {int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _RATES}
+        told = []
+        for place in sorted(places):
+            fpr, tpr, high = (f"{float(f'{100 * each[place]:.2g}'):g}%" for each in (self.fpr, self.tpr, self.high))
+            chance = "beyond" if self.tpr[place] > self.high[place] else "nothing beyond"
+            told.append(f"at a false positive rate of {fpr} it finds {tpr} of them, {chance} chance (up to {high})")
+        return f"What an attacker sees of a training record: {'; '.join(told)}."
+
+
+def label_losses(probabilities: NDArray[np.floating], true: Bits) -> Floats:
+    """The binary cross-entropy of each sample, summed over its labels, `[n]`, from arrays `[n, L]`."""
+    given = np.where(true, probabilities, 1 - probabilities.astype(np.float64))
+    losses: Floats = -np.log(np.maximum(given, 1e-12)).sum(axis=1)
+    return losses
+
+
+def _by_chance(counts: NDArray[np.int64], n: int, m: int) -> tuple[Floats, Floats]:
+    """The 95% interval of the rate found at each count of false positives, from ratios of beta-binomial weights."""
+    found, k = np.arange(n), counts[:, None]
+    steps = np.log((n - found) * (found + k + 1.0) / ((found + 1.0) * (m - k + n - 1 - found)))
+    weights = np.cumsum(np.pad(steps, ((0, 0), (1, 0))), axis=1)  # [P, n + 1], logarithms
+    below = np.cumsum(np.exp(weights - weights.max(axis=1, keepdims=True)), axis=1)
+    below /= below[:, -1:]
+    return (below < 0.025).sum(axis=1) / n, (below < 0.975).sum(axis=1) / n

@@ -187,7 +187,7 @@ def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
         gap_histogram,
         votes_by_rank,
     )
-    drawn = [score_bars(report), *(painter(figures) for painter in painters)]
+    drawn = [score_bars(report), membership_curve(report), *(painter(figures) for painter in painters)]
     return {picture.name: picture for picture in drawn if picture is not None}
 
 
@@ -352,6 +352,33 @@ def _threshold_text(curve: PrecisionRecall) -> str:
         low, high = min(curve.threshold), max(curve.threshold)
         return f"Each label is predicted from a probability of its own on, {low:.3g} to {high:.3g}, {placed}."
     return f"A label is predicted from probability {curve.threshold:.3g} on, {placed}."
+
+
+def membership_curve(report: Report) -> Picture | None:
+    """What an attack on the student finds at low false positive rates, beside chance; None without one."""
+    if (attack := report.membership) is None:
+        return None
+    least = 1 / attack.num_private
+    low, high = np.maximum(attack.low, least / 2), np.maximum(attack.high, least)
+    found = np.where(np.greater(attack.tpr, 0), attack.tpr, np.nan)
+
+    def paint(axes: Axes) -> None:
+        axes.fill_between(attack.fpr, low, high, color=FAINT, alpha=0.3, linewidth=0, label="chance, 95%")
+        axes.plot(attack.fpr, found, color=ACCENT, marker="o", markersize=2.6, label="attack")
+        axes.set(xscale="log", yscale="log", ylim=(min(least, attack.fpr[0]) / 2, 1.2))
+        axes.set(xlabel="false positive rate", ylabel="private records found")
+        axes.grid()
+        _legend_above(axes)
+
+    return Picture(
+        name="membership",
+        title="An attack on the published student",
+        alt=f"Found private records by false positive rate, both on logarithmic scales. {attack.text}",
+        caption=f"{attack.text} It takes records with a small loss for private: {attack.num_private:,} private and "
+        f"{attack.num_test:,} test records, one of each group.",
+        mark=PrivacyCoverage.UNCOVERED,
+        svg=draw("membership", paint, height=250),
+    )
 
 
 def answer_bars(figures: RunFigures) -> Picture | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.files.disk import damaged, read_text, write_text
 from pate.files.values import from_json, to_json
-from pate.report.metrics import Bits, Floats, Interval, PrecisionRecall, Scores
+from pate.report.metrics import Bits, Floats, Interval, Membership, PrecisionRecall, Scores
 from pate.validation import require, require_count
 
 _FILE = "the report of a finished run"
@@ -43,6 +43,7 @@ NOT_COVERED = {
     "baselines.prior": "each label's majority is taken from true labels",
     "baselines.best_constant": "the labels' frequencies are taken from true labels",
     "intervals": "resampled from the true labels of the test split",
+    "membership": "compares the student's losses on private records and on test records",
     "verdict": "compares scores that read true labels",
     "data.label_cardinality": "computed from true labels",
     "heading": "names settings of the command line, a seed among them",
@@ -290,6 +291,7 @@ class Report:
         versions: by package name.
         duration_s: wall-clock seconds of the run.
         not_covered: dotted keys of this report that no epsilon covers, each with the reason.
+        membership: an attack on the published student, or None.
     """
 
     privacy: Privacy
@@ -305,6 +307,7 @@ class Report:
     duration_s: float
     not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))
     heading: Heading = field(default_factory=Heading)
+    membership: Membership | None = None
 
     def __post_init__(self) -> None:
         rule = f"release.num_queries={self.release.num_queries}, or more"

@@ -31,7 +31,7 @@ from pate.report import (
     per_label_metrics,
     privacy_card,
 )
-from pate.report.metrics import CONSTANT_NAMES, Constant, PrecisionRecall, micro_f1, summarized
+from pate.report.metrics import CONSTANT_NAMES, Constant, Membership, PrecisionRecall, micro_f1, summarized
 from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary, Verdict
 from pate.run.bundle.form import ModelForm
 from pate.run.bundle.model_card import model_card
@@ -130,6 +130,7 @@ class Results:
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
         heading: what the run is called.
+        membership: an attack on the student.
     """
 
     dataset: Dataset
@@ -146,6 +147,7 @@ class Results:
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
     heading: Heading = field(default_factory=Heading)
+    membership: Membership | None = None
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
@@ -198,6 +200,7 @@ class Results:
             versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
             heading=self.heading,
+            membership=self.membership,
         )
 
     def figures(self, report: Report) -> RunFigures:

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
-from pate.data import Dataset
+from pate.data import Dataset, Split
 from pate.models.student import OnEpoch
+from pate.report.metrics import Membership, label_losses
 from pate.run.folder import Workplace
 from pate.student import Student, StudentModel
+
+_MOST_TRIED = 10_000
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,20 @@ class Prediction:
         """What a student says."""
         inputs = dataset.test.inputs
         return cls(model.predict(inputs), model.predict_proba(inputs), model.threshold)
+
+    def membership(self, model: StudentModel, dataset: Dataset) -> Membership | None:
+        """What its losses tell of who is private: at most 10,000 records of each split, one of each group."""
+        rows, test = _tried(dataset.private), _tried(dataset.test)
+        private = dataset.private.take(rows)
+        losses = label_losses(model.predict_proba(private.inputs), private.labels)
+        return Membership.of(losses, label_losses(self.probabilities[test], dataset.test.labels[test]))
+
+
+def _tried(split: Split) -> NDArray[np.int64]:
+    """Rows in order, evenly: groups are independent, records of one need not be."""
+    firsts = np.sort(np.unique(split.group_ids, return_index=True)[1])
+    number = min(len(firsts), _MOST_TRIED)
+    return firsts[np.arange(number) * len(firsts) // max(number, 1)]
 
 
 def train_student(

@@ -7,7 +7,7 @@ import pytest
 
 from pate.aggregators import Aggregator
 from pate.report import Privacy, Report, Scores, per_label_metrics
-from pate.report.metrics import PrecisionRecall
+from pate.report.metrics import Membership, PrecisionRecall
 from pate.report.report import Baselines, DataSummary, ReleaseSummary, RunFigures, TeacherSummary, Verdict
 
 STUDENT = Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375)
@@ -46,6 +46,7 @@ REPORT = Report(
     seed=None,
     versions={"pate": "0.1.0", "numpy": "2.0.0"},
     duration_s=123.456,
+    membership=Membership((0.001, 0.01), (0.0, 0.011), (0.0, 0.007), (0.002, 0.013), 9000, 9973),
 )
 
 

@@ -8,10 +8,20 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import betabinom
 from sklearn.metrics import average_precision_score, f1_score
 
 from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
-from pate.report.metrics import Constant, _RankedLabel, _resampled, _weights, average_precisions, micro_f1
+from pate.report.metrics import (
+    Constant,
+    Membership,
+    _RankedLabel,
+    _resampled,
+    _weights,
+    average_precisions,
+    label_losses,
+    micro_f1,
+)
 from pate.validation import InvalidValue
 
 # Worked out by hand. Columns: one mixed label, one without positives, one with positives only.
@@ -215,3 +225,41 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(monkeypatch: pytes
     for name, (low, high) in wholes.items():
         assert (parts[name][1] - parts[name][0]) / (high - low) == pytest.approx(1, abs=0.33)
         assert np.mean(parts[name]) == pytest.approx(np.mean((low, high)), abs=0.4 * (high - low))
+
+
+@pytest.mark.parametrize("digits", [8, 1])  # without ties, and with hardly anything else
+def test_an_attack_on_equal_records_leaves_the_interval_as_rarely_as_it_says(digits: int) -> None:
+    rng = np.random.default_rng(3)
+    beyond = []
+    for _ in range(400):
+        attack = Membership.of(rng.random(1500).round(digits), rng.random(2000).round(digits))
+        assert attack is not None
+        beyond.append(np.greater(attack.tpr, attack.high) | np.less(attack.tpr, attack.low))
+    assert {0.001, 0.01} <= set(attack.fpr)
+    shares = np.mean(beyond, axis=0)  # at each rate; 5% and three standard errors are 8.3%
+    assert shares.max() < 0.083
+    assert shares.mean() > (0.03 if digits == 8 else -1)  # the interval is no wider than it needs to be
+
+
+def test_the_interval_by_chance_is_beta_binomial() -> None:
+    attack = Membership.of(np.arange(900.0), np.arange(2000.0))
+    assert attack is not None
+    false = np.round(np.multiply(attack.fpr, 2000))
+    for end, share in ((attack.low, 0.025), (attack.high, 0.975)):
+        assert np.array_equal(np.round(np.multiply(end, 900)), betabinom.ppf(share, 900, false + 1, 2000 - false))
+
+
+def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() -> None:
+    rng = np.random.default_rng(4)
+    private, test = rng.random((500, 5)) < 0.3, rng.random((700, 5)) < 0.3
+    noise = rng.random((700, 5))
+    attack = Membership.of(label_losses(private.astype(np.float32), private), label_losses(noise, test))
+    assert attack is not None
+    assert min(attack.tpr) == 1.0
+    assert "rate of 0.14% it finds 100% of them, beyond chance" in attack.text
+    constant = [label_losses(np.full(each.shape, 0.5), each) for each in (private, test)]
+    attack = Membership.of(constant[0], constant[1])
+    assert attack is not None
+    assert attack.tpr == pytest.approx(attack.fpr)
+    assert attack.text.count("nothing beyond chance") == 2
+    assert Membership.of(constant[0][:0], constant[1]) is Membership.of(constant[0], constant[1][:1]) is None

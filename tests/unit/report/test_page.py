@@ -84,7 +84,7 @@ def test_nothing_is_fetched_and_nothing_runs(html: str, page: Page) -> None:
 
 def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
     captions = page.texts("figcaption")
-    assert sum(text.startswith(UNCOVERED) for text in captions) == 4  # scores, labels, gaps, ranks
+    assert sum(text.startswith(UNCOVERED) for text in captions) == 5  # scores, labels, membership, gaps, ranks
     assert sum(text.startswith(HELD_OUT) for text in captions) == 1  # precision and recall
     rows = page.texts("tr")
     for model in ("prior", "best constant", "majority-vote student", "true-label student", "all-records model"):
@@ -147,7 +147,7 @@ def test_the_table_of_labels_has_every_label_and_dashes_for_the_undefined(report
 def test_a_run_without_a_student_leaves_its_pictures_out(report: Report, figures: RunFigures) -> None:
     bare = replace(figures, per_label={}, precision_recall=None, student_curve={}, gaps=None, histogram=None)
     page = Page(render_html(replace(report, student=None), bare))
-    assert len(page.named("svg")) == 3
+    assert len(page.named("svg")) == 4
     assert "Each label" not in page.texts("h2")
     assert "no student was trained; a constant has 0.117" in page.texts("dd")
     assert f"private student{5 * DASH}" in page.texts("tr")

@@ -24,7 +24,7 @@ from pate.report.report import Baselines, PrivacyCoverage, RunFigures
 from pate.validation import InvalidValue
 
 MARKS = {
-    **dict.fromkeys(("scores", "labels", "gaps", "ranks"), PrivacyCoverage.UNCOVERED),
+    **dict.fromkeys(("scores", "labels", "membership", "gaps", "ranks"), PrivacyCoverage.UNCOVERED),
     **dict.fromkeys(("curve", "answers", "epsilon"), PrivacyCoverage.COVERED),
     "precision-recall": PrivacyCoverage.HELD_OUT,
 }
@@ -190,7 +190,7 @@ def test_what_is_missing_is_not_drawn(report: Report, figures: RunFigures) -> No
         labels=np.zeros((0, 4), dtype=bool),
         epsilon_after_query=np.zeros(0),
     )
-    assert pictures(report, bare).keys() == {"scores"}
+    assert pictures(replace(report, membership=None), bare).keys() == {"scores"}
     unbounded = replace(figures, epsilon_after_query=np.full(6, np.inf))
     assert epsilon_curve(unbounded) is None
     assert student_curve(replace(figures, student_curve={})) is None
