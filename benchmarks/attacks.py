@@ -13,6 +13,7 @@ from hydra import compose, initialize_config_dir
 from rich.console import Console
 from rich.table import Table
 
+from pate.aggregators import Aggregator
 from pate.attack import Attack
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
@@ -62,9 +63,9 @@ def main() -> None:
     sys.exit(1 if refuted else 0)
 
 
-def _exact(aggregator: object, budget: Budget, num_labels: int) -> str:
+def _exact(aggregator: Aggregator, budget: Budget, num_labels: int) -> str:
     shape = ReleaseShape(num_queries=QUERIES, num_labels=num_labels, num_teachers=TEACHERS)
-    planned = plan_release(aggregator, shape, budget)  # type: ignore[arg-type]
+    planned = plan_release(aggregator, shape, budget)
     found = lower_bound_of(planned.aggregator, shape, DELTA)
     return "-" if found is None else f"{found.epsilon:.2f}"
 

@@ -263,7 +263,7 @@ class OneBitEvent(BitEvent):
     """
 
     logits: tuple[float, ...]
-    reach: int = field()
+    reach: int = field()  # required: without this the base's property would be its default
 
     def __post_init__(self) -> None:
         require_count("reach", self.reach)

@@ -33,7 +33,7 @@ _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """What an attack found. Nothing in it is from real private records but their number.
+    """What an attack found: for the owner of the records alone, as no epsilon covers it.
 
     Attributes:
         epsilon: the price that is printed for the release.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,5 +144,5 @@ class TeacherAttack:
     def _seen(self, craft: Craft, ways: Signs, rng: np.random.Generator) -> Array:
         source = CraftedVotes(craft, ways, self.repeats, self.shape)
         with without_warning():
-            release = replace(self.aggregator).release_from(source, ReleaseContext(rng))
+            release = self.aggregator.release_from(source, ReleaseContext(rng))
         return craft.seen(release, self.shape)

@@ -72,7 +72,7 @@ def _print(found: AttackResult) -> None:
     if not found.refuted:
         verdict, style = ("below the printed price: nothing speaks against it, and nothing proves it", "green")
     console.print(Text(verdict, style=style), soft_wrap=True)
-    note = "nothing was charged, written or published; the private records gave way to canaries"
+    note = "no ledger was charged and no release is kept; no epsilon covers these figures, keep them to yourself"
     console.print(note, style="dim", soft_wrap=True)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 from unicodedata import category, normalize
@@ -38,11 +37,6 @@ _LOGARITHMS = 1 + np.log(np.arange(1, _LONGEST + 2))  # by count: a function of 
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _ENTRY = "texts"
 _RULE = "what makes numbers of texts"
-_KINDS = {
-    "tfidf": "pate.data.texts.TfidfVectors",
-    "static": "pate.data.text_models.StaticVectors",
-    "encoder": "pate.data.text_models.EncoderVectors",
-}
 
 
 @cache
@@ -202,10 +196,7 @@ class TextVectors(ABC):
             with safe_open(path, framework="numpy") as file:
                 said = json.loads((file.metadata() or {})[_ENTRY])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            module, _, name = _KINDS[said["kind"]].rpartition(".")
-            made: TextVectors = getattr(import_module(module), name)(
-                arrays, dict(said["settings"]), dict(said["origin"])
-            )
+            made = _KINDS[said["kind"]](arrays, dict(said["settings"]), dict(said["origin"]))
             made.require_usable()
             good = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
             found = made.vectors(["a text"]) if good else None
@@ -356,6 +347,9 @@ class TfidfVectors(TextVectors):
     @cached_property
     def _place_of(self) -> dict[str, int]:
         return {word: place for place, word in enumerate(self.settings["words"])}
+
+
+_KINDS: Mapping[str, type[TextVectors]] = {TfidfVectors.kind: TfidfVectors}
 
 
 def _counted(texts: Sequence[str]) -> tuple[list[str], Any]:
