@@ -8,7 +8,8 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.text import Text
 
-from pate.attack import Attack, AttackResult
+from pate.attack import Attack
+from pate.attack.attack import AttackResult
 from pate.cli import run
 from pate.cli.app import run_app
 from pate.files.values import to_json_line

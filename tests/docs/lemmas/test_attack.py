@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 from pate.accounting import ExactAccountant, GaussianEvent
-from pate.attack import Guesses, PriceCurve
+from pate.attack.one_run import Guesses, PriceCurve
 from pate.validation import InvalidValue
 
 CURVES = {

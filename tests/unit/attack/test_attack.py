@@ -11,7 +11,9 @@ from hydra import compose, initialize_config_dir
 
 from pate.accounting import ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
-from pate.attack import Attack, AttackResult, Guesses
+from pate.attack import Attack
+from pate.attack.attack import AttackResult
+from pate.attack.one_run import Guesses
 from pate.cli.attack import attack
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split
@@ -41,6 +43,7 @@ def attacked(aggregator: Any = ROWS, *, epsilon: float = 2.0, groups: int = 2000
     return Attack(aggregator=aggregator, budget=budget, **settings).run(dataset(groups))
 
 
+@pytest.mark.slow
 def test_an_honest_release_of_records_stays_below_its_price_and_is_heard() -> None:
     found = attacked(num_runs=5)
     assert 0.2 < found.lower_bound <= found.epsilon <= 2.0 and not found.refuted
@@ -48,12 +51,16 @@ def test_an_honest_release_of_records_stays_below_its_price_and_is_heard() -> No
     assert json.loads(json.dumps(found.to_json()))["lower_bound"] == found.lower_bound
 
 
-@pytest.mark.parametrize("sabotage", ["noise", "clip", "features", "seed"])
-def test_a_broken_release_of_records_is_refuted(sabotage: str) -> None:
-    found = attacked(sabotage=sabotage, num_canaries=40 if sabotage == "features" else 150, num_runs=5)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sabotage", "canaries", "runs"), [("noise", 150, 2), ("clip", 150, 5), ("features", 40, 3), ("seed", 150, 1)]
+)
+def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, runs: int) -> None:
+    found = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
     assert found.refuted and found.lower_bound > found.epsilon > 1.99
 
 
+@pytest.mark.slow
 def test_half_a_charge_is_printed_as_half_and_refuted_by_twenty_thousand_coins() -> None:
     whole, half = (attacked(sabotage=each, epsilon=8.0, num_runs=1) for each in (None, "charge"))
     assert half.epsilon == whole.epsilon / 2 and half.lower_bound == whole.lower_bound
@@ -68,6 +75,7 @@ def test_half_a_charge_is_printed_as_half_and_refuted_by_twenty_thousand_coins()
     assert price / 2 < guesses.least_price(spent, target_delta=1e-6) <= price
 
 
+@pytest.mark.slow
 def test_canaries_that_are_teachers() -> None:
     few: dict[str, Any] = {"num_teachers": 1600, "num_queries": 50, "num_canaries": 200}
     kinds = (None, "noise", "clip")
@@ -99,6 +107,7 @@ def test_attacks_that_cannot_be_made(settings: dict[str, Any], line: str) -> Non
         attacked(**settings)
 
 
+@pytest.mark.slow
 def test_the_command_prints_both_figures(capsys: pytest.CaptureFixture[str]) -> None:
     register_configs()
     words = ["data=digits_grid", "aggregator=gaussian_votes", "num_queries=50", "num_runs=1", "num_teachers=1600"]
