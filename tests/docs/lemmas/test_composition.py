@@ -104,13 +104,6 @@ def test_without_the_failure_probabilities_the_claim_is_false() -> None:
     assert broken == 40
 
 
-def test_the_mass_outside_the_mixture_is_at_most_the_sum_of_failures() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        failures = rng.uniform(0, 0.5, rng.integers(2, 8))
-        assert 0 <= 1 - np.prod(1 - failures) < failures.sum()
-
-
 def randomized_responses(epsilon: float, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Losses and probabilities of the worst `count` releases of that epsilon."""
     k = np.arange(count + 1)

@@ -34,17 +34,6 @@ def spread(variance: float, count: int) -> float:
     return math.fsum(math.atanh(2 * wave / (1 - wave)) for wave in waves)
 
 
-@pytest.mark.parametrize("w", [0.1, 0.5, 3.0])
-def test_the_sum_of_gaussian_weights_is_largest_at_a_whole_number_and_within_its_bounds(w: float) -> None:
-    sums = np.array([np.exp(-((WHOLE - u) ** 2) / (2 * w)).sum() for u in np.linspace(0, 1, 101)])
-    assert sums.max() == pytest.approx(sums[0])
-    wave = math.exp(-2 * math.pi**2 * w)
-    theta = 2 * wave / (1 - wave)
-    even = math.sqrt(2 * math.pi * w)
-    assert (sums <= even * (1 + theta) * (1 + 1e-12)).all()
-    assert (sums >= even * (1 - theta) * (1 - 1e-12)).all()
-
-
 @pytest.mark.parametrize("variance", [0.3, 1.0, 10.0])
 def test_a_discrete_gaussian_costs_what_the_continuous_one_does(variance: float) -> None:
     log_law = -(WHOLE**2) / (2 * variance) - logsumexp(-(WHOLE**2) / (2 * variance))

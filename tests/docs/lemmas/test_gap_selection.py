@@ -158,12 +158,3 @@ def test_the_bounded_range_curve_is_the_supremum_over_two_point_pairs(epsilon: f
     assert searched <= charged * (1 + 1e-9)
     assert charged <= searched * (1 + 1e-5)
     assert charged <= order * epsilon**2 / 8
-
-
-def test_exponential_and_laplace_survival_functions_are_lipschitz_in_logarithm_and_the_gaussian_s_is_not() -> None:
-    x = np.linspace(-5, 30, 701)
-    laplace = np.where(x < 0, np.log1p(-0.5 * np.exp(-np.abs(x))), np.log(0.5) - x)
-    exponential = np.minimum(-x, 0)
-    for log_survival in (laplace, exponential):
-        assert np.diff(log_survival).min() >= -(x[1] - x[0]) * (1 + 1e-9)
-    assert np.diff(log_ndtr(-x)).min() < -20 * (x[1] - x[0])

@@ -6,9 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.special import ndtr
-from scipy.stats import norm
 
 from pate.accounting import ComposedEvent, GaussianEvent, SelfComposedEvent
 from pate.accounting.events import count_leaves
@@ -28,21 +26,6 @@ def test_statistics_of_the_screening_move_by_at_most_1(adjacency: str) -> None:
     first, second = pairs.pairs
     for statistic in (lambda h: h.max(axis=1), lambda h: np.maximum(h, 4 - h).min(axis=1)):
         assert np.abs(statistic(first) - statistic(second)).max() == 1
-
-
-def test_the_largest_unseen_noise_stands_for_noise_on_each() -> None:
-    """One seen set with 2 votes and five unseen ones: the probability that each wins, both ways."""
-    each = quad(lambda x: norm.pdf(x - 2) * ndtr(x) ** 5, -12, 14)[0]
-    exponentials = np.random.default_rng(0).standard_exponential(200_000)
-    largest = norm.ppf(np.exp(-exponentials / 5))
-    seen = 2 + np.random.default_rng(1).standard_normal(200_000)
-    assert (seen > largest).mean() == pytest.approx(each, abs=0.005)
-
-
-def test_for_many_unseen_sets_the_logarithm_of_the_tail_is_log_e_minus_log_n() -> None:
-    for log_ratio in (-34.0, -40.0):
-        tail = -np.expm1(-np.exp(log_ratio))
-        assert np.log(tail) == pytest.approx(log_ratio, rel=1e-15)
 
 
 def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:

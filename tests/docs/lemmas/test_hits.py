@@ -120,17 +120,6 @@ def test_near_ties_of_a_bounded_range_never_cost_the_most(epsilon: float) -> Non
     np.testing.assert_allclose(cost[limited], rare[limited], rtol=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 0.3, 1.0])
-@pytest.mark.parametrize("weight", [0.0, 0.2, 0.7, 1.0])
-def test_the_square_of_ties_is_worst_at_its_corners(epsilon: float, weight: float) -> None:
-    orders = np.array([1.01, 1.5, 2.0, 5.0, 20.0])
-    least = math.exp(-epsilon) / 2
-    one, other = np.meshgrid(np.linspace(least, 0.5, 41), np.linspace(least, 0.5, 41), indexing="ij")
-    room = weighed(1 + one, 1 + other, orders) - weight * weighed(one, other, orders)
-    corners = np.minimum.reduce([np.full(5, 1 + (1 - weight) * least), room[0, -1], room[-1, 0]])
-    assert (room >= corners - 1e-12 * np.abs(corners)).all()
-
-
 @pytest.mark.parametrize("target", [not_prior(0.05), not_prior(1.0), tight_boundary(0.3), QTarget(0.4, 0.6)])
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     """Every pair of laws within epsilon is a mixture of ratios e^epsilon and e^-epsilon; its hits are q or more."""

@@ -75,14 +75,3 @@ def test_rows_allow_a_small_part_of_one_candidate() -> None:
     law, still = np.zeros(len(types.moved)), np.flatnonzero(types.moved == 1.0)
     law[[still[types.passes[still].argmin()], still[types.passes[still].argmax()]]] = 0.5
     assert (types.limits @ law).max() <= 0
-
-
-def test_a_chord_and_a_product_of_two_linear_functions() -> None:
-    rng, w = np.random.default_rng(0), np.linspace(0, 1, 21)
-    m0, m1, s0, s1 = rng.normal(size=(4, 1))
-    exact = ((1 - w) * m0 + w * m1) * ((1 - w) * s0 + w * s1)
-    assert np.allclose(exact, (1 - w) * m0 * s0 + w * m1 * s1 - w * (1 - w) * (m1 - m0) * (s1 - s0))
-    for f in DIVERGENCES:
-        low, high = f(np.array(0.8)), f(np.array(1.3))
-        assert (f(0.8 + 0.5 * w) <= (1 - w) * low + w * high + 1e-12).all()
-        assert f(np.array(1.0)) == pytest.approx(0.0, abs=1e-15)

@@ -18,21 +18,6 @@ def response(epsilon: float) -> list[tuple[float, float]]:
     return [(truth, epsilon), (1 - truth, -epsilon)]
 
 
-def test_a_split_loss_keeps_both_masses_and_never_lowers_a_hockey_stick() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        low = float(rng.uniform(-1, 1))
-        high = low + float(rng.uniform(0.01, 1))
-        loss = float(rng.uniform(low, high))
-        upper = math.expm1(low - loss) / math.expm1(low - high)
-        assert 0 <= upper <= 1
-        assert upper * math.exp(-high) + (1 - upper) * math.exp(-low) == pytest.approx(math.exp(-loss), rel=1e-12)
-        for x in rng.uniform(-2, 2, 5):
-            before = max(0.0, -math.expm1(x - loss))
-            after = upper * max(0.0, -math.expm1(x - high)) + (1 - upper) * max(0.0, -math.expm1(x - low))
-            assert before <= after + 1e-12
-
-
 def test_the_best_event_is_a_threshold_of_the_loss() -> None:
     outcomes = [
         (math.prod(mass for mass, _ in answers), sum(loss for _, loss in answers))
@@ -66,8 +51,3 @@ def test_choosing_other_pairs_on_the_way_does_not_help_and_smaller_epsilons_fail
     for x in (0.1, 0.6, 1.2):
         played = adaptive_delta(epsilons, x, np.array([0.2, 0.6, 1.0]))
         assert (played <= made.get_delta(x)) == (shrink == 1.0)
-
-
-def test_the_range_of_a_group_leaves_out_what_hoeffding_allows() -> None:
-    """Twelve standard deviations of a sum of variables in [-e, e], to one side."""
-    assert math.exp(-(12.0**2) / 2) < 1e-31

@@ -30,35 +30,6 @@ def test_between_is_hit_as_often_as_claimed_for_all_positions(sensitivity: int, 
     assert equalities > 0
 
 
-def test_the_two_forms_of_the_tail_agree_where_both_hold() -> None:
-    for x in (Fraction(1, 3), Fraction(9, 10)):
-        for k in (0, 1):
-            assert x**k / (1 + x) == 1 - x ** (1 - k) / (1 + x)
-        masses = [upper_tail(k, x) - upper_tail(k + 1, x) for k in range(-5, 6)]
-        assert masses == [x ** abs(k) * (1 - x) / (1 + x) for k in range(-5, 6)]
-
-
-def test_a_wide_move_is_what_the_last_case_excludes() -> None:
-    """f < 0 and f' > w needs a sensitivity of at least w + 2."""
-    assert not [
-        (value, moved)
-        for width in range(1, 5)
-        for value in range(-5, 0)
-        for moved in range(width + 1, 12)
-        if moved - value <= 2
-    ]
-
-
-def test_sweeping_down_gives_the_sorted_order() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        noisy = rng.integers(-3, 6, size=5)
-        swept = [
-            index for threshold in range(int(noisy.max()), -4, -1) for index in range(5) if noisy[index] == threshold
-        ]
-        assert swept == np.argsort(-noisy, kind="stable").tolist()
-
-
 def test_given_a_refusal_an_outcome_is_twice_as_far() -> None:
     """Distributions within e^epsilon are within e^(2 epsilon) given one set, and that is reached."""
     rng, largest = np.random.default_rng(1), 0.0
