@@ -17,7 +17,6 @@ import pytest
 
 from benchmarks.campaign.__main__ import campaign
 from benchmarks.campaign.damage import damage
-from benchmarks.campaign.faulty_disk import preload
 from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, unpaid
 from benchmarks.campaign.stops import Kills
 from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE
@@ -118,45 +117,3 @@ def test_what_is_wrong_with_a_finished_run_is_found(calm: tuple[Path, Truth], tm
     assert sorts(lambda run: (run / "report.json").unlink()) == {LOW_PRICE}
     assert sorts(edited("report.json", '"epsilon": ', '"epsilon": 0.00')) == {LOW_PRICE}
     assert sorts(edited("release/privacy_card.md", "| epsilon | 20.00 |", "| epsilon | 2.00 |")) == {LOW_PRICE}
-
-
-WRITES = """
-import sqlite3, sys
-from pathlib import Path
-from benchmarks.campaign.faulty_disk import FaultyDisk
-folder, failure, what = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-if what == "file":
-    FaultyDisk(folder, 2, failure).install()  # 0 is the opening
-    with open(folder / "file", "wb", buffering=0) as file:
-        for _ in range(3):
-            file.write(b"12")
-else:
-    db = sqlite3.connect(folder / "file", isolation_level=None)
-    db.execute("CREATE TABLE a (b)")
-    FaultyDisk(folder, int(what), failure).install()
-    db.execute("INSERT INTO a VALUES (1)")
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("failure", ["dies after", "torn and ENOSPC"])
-def test_a_disk_fails_at_the_call_that_was_chosen(tmp_path: Path, failure: str) -> None:
-    """Of three writes the second, of which a torn one leaves half; and each call of SQLite's commit."""
-    disk = os.environ | preload(tmp_path)
-    (tmp_path / "of").mkdir()
-
-    def ended(what: str) -> Any:
-        command = [sys.executable, "-c", WRITES, str(tmp_path / "of"), failure, what]
-        return subprocess.run(command, env=disk, capture_output=True, text=True, check=False)
-
-    file = ended("file")
-    assert (tmp_path / "of" / "file").read_bytes() == (b"1212" if failure == "dies after" else b"121")
-    assert file.returncode == (-9 if "dies" in failure else 1)
-    assert "dies" in failure or file.stderr.splitlines()[-1].startswith("OSError: [Errno ")
-    (tmp_path / "of" / "file").unlink()
-    codes = set()
-    for call in range(8):
-        codes.add(ended(str(call)).returncode)
-        (tmp_path / "of" / "file").unlink()
-        (tmp_path / "of" / "file-journal").unlink(missing_ok=True)
-    assert -9 in codes if "dies" in failure else 1 in codes

@@ -7,9 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -185,23 +183,3 @@ def test_the_verifier_runs_on_it_and_finds_a_price_too_small(
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
     (cheap,) = case_files(folder / "too_cheap")[0].distributions
     assert not verdict_of(cheap, Shape(adjacency, *distribution.largest)).sound
-
-
-def test_a_file_of_cases_says_why_there_is_no_distribution(tmp_path: Path, folder: Path) -> None:
-    text = (folder / "cases" / "laplace_votes.py").read_text()
-    (tmp_path / "nothing.py").write_text(text.split("def distribution")[0])
-    with pytest.raises(AssertionError, match=r"nothing\.py: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"):
-        case_files(tmp_path)
-
-
-def test_an_exported_aggregator_without_cases_is_noticed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    import pate.aggregators
-    from tests.contract.test_aggregators import test_every_aggregator_has_cases as check
-    from tests.privacy.test_shipped import test_every_mechanism_and_aggregator_with_a_price_is_in_the_list as listed
-
-    new: Any = import_module("laplace_votes").LaplaceVotes
-    monkeypatch.setattr(pate.aggregators, "LaplaceVotes", new, raising=False)
-    monkeypatch.setattr(pate.aggregators, "__all__", [*pate.aggregators.__all__, "LaplaceVotes"])
-    for complete in (check, listed):
-        with pytest.raises(AssertionError, match="LaplaceVotes"):
-            complete()

@@ -136,18 +136,6 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     assert charges(tmp_path) == charges(folder)
 
 
-def test_an_unseeded_run_continues_with_its_own_noise_and_keeps_its_rounds(tmp_path: Path) -> None:
-    plan = plan_of("boundary", seed=None)
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, tmp_path, StopAfter(1))
-    first = rounds_of(tmp_path)[0]
-    report = train(plan, tmp_path, SilentMonitor())
-    with np.load(tmp_path / "release" / "release.npz") as release:
-        np.testing.assert_array_equal(release["labels"][: len(first.hits)], first.labels)
-        assert report.release.num_hits == release["hits"].sum()
-    assert len(Ledger.stored(tmp_path / "ledger.db").entries) == 1
-
-
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:
     inputs = np.eye(6, dtype=np.float32)
     prior = StudentPrior(LinearStudent(), inputs, 0, never_empty=True)

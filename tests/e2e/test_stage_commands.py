@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 
 import pate
 from pate.accounting import SharedLedger
-from tests.e2e.commands import SURROUNDINGS, call, command
+from tests.e2e.commands import call
 from tests.e2e.small_run import small_dataset
 from tests.e2e.stages_of_run import contents
 
@@ -205,36 +203,6 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     model = pate.load(tmp_path / "many" / "release")
     assert model.predict({"age": [1.5], "dose": [0.0], "days": [0.0]}).shape == (1, 1)
-
-
-@pytest.mark.slow
-def test_holders_in_parallel_publish_what_one_run_publishes(tmp_path: Path) -> None:
-    """Three processes at once, then aggregator and student: `release/` is that of pate-train, byte by byte."""
-    data = small_dataset()
-    for name in ("private", "public", "test"):
-        part = getattr(data, name)
-        arrays = {"inputs": part.inputs, "labels": part.labels, "ids": part.record_ids, "groups": part.group_ids}
-        np.savez(tmp_path / f"{name}.npz", label_names=np.array(data.label_names), **arrays)
-    given = ("data=arrays", *(f"data.{name}={tmp_path / name}.npz" for name in ("private", "public", "test")))
-    shared = (*given, "seed=3", "num_queries=40", "engine=sequential", "teacher.device=cpu")
-    casting = [
-        subprocess.Popen(
-            command("vote", f"holder={holder}", "holders=3", *shared, "teacher.num_teachers=8", output),
-            stdout=subprocess.DEVNULL,
-            env=os.environ | SURROUNDINGS,
-        )
-        for holder in (1, 2, 3)
-        for output in [f"output={tmp_path / 'votes' / str(holder)}.npz"]
-    ]
-    assert [process.wait(timeout=300) for process in casting] == [0, 0, 0]
-    terms = ("aggregator=gaussian_votes", "target_epsilon=30", "target_delta=1e-5", "allow_useless=true", "seed=3")
-    apart = call("release", f"votes={tmp_path}/votes/*.npz", *terms, f"output_dir={tmp_path / 'apart'}")
-    assert apart.returncode == 0, apart.stderr
-    assert call("student", f"release={tmp_path / 'apart'}", *given, "seed=3").returncode == 0
-    changes = ("teacher.num_teachers=24", "holders=3", "all_records=false", "logger=none")
-    whole = call("train", *shared, *terms[:-1], *changes, f"output_dir={tmp_path / 'whole'}")
-    assert whole.returncode == 0, whole.stderr
-    assert contents(tmp_path / "apart" / "release") == contents(tmp_path / "whole" / "release")
 
 
 def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:

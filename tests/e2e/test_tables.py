@@ -145,16 +145,6 @@ def test_the_card_has_a_head_that_hugging_face_reads(finished: Path) -> None:
     assert "| pressure | number |" in body
 
 
-def test_a_run_that_stopped_ends_with_the_same_release(finished: Path, tables: Path, tmp_path: Path) -> None:
-    shutil.copytree(finished, tmp_path / "run")
-    for name in ("report.json", "release/schema.json", "release/README.md"):
-        (tmp_path / "run" / name).unlink()
-    ended = call("train", *settings(tables), f"output_dir={tmp_path / 'run'}")
-    assert ended.returncode == 0, ended.stderr
-    for name in ("release.npz", "schema.json", "README.md", "manifest.json"):
-        assert (tmp_path / "run/release" / name).read_bytes() == (finished / "release" / name).read_bytes(), name
-
-
 def test_using_a_bundle_loads_no_training(finished: Path) -> None:
     code = (
         f"import sys, pate; m = pate.load({str(finished / 'release')!r}); "

@@ -48,28 +48,6 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float)
     )
 
 
-def densities(q: float, shift: float, adjacency: Adjacency) -> tuple[object, object]:
-    first = lambda x: (1 - q) * norm.pdf(x) + q * norm.pdf(x, shift)  # noqa: E731
-    if adjacency is COMES:
-        return first, norm.pdf
-    return first, lambda x: first(-x)
-
-
-@pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize(("q", "shift"), [(0.02, 0.4), (0.3, 2.0), (0.95, 1.0), (0.1, 13.0)])
-def test_profiles_are_hockey_sticks_of_the_pair(q: float, shift: float, adjacency: Adjacency) -> None:
-    event = SampledGaussianEvent((0.5 if adjacency is REPLACED else 1.0) / shift, q, adjacency)
-    epsilons = np.array([-4.0, -0.7, -0.01, 0.0, 0.02, 0.5, 3.0, 12.0])
-    x = np.linspace(-shift - 12, shift + 12, 400_001)
-    pair = [density(x) * (x[1] - x[0]) for density in densities(q, shift, adjacency)]  # type: ignore[operator]
-    ways = [pair] if adjacency is REPLACED else [pair, pair[::-1]]
-    found = sampled_gaussian_profiles(event, epsilons)
-    assert len(found) == len(ways)
-    for profile, (first, second) in zip(found, ways, strict=True):
-        sticks = [float(np.maximum(first - math.exp(e) * second, 0).sum()) for e in epsilons]
-        np.testing.assert_allclose(profile, sticks, atol=1e-7)
-
-
 def moment(order: float, q: float, shift: float, adjacency: Adjacency) -> mpmath.mpf:
     """The Renyi divergence of the pair, by quadrature in 30 digits."""
     with mpmath.workdps(30):

@@ -97,29 +97,6 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
     assert 0.99 < used[cost < 1].min() <= used.max() <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("bounded_range", KINDS)
-@pytest.mark.parametrize("epsilon", [0.05, 0.5])
-def test_a_cost_two_fifths_smaller_is_refuted(epsilon: float, bounded_range: bool) -> None:
-    """A bounded range is used up, pure DP to a little more than 0.7."""
-    orders = orders_for(epsilon)
-    cost = hit_cost(boundary_event(epsilon, bounded_range=bounded_range), orders)
-    largest = np.zeros_like(orders)
-    for pair in calls(epsilon, bounded_range=bounded_range):
-        missed, hit = moments(pair, orders)
-        largest = np.maximum(largest, (missed + (1 - 0.6 * cost) * hit).max(axis=0))
-    assert (largest[cost < 1] > 1).all()
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_near_ties_of_a_bounded_range_never_cost_the_most(epsilon: float) -> None:
-    """The corners of the square of ties lie well below the rare outcomes, wherever hits limit anything."""
-    orders, growth = orders_for(epsilon), math.exp(epsilon)
-    rare = 2 - 2 * np.exp((orders - 1) * epsilon) * (orders - (orders - 1) * growth)
-    cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
-    limited = (cost < 1) & (orders > 1.1)
-    np.testing.assert_allclose(cost[limited], rare[limited], rtol=1e-9)
-
-
 @pytest.mark.parametrize("target", [not_prior(0.05), not_prior(1.0), tight_boundary(0.3), QTarget(0.4, 0.6)])
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     """Every pair of laws within epsilon is a mixture of ratios e^epsilon and e^-epsilon; its hits are q or more."""

@@ -10,11 +10,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from pate.accounting import ExactAccountant, RdpAccountant, SelfComposedEvent, WinnerEvent
+from pate.accounting import WinnerEvent
 from pate.accounting.composition_step import LossGrid, composition_step, rounded_spacing
 from pate.accounting.exact import dominating_pairs
 from pate.accounting.winner import bend_of_change, bend_of_mass, bend_of_rest, winner_rdp
-from pate.verification import compose, hockey_stick
 
 Array = np.ndarray
 PLACES = (-7.0, -2.2, -1.0, -0.3, 0.2, 0.75, 1.4, 2.0, 3.1, 8.0)
@@ -134,28 +133,3 @@ def test_bends_are_bounded() -> None:
             difference = tuple((near[0][i] - near[1][1 - i]) / math.sqrt(2) for i in (0, 1))
             total = tuple((near[0][i] + near[1][i]) / math.sqrt(2) for i in (0, 1))
             assert size <= bend_of_mass(*near, difference, total)[0] + 1e-6
-
-
-@pytest.mark.slow
-def test_600_queries_cost_at_least_what_two_tables_show_and_little_more() -> None:
-    """Two labels in the lead by 37 votes, of which one loses a vote to the other; a lower bound for any sound price."""
-    first, second = law(0.75, 0.75), law(0.73, 0.77)
-    composed = compose(first, second, 600, num_cells=4096)
-    shown = SelfComposedEvent(WinnerEvent(50.0, 2), 600)
-    priced = RdpAccountant().compose(shown).get_epsilon(1e-6)
-
-    def delta(epsilon: float) -> float:
-        return float(hockey_stick(composed[0][None], composed[1][None], [epsilon])[0, 0])
-
-    assert delta(2.49) > 1e-6
-    assert delta(priced) < 1e-6
-    assert priced < 2.75
-
-
-@pytest.mark.slow
-def test_optimal_composition_of_a_few_is_between_the_worst_law_and_the_counts() -> None:
-    composed = compose(law(0.75, 0.75), law(0.70, 0.80), 10, num_cells=8192)
-    exact = ExactAccountant().compose(WinnerEvent(20.0, 2), 10)
-    for epsilon in (0.05, 0.3, 0.6):
-        shown = float(hockey_stick(composed[0][None], composed[1][None], [epsilon])[0, 0])
-        assert shown <= exact.get_delta(epsilon) <= 1.45 * shown + 1e-4

@@ -18,7 +18,7 @@ from pate.accounting.data_dependent import (
     top_log_odds,
 )
 from pate.accounting.events import Event, event_to_json
-from pate.accounting.renyi import bounded_range_rdp, one_bit_rdp
+from pate.accounting.renyi import bounded_range_rdp
 from pate.files.values import to_json
 from pate.validation import InvalidValue
 
@@ -100,13 +100,6 @@ def test_one_bit_at_the_actual_statistic() -> None:
     p, q = 1 / (1 + np.exp(3.0)), 1 / (1 + np.exp(-2.0))
     expected = max(np.log(p**2 / q + (1 - p) ** 2 / (1 - q)), np.log(q**2 / p + (1 - q) ** 2 / (1 - p)))
     assert one_bit_cost(np.array([1]), event=BIT, orders=[2.0]).rdp[0] == pytest.approx(expected, rel=1e-12)
-
-
-def test_one_bit_never_exceeds_the_price_and_attains_it_somewhere() -> None:
-    price = one_bit_rdp(np.array(BIT.logits), BIT.reach, ORDERS)
-    each = np.array([one_bit_cost(np.array([level]), event=BIT, orders=ORDERS).rdp for level in range(5)])
-    assert (each <= price).all()
-    np.testing.assert_array_equal(each.max(axis=0), price)
 
 
 def test_one_bit_adds_over_queries_whatever_came_out() -> None:

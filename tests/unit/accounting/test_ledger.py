@@ -595,63 +595,6 @@ def test_a_full_disk_is_one_line_with_the_path_and_charges_nothing(
     assert once(ledger, "b", lambda: b"drawn") == b"drawn"
 
 
-def written(path: Path, events: list[Event], name: str = "key") -> Ledger:
-    ledger = Ledger(path, target_delta=DELTA)
-    for number, event in enumerate(events):
-        once(ledger, f"{name} {number}", lambda: b"release", event)
-    return ledger
-
-
-def sql(path: Path, statement: str) -> None:
-    db = sqlite3.connect(path)
-    db.executescript(f"DROP TRIGGER charges_stay; DROP TRIGGER charges_are; {statement}")
-    db.close()
-
-
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "edited": lambda path: sql(path, "UPDATE line SET event = replace(event, '0.05', '0.01')"),
-    "a line cut": lambda path: sql(path, "DELETE FROM line WHERE number = 2"),
-    "the last line cut": lambda path: sql(path, "DELETE FROM line WHERE number = 4"),
-    "another cap": lambda path: sql(path, "UPDATE head SET settings = replace(settings, 'null', '99')"),
-    "shortened": lambda path: path.write_bytes(path.read_bytes()[:-4096]),
-    "emptied": lambda path: path.write_bytes(b""),
-    "text": lambda path: path.write_text('{"title": "something else"}\n' * 90),
-    "gone": lambda path: path.unlink(),
-    "a folder": lambda path: (path.unlink(), path.mkdir()),
-}
-
-
-@pytest.mark.parametrize("how", DAMAGES)
-def test_a_damaged_ledger_is_refused_in_one_line_and_left_alone(path: Path, how: str) -> None:
-    ledger = written(path, [A, B, A, C])
-    DAMAGES[how](path)
-    content = path.read_bytes() if path.is_file() else None
-    opened: list[Callable[[], object]] = [partial(Ledger.stored, path), partial(SharedLedger.stored, path)]
-    if how != "gone":  # then a new one may be made: who else knew of it?
-        opened += [partial(Ledger, path, target_delta=DELTA)] * 2
-    for call in opened:
-        with pytest.raises(InvalidValue, match=r"^ledger=\S+ledger\.db: expected ") as caught:
-            call()
-        assert isinstance(caught.value, DamagedLedger) or how in ("gone", "a folder")
-        assert "\n" not in str(caught.value)
-    try:  # whoever had it open knows all charges
-        assert ledger.epsilon == afresh(RdpAccountant, [A, B, A, C])
-    except InvalidValue as error:
-        assert "\n" not in str(error)
-    assert (path.read_bytes() if path.is_file() else None) == content
-
-
-def test_a_ledger_that_was_exchanged_or_put_back_is_seen_by_whoever_knew_it(path: Path, tmp_path: Path) -> None:
-    shutil.copy(written(path, [A, B]).path or "", tmp_path / "older.db")
-    ledger = written(path, [A, B, A])
-    written(tmp_path / "other.db", [A, B, A, C], name="other")
-    for other in ("older.db", "other.db"):
-        shutil.copy(tmp_path / other, path)
-        for use in (lambda: ledger.epsilon, lambda: charge(ledger, key="next"), lambda: ledger.entries):
-            with pytest.raises(DamagedLedger, match="expected a file that only grows"):
-                use()
-
-
 def test_a_line_that_is_chained_and_no_charge_is_refused(path: Path) -> None:
     for number, event in enumerate(
         ["[]", "{", '{"kind": "Free"}', '{"kind": "GaussianEvent", "noise_multiplier": -1}']

@@ -67,25 +67,11 @@ def test_small_epsilons_reach_their_limits() -> None:
     assert between_thresholds(1e-3, width=1e6).hit_prob == pytest.approx(not_prior(1e-3).hit_prob)
 
 
-def test_mixed_targets_take_the_largest_epsilon_and_the_smallest_hit_probability() -> None:
-    assert common_target([QTarget(0.1, 0.3), QTarget(0.2, 0.4)]) == QTarget(0.2, 0.3)
-
-
 @pytest.mark.parametrize(("target_hits", "hit_prob"), [(1, 0.5), (3, 0.9), (10, 0.2786), (200, 0.1)])
 def test_one_access_fewer_overruns_too_often(target_hits: int, hit_prob: float) -> None:
     fewest = min_accesses(target_hits=target_hits, hit_prob=hit_prob, overrun_prob=1e-7)
     assert overrun_probability(fewest, target_hits=target_hits, hit_prob=hit_prob) <= 1e-7
     assert overrun_probability(fewest - 1, target_hits=target_hits, hit_prob=hit_prob) > 1e-7
-
-
-def test_a_price_beats_an_even_split_of_delta_and_its_own_event_under_renyi() -> None:
-    opened = session(10)
-    even = min_accesses(target_hits=10, hit_prob=0.4, overrun_prob=5e-7)
-    renyi = pa.RdpAccountant().compose(opened.event).get_epsilon(1e-6)
-    assert 0 < opened.price.overrun_prob < 1e-6
-    counted = best_session_price(opened.target, target_hits=10, target_delta=1e-6, by_play=False).epsilon
-    assert opened.price.epsilon < counted < renyi < even * 0.1
-    assert renyi < 1.15 * counted
 
 
 def test_prices_rise_with_hits_and_counters_and_call_deltas() -> None:
@@ -108,16 +94,6 @@ def test_a_session_halts_at_its_last_hit_and_refuses_the_next_call() -> None:
     with pytest.raises(InvalidValue, match=r"hits=2: expected fewer than target_hits=2 for a call"):
         opened.charge(False)
     assert opened.num_calls == 4
-
-
-def test_the_price_does_not_depend_on_outcomes() -> None:
-    quiet, busy = session(2), session(2)
-    for _ in range(50):
-        quiet.charge(False)
-    while not busy.halted:
-        busy.charge(True)
-    assert quiet.price == busy.price
-    assert quiet.event == busy.event
 
 
 def test_several_counters_halt_with_the_one_hit_least() -> None:
@@ -265,12 +241,6 @@ def test_a_price_is_that_of_the_play_and_below_that_of_accesses(target: QTarget,
 def test_many_hits_are_priced_by_their_accesses() -> None:
     price = best_session_price(not_prior(0.1), target_hits=300, target_delta=1e-6)
     assert price == best_session_price(not_prior(0.1), target_hits=300, target_delta=1e-6, by_play=False)
-
-
-def test_counters_share_delta() -> None:
-    options = {"target_hits": 2, "target_delta": 1e-5}
-    one, three = (best_session_price(not_prior(0.2), num_counters=k, **options).epsilon for k in (1, 3))
-    assert one < three < best_session_price(not_prior(0.2), num_counters=3, **options, by_play=False).epsilon
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])

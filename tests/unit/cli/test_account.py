@@ -120,11 +120,6 @@ def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quote
     assert f"certified to cost at most {table.rdp} a test" in run(*asked)
 
 
-def test_more_queries_than_a_delta_can_keep_are_refused(quoted: Any) -> None:
-    with pytest.raises(InvalidValue, match=r"target_delta=1e-12: expected at least 2\.67e-12, below which draws"):
-        quoted("aggregator=gaussian_votes", "target_delta=1e-12")
-
-
 @pytest.mark.slow
 def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"votes=.*: expected none for GaussianVotes, which pays for every query"):
