@@ -97,7 +97,6 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._found[target_delta]
 
     def _asked(self) -> list[Accountant]:
-        """The accountants with everything composed, Renyi's first."""
         if self._others is None:
             self._others = [*self._joint_law(), *self._by_loss()]
         return [self._rdp, *self._others]

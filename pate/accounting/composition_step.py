@@ -560,7 +560,6 @@ class FixedPairStep:
 
 
 def _shifts(grid: LossGrid, up: float, down: float) -> tuple[Shift, Shift]:
-    """The shifts of both outcomes, weighted by their probabilities."""
     up, down = grid.outward(up), grid.outward(down)
     first, second = probabilities(up, down)
     return grid.shift(up, weight=first), grid.shift(down, weight=second)

@@ -172,7 +172,6 @@ class Block:
 
 
 def _mirrored(values: Array, losses: Array) -> Array:
-    """The profile at minus these losses."""
     return np.asarray(-np.expm1(-losses) + np.exp(-losses) * values)
 
 
@@ -542,7 +541,6 @@ def _is_unbounded(leaf: LeafEvent) -> bool:
 
 
 def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
-    """The leaves of an event in the order in which they happen."""
     if isinstance(event, LeafEvent):
         yield event, count
     elif isinstance(event, events.SelfComposedEvent):

@@ -28,8 +28,7 @@ from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.zcdp import ZCdpAccountant
 from pate.files.values import number, plain, to_json_line
-from pate.store import DamagedLedger, Line, Store
-from pate.store.store import damaged
+from pate.store import DamagedLedger, Line, Store, damaged
 from pate.validation import (
     InvalidValue,
     require,

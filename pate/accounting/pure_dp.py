@@ -80,7 +80,6 @@ class PureDpAccountant(AccountantBesideRenyi):
         return min(1.0, bound + self.failure_prob)
 
     def _sum(self) -> float:
-        """Basic composition, rounded up."""
         with np.errstate(over="ignore"):
             total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items())
         return float(total * (1 + 1e-12))

@@ -44,7 +44,6 @@ def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array
 
 
 def _size(one: Array, other: Array) -> Array:
-    """The sum of the sizes of two logarithms <= 0, at most 2,000."""
     return np.asarray(np.minimum(-one, _LONGEST) + np.minimum(-other, _LONGEST))
 
 
@@ -312,7 +311,6 @@ def call_cost(event: SessionEvent, orders: Array) -> Array:
 
 
 def _target_cost(epsilon: float, hit_prob: float, orders: Array) -> Array:
-    """Of any q-target of epsilon-DP accesses."""
     least = min(hit_prob, 1 / (math.exp(epsilon) + 1))
     excess = _excess(pure_dp_rdp(epsilon, orders), orders)
     return np.asarray(excess * np.exp((orders - 1) * epsilon) / least * (1 + _RELATIVE))
@@ -343,7 +341,6 @@ def _pure_cost(epsilon: float, orders: Array) -> Array:
 
 
 def _tie_cost(excess: Array, least: float, orders: Array) -> Array:
-    """Of calls with no outcome that is likelier than all others together for both neighbors."""
     corners = [_short(excess, *at, orders) / _weighed(*at, orders) for at in ((0.5, least), (least, 0.5))]
     return np.maximum(excess / least * (1 + _RELATIVE), np.maximum(*corners) + _OF_POWERS * orders)
 

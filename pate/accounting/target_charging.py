@@ -346,7 +346,6 @@ def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, tar
 
 
 def _moves(target: QTarget) -> list[tuple[float, float, float, float]]:
-    """The calls at the corners: the probabilities, on the first neighbor, of a hit and of a miss with either loss."""
     rise, least = math.expm1(target.epsilon), target.hit_prob
     rare = 1 / (rise + 2)
     most = min(rise * least, -math.expm1(-target.epsilon) * (1 - least))  # by which a hit can be likelier
@@ -464,7 +463,6 @@ class HeldBudget:
         self._process = os.getpid()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Refuses `copy.copy`, `copy.deepcopy` and `pickle`."""
         rule = "one that is neither copied nor sent elsewhere, as a copy would spend the same budget again"
         raise InvalidValue(f"session={type(self).__name__}: expected {rule}; ask the one there is")
 

@@ -154,7 +154,6 @@ def gaussian_pair(shift: float, edges: Array) -> Pair:
 
 
 def _curve(z: Array, shift: float) -> tuple[Array, Array, Array]:
-    """The test "above z" of N(shift, 1) against N(0, 1): mass under Q, height, and slope there."""
     return np.asarray(ndtr(-z)), moved_mass(z, shift), np.asarray(np.expm1(z * shift - shift * shift / 2))
 
 
@@ -216,12 +215,10 @@ def bend_of_rest(own: Range, other: Range) -> Array:
 
 
 def _nearest(places: Range) -> Array:
-    """The place nearest to 0."""
     return np.asarray(np.clip(0.0, places[0], places[1]), dtype=np.float64)
 
 
 def _density(places: Range) -> Array:
-    """The largest φ."""
     return np.asarray(density(_nearest(places)))
 
 

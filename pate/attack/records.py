@@ -114,7 +114,6 @@ class RecordAttack:
         return np.asarray(scipy.linalg.solve(gram, sum(each.matched for each in sums), assume_a="pos"))
 
     def _released(self, private: Split, noise: int) -> tuple[_OverheardVotes, list[HeardRound]]:
-        """The votes of the private records, and what was asked and drawn in each round."""
         groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
         public = self.dataset.public
         source = KernelVotes(

@@ -123,7 +123,6 @@ def _number(name: str, text: str) -> float | None:
 
 
 def _value(name: str, text: str) -> Any:
-    """A cell as the type of its column."""
     hint = _HINTS[name]
     optional = isinstance(hint, UnionType)
     if optional and text == "":

@@ -160,7 +160,6 @@ def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
 
 
 def _look(index: int, color: Callable[[str], Any]) -> dict[str, Any]:
-    """Color, marker and dashes of a line; dashes change when the colors begin again."""
     return {
         "color": color(_COLORS[index % len(_COLORS)]),
         "marker": _MARKERS[index % len(_MARKERS)],
@@ -176,7 +175,6 @@ def _in_order(frontier: Frontier, metric: str) -> list[Line]:
 
 
 def _levels(frontier: Frontier, metric: str) -> tuple[tuple[str, float], tuple[str, float]]:
-    """The ceiling and the constant, each by name."""
     return (MODEL_NAMES[frontier.ceiling_name], frontier.ceiling(metric)), ("a constant", frontier.floor(metric))
 
 
@@ -191,7 +189,6 @@ def _limits(frontier: Frontier, metric: str) -> tuple[float, float]:
 
 
 def _bar(point: Point) -> tuple[float, float]:
-    """The ends of the bar around a mean, within [0, 1]."""
     mean, std = point.mean or 0.0, point.std or 0.0
     return max(mean - std, 0.0), min(mean + std, 1.0)
 
@@ -213,7 +210,6 @@ def _height(frontier: Frontier) -> float:
 
 
 def _ends(line: Line) -> str:
-    """The first and the last score in words."""
     found = [(point.epsilon, point.mean) for point in line.points if point.mean is not None]
     if not found:
         return ""

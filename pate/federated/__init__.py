@@ -9,8 +9,7 @@ require_extra(__name__, "train")
 
 from pate.federated.collection import Collection, collect
 from pate.federated.holder import answer_question
-from pate.federated.question import Question
-from pate.federated.request import Request
+from pate.federated.question import Question, Request
 from pate.federated.roll import Contribution, Roll
 from pate.federated.rounds_release import RoundsOfHolders
 

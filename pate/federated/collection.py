@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
-from pate.federated.request import Request
+from pate.federated.question import Request
 from pate.federated.roll import Contribution, Roll, counted
 from pate.files.arrays import UNREADABLE
 from pate.files.disk import damaged, file_digest, make_folder, read_value, replacing, write_text

@@ -11,8 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from pate.federated.question import OPENING, Question
-from pate.federated.request import npz_bytes
+from pate.federated.question import OPENING, Question, npz_bytes
 from pate.federated.roll import Contribution, Roll, counted
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
 from pate.files.disk import is_regular, make_folder, replacing

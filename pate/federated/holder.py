@@ -14,8 +14,7 @@ import numpy as np
 
 from pate.data.dataset import require_dataset
 from pate.federated.gathering import SumAnswer
-from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question
-from pate.federated.request import Request
+from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
 from pate.run.ensemble import Ensemble, TrainedVotes, moment_votes

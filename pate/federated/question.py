@@ -1,8 +1,9 @@
-"""What holders are asked for in rounds: a sum over their teachers, as a public state defines it."""
+"""What holders are asked for: votes on public samples, or in rounds a sum over their teachers."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,14 +13,104 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.federated.request import Request, npz_bytes
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
-from pate.validation import InvalidValue, require, require_count, require_entries
+from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_moderate
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.share_sums import NUM_LENGTHS
+from pate.votes.vote_file import CASTS, queries_digest
 
 Array = NDArray[np.float64]
+
+MOST_CELLS = 2**28
+"""Labels of queries that a teacher is asked about in one request, Q times L."""
+
+_RULE_OF_REQUEST = "a request as pate.federated sends it"
+_FORMS_OF_REQUEST = {
+    "inputs": ArrayForm("f"),
+    "ids": ArrayForm("iuU", (None,)),
+    "label_names": ArrayForm("U", (None,)),
+    "cast": ArrayForm("U", ()),
+    "vote_clip": ArrayForm("i", ()),
+}
+
+
+def npz_bytes(**arrays: NDArray[Any]) -> bytes:
+    """An .npz file without pickles; equal arrays give equal bytes."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """The questions of one release. All of it is public.
+
+    Attributes:
+        inputs: float32 `[Q, …]`, as teachers take them: finite, up to 1e12; Q L is at most `MOST_CELLS`.
+        record_ids: `[Q]`, what the queries are called.
+        label_names: L.
+        cast: one of `CASTS`: bits, or confidences where the aggregator reads them.
+        vote_clip: the most labels of a query that a teacher votes for; None for all.
+    """
+
+    inputs: NDArray[np.float32]
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
+    cast: str = "bits"
+    vote_clip: int | None = None
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.inputs)
+        require(len(shape) > 0 and math.prod(shape) > 0, "inputs.shape", shape, "at least one query, of numbers")
+        require_moderate("inputs", np.asarray(self.inputs))
+        same = len(self.record_ids) == len(self.inputs)
+        require(same, "len(record_ids)", len(self.record_ids), f"{len(self.inputs)}, one for each query")
+        require(len(self.label_names) > 0, "label_names", "()", "at least one label")
+        cells = self.num_queries * self.num_labels
+        require(cells <= MOST_CELLS, "queries times labels", cells, f"at most {MOST_CELLS}")
+        require_choice("cast", self.cast, CASTS)
+        if self.vote_clip is not None:
+            require_count("vote_clip", self.vote_clip)
+
+    @property
+    def num_queries(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def num_labels(self) -> int:
+        return len(self.label_names)
+
+    @cached_property
+    def digest(self) -> str:
+        return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
+
+    def to_bytes(self) -> bytes:
+        return npz_bytes(
+            inputs=np.asarray(self.inputs, dtype=np.float32),
+            ids=np.asarray(self.record_ids),
+            label_names=np.array(self.label_names, np.str_),
+            cast=np.array(self.cast),
+            vote_clip=np.array(self.vote_clip or 0, np.int64),
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """What `to_bytes` made; raises `InvalidValue` for anything else."""
+        try:
+            arrays = arrays_of(data, _FORMS_OF_REQUEST)
+            return cls(
+                inputs=np.asarray(arrays["inputs"], dtype=np.float32),
+                record_ids=arrays["ids"],
+                label_names=tuple(str(name) for name in arrays["label_names"].tolist()),
+                cast=str(arrays["cast"]),
+                vote_clip=int(arrays["vote_clip"]) or None,
+            )
+        except InvalidValue:
+            raise
+        except UNREADABLE:
+            raise InvalidValue(f"request: expected {_RULE_OF_REQUEST}") from None
+
 
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
 """Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes."""

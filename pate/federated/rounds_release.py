@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.federated.gathering import Exchange, Gathered
-from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question
-from pate.federated.request import Request
+from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request
 from pate.federated.roll import Roll
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, damaged, make_folder, read_text, read_value, write_arrays, write_text

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators import DistributedVotes
-from pate.federated.request import Request
+from pate.federated.question import Request
 from pate.federated.roll import Roll
 from pate.federated.secure_sum import SumTerms
 from pate.files.arrays import ArrayForm, read_arrays

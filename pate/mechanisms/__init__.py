@@ -70,7 +70,6 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a name when it is first asked for (PEP 562)."""
     for module, names in _LATER.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)

@@ -139,7 +139,6 @@ def _mean_of_defined(values: Floats) -> float | None:
 
 
 def _checked(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> tuple[Bits, Floats, Bits]:
-    """Predicted bits, scores and true bits of one shape `[n, L]`."""
     bits, truth = _bits("predicted", predicted), _bits("true", true)
     values = np.asarray(scores)
     require(np.issubdtype(values.dtype, np.floating), "scores.dtype", values.dtype, "a floating type")
@@ -210,14 +209,12 @@ def _percentiles(drawn: Mapping[str, Floats], tails: tuple[float, float]) -> dic
 
 
 def _drawn(bits: Bits, values: Floats, truth: Bits, resamples: int, seed: int) -> dict[str, Floats]:
-    """Each metric of each resample."""
     ranked = _ranked(values, truth)
     blocks = [_resampled(weights, bits, truth, ranked) for weights in _weights(len(truth), resamples, seed)]
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def _of_samples(bits: Bits, values: Floats, truth: Bits) -> dict[str, Floats]:
-    """Each metric of the samples as they are, `[1]`."""
     return _resampled(np.ones((len(truth), 1), dtype=np.float32), bits, truth, _ranked(values, truth))
 
 
@@ -393,7 +390,6 @@ class PrecisionRecall:
 
 
 def _point(predicted: Bits, true: Bits) -> tuple[float, float]:
-    """Recall and precision of predicted bits."""
     hits, real, named = (float(bits.sum()) for bits in (predicted & true, true, predicted))
     return hits / max(real, 1.0), hits / max(named, 1.0)
 

@@ -104,7 +104,6 @@ def number(value: float | None) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """A name that may be broken behind a dot or an underscore."""
     return Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
 
 

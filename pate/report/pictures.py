@@ -168,7 +168,6 @@ def _whole_numbers(most: int, least: int = 2) -> MaxNLocator:
 
 
 def _unit_scale(axes: Axes) -> None:
-    """Rows with names at their left, over a scale from 0 to 1."""
     axes.set_xticks(np.linspace(0, 1, 6))
     axes.grid(axis="x")
     axes.spines["left"].set_visible(False)
@@ -294,7 +293,6 @@ def label_dots(figures: RunFigures) -> Picture | None:
 
 
 def _ends(figures: RunFigures, order: NDArray[np.intp], found: dict[str, Floats]) -> str:
-    """The first and the last label in words."""
     texts = []
     for label in dict.fromkeys((order[0], order[-1])):
         scores = ", ".join(f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in found.items())

@@ -410,7 +410,6 @@ def _constants(baselines: Baselines) -> dict[str, Scores]:
 
 
 def _behind(student: Scores, constant: Scores) -> list[str]:
-    """The metrics in which a constant is at least as good."""
     pairs = ((name, getattr(student, key), getattr(constant, key)) for key, name in _NAMES.items())
     return [name for name, own, other in pairs if own is not None and other is not None and own <= other]
 

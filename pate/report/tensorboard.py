@@ -156,7 +156,6 @@ def _scores_text(scores: Scores | None) -> str:
 
 
 def _summary_writer(folder: Path) -> Any:
-    """Torch's writer, imported only here."""
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(log_dir=str(folder), flush_secs=10)

@@ -92,7 +92,6 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_v
 
 
 def _codes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Indices, Indices]:
-    """Both histograms of each pair as numbers in base T + 1."""
     # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
     # both bits are free; with add/remove the new bit is 0.
     bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if adjacency == Adjacency.REPLACE_ONE else [(0, 0), (1, 0)]

@@ -130,13 +130,11 @@ def _changed(
 
 
 def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64], order: float) -> float:
-    """The larger Renyi divergence of both ways round."""
     p, q = _aligned(law(one), law(other))
     return max(float(renyi(logs(x[None]), logs(y[None]), (order,))[0, 0]) for x, y in ((p, q), (q, p)))
 
 
 def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Array, Array]:
-    """Both laws over the same outcomes, `[n]` each."""
     outcomes = [*one, *(outcome for outcome in other if outcome not in one)]
     first, second = (np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (one, other))
     return first, second

@@ -187,7 +187,6 @@ class DpSgd(Alternative):
 
 
 def _images(inputs: Any) -> Array:
-    """Images in [-1, 1]."""
     return np.asarray(inputs, dtype=np.float64) * 2 - 1
 
 

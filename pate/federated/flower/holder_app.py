@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pate.federated.flower.messages import ACTION, SUMS, answer_content, bytes_of, holder_name
 from pate.federated.gathering import SumAnswer
 from pate.federated.holder import answer, answer_question, votes_path
-from pate.federated.question import KINDS, OPENING, Question
-from pate.federated.request import Request
+from pate.federated.question import KINDS, OPENING, Question, Request
 from pate.federated.roll import Contribution, Roll
 from pate.federated.secure_sum import MODULUS, Limbs, SumTerms
 from pate.federated.summed_release import HolderSum, first_note
@@ -206,7 +205,6 @@ def _require_agreed(terms: SumTerms, said: Said, node: int) -> None:
 
 
 def _require_keys(terms: SumTerms, said: Said, node: int) -> None:
-    """Raises unless enough holders share keys, this one among them."""
     plain = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in said)
     require(plain and str(node) in said, "holders that share keys", "others", "this one and others, each by its number")
     _require_enough(terms, "holders that share keys", len(said))

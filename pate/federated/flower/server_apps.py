@@ -68,7 +68,6 @@ def secure_sum(
 
 
 def _strategy(grid: Grid, nodes: Iterable[int], given: Mapping[str, bytes]) -> Any:
-    """What the older workflow asks: whom to ask what, and where the average goes."""
     from flwr.common import FitIns, Parameters, parameters_to_ndarrays
     from flwr.server.compat.grid_client_proxy import GridClientProxy
     from flwr.server.strategy import FedAvg
@@ -90,7 +89,6 @@ def _strategy(grid: Grid, nodes: Iterable[int], given: Mapping[str, bytes]) -> A
 
 
 def _prepare(legacy: Any) -> None:
-    """The records in which the workflow looks for its round and for parameters."""
     from flwr.app import ArrayRecord, ConfigRecord
     from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 

@@ -65,7 +65,6 @@ class _Held:
     """What would be drawn from twice, were there two of it."""
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Refuses `copy.copy`, `copy.deepcopy` and `pickle`."""
         rule = "one that is neither copied nor sent elsewhere, as a copy would draw the same noise again"
         raise InvalidValue(f"rng=secret_generator(): expected {rule}; make one in each process")
 
@@ -130,7 +129,6 @@ class HeldStream(_Held):
 
 @functools.cache
 def _held(cipher: Any) -> Any:
-    """The cipher's class of what exists once."""
     return type("HeldCipher", (HeldStream, cipher), {})
 
 
@@ -158,5 +156,4 @@ def _cipher() -> Any:
 
 
 def _block(source: Any) -> bytes:
-    """The next 64 bytes of a stream."""
     return bytes(source.random_raw(8).astype("<u8").tobytes())

@@ -143,7 +143,6 @@ def _head(form: ModelForm, report: PricedModel) -> dict[str, Any]:
 
 
 def _inputs(form: ModelForm) -> str:
-    """What a user has to bring."""
     if form.preprocessing is None:
         shape = ", ".join(("n", *map(str, form.input_shape)))
         return f"Inputs are arrays `[{shape}]`, made as those of the data set {cell(form.name)}."

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from pate.store import DamagedLedger, Store
-from pate.store.store import LARGEST_INSIDE
+from pate.store import LARGEST_INSIDE, DamagedLedger, Store
 from pate.validation import InvalidValue
 
 SETTINGS = {"delta": 1e-6}

@@ -32,6 +32,8 @@ from urllib.parse import quote
 from pate.files.disk import OWNERS_FILE, PLAIN_FILE, make_folder, replacing, require_posix, sync_folder
 from pate.validation import InvalidValue
 
+__all__ = ["DamagedLedger", "Line", "Store"]
+
 REMEDY = "restore the ledger from a backup; nothing is released until then"
 LARGEST_INSIDE = 2**20
 """Bytes of a release from which on it lies in a file of its own, so that the ledger stays small to read and to copy."""
