@@ -114,6 +114,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             seed=plan.seed,
             student_curve=students.curves["student"],
             heading=plan.heading,
+            says_data_dependent=plan.data_dependent,
             membership=predictions["student"].membership(student, dataset),
         )
         with monitor.stage("writing the report"):

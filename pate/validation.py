@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 import sys
 import warnings
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 _LARGEST_COUNT = 2**63 - 1
 _MOST_COLUMNS = 12
 _SHOWN = 40
+_BARE = re.compile(r"(?!(?:null|true|false|nan|inf)$)[a-z_/][\w/.+@%-]*", re.ASCII | re.IGNORECASE)  # to Hydra itself
 _LARGEST_INPUT = 1e12
 _LARGEST_NUMBER = sys.float_info.max
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
@@ -107,6 +109,25 @@ def how_to_install(extra: str, *, anywhere: bool = False) -> str:
     if not anywhere and (folder := _origin()) is not None:
         source = folder
     return f"pip install {shlex.quote(f'{source}[{extra}]')}"
+
+
+def as_setting(name: str, value: object) -> str:
+    r"""A setting to paste into a shell: what it, Hydra or OmegaConf would read otherwise stands in quotes.
+
+    Names in data of others run nothing where they are pasted.
+
+    >>> print(as_setting("data.drop", ["age", "patient id"]), as_setting("data.group", "id"), as_setting("a", "$(ls)"))
+    'data.drop=[age,"patient id"]' data.group=id 'a="$(ls)"'
+    """
+    words = list(map(_read_by_hydra, value if (listed := isinstance(value, (list, tuple))) else [value]))
+    return shlex.quote(f"{name}=[{','.join(words)}]" if listed else f"{name}={words[0]}")
+
+
+def _read_by_hydra(word: object) -> str:
+    if _BARE.fullmatch(text := str(word)):
+        return text
+    escaped = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + found[2].replace('"', '\\"'), text)
+    return '"{}"'.format(escaped.replace("${", "\\${"))
 
 
 def _origin() -> str | None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataDependentCost",
+    "DataDependentEpsilon",
     "GapCostSanitizer",
     "GnmaxCostSanitizer",
     "estimated_epsilon",
@@ -86,8 +87,32 @@ class DataDependentCost:
         require(same, "orders", f"{self.orders}, {other.orders}", "the same orders in both costs")
         return DataDependentCost(self.orders, self.rdp + other.rdp, self.failure_prob + other.failure_prob)
 
+    def epsilon(self, target_delta: float) -> DataDependentEpsilon:
+        """What it comes to at a delta, failures included; as private as the cost."""
+        left = target_delta - self.failure_prob
+        require(0 < left < 1, "target_delta", target_delta, f"more than {self.failure_prob}, below 1")
+        return DataDependentEpsilon(
+            float(rdp_to_epsilons(self.orders, self.rdp, target_delta=left).min()), target_delta
+        )
+
     def __repr__(self) -> str:
         return "DataDependentCost(private: computed from votes; release it through a sanitizer)"
+
+
+@dataclass(frozen=True)
+class DataDependentEpsilon:
+    """What a release cost on the votes at hand: no guarantee, no number that adds up with one, and itself private.
+
+    Attributes:
+        value: >= 0; infinity is allowed.
+        delta: in (0, 1).
+    """
+
+    value: float
+    delta: float
+
+    def __str__(self) -> str:
+        return f"{_up(self.value)} at delta = {self.delta:g} on these votes: private, no guarantee"
 
 
 def one_bit_cost(

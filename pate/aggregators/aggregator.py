@@ -25,6 +25,7 @@ from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
+    from pate.accounting.data_dependent import DataDependentCost
     from pate.mechanisms.stability_test import StabilityTest
 
 Arrays = dict[str, NDArray[Any]]
@@ -390,6 +391,19 @@ class Aggregator(ABC):
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
+        return None
+
+    def cost_on(
+        self, votes: NDArray[np.int64], *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> DataDependentCost | None:
+        """What a release of these votes cost, which is private and no guarantee; None where no theorem says.
+
+        Args:
+            votes: counts `[Q, L]`.
+            num_teachers: T.
+            orders: `[A]` Renyi orders > 1.
+            answered: `[Q]`, of the release; None takes all queries for answered, which costs most.
+        """
         return None
 
     @abstractmethod

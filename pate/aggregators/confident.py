@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ComposedEvent, Event, Ledger, SelfComposedEvent
+from pate.accounting.data_dependent import DataDependentCost
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
-from pate.aggregators.gaussian_votes import GaussianVotes, reach_threshold, threshold_event
-from pate.aggregators.gnmax import draw_winner, largest_event
+from pate.aggregators.gaussian_votes import GaussianVotes, reach_threshold, threshold_cost, threshold_event
+from pate.aggregators.gnmax import GNMax, largest_event
 from pate.aggregators.release import Release
 from pate.validation import require, require_count, require_positive
 from pate.votes.made_up_votes import MadeUpVotes
@@ -53,9 +54,10 @@ class ScreenedAggregator(PerQueryAggregator):
     def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
         """The price of one answer."""
 
+    @property
     @abstractmethod
-    def _draw_answers(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Bits:
-        """Labels `[q, L]`, as if all queries were answered."""
+    def _answers(self) -> GNMax | GaussianVotes:
+        """What answers the queries that pass."""
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The screening of all queries, and as many answers as there can be."""
@@ -64,6 +66,18 @@ class ScreenedAggregator(PerQueryAggregator):
         answer = self._answer_event(num_labels=num_labels, num_teachers=num_teachers)
         most = num_queries if self.max_answers is None else min(self.max_answers, num_queries)
         return ComposedEvent((SelfComposedEvent(bit, num_queries), SelfComposedEvent(answer, most)))
+
+    def cost_on(
+        self, votes: NDArray[np.int64], *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> DataDependentCost | None:
+        """The screening of all queries, and the answers."""
+        statistic, share = self._statistic(votes, num_teachers=num_teachers), self.threshold_share
+        screening = threshold_cost(statistic, self.screening_std, share, num_teachers=num_teachers, orders=orders)
+        asked = votes if answered is None else votes[answered]
+        if not len(asked):
+            return screening
+        answers = self._answers.cost_on(asked, num_teachers=num_teachers, orders=orders)
+        return None if answers is None else screening + answers
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """Of the queries before `max_answers`."""
@@ -85,7 +99,7 @@ class ScreenedAggregator(PerQueryAggregator):
         passed = reach_threshold(
             statistic, self.screening_std, self.threshold_share, num_teachers=num_teachers, rng=rng
         )[:, 0]
-        labels = self._draw_answers(votes, num_teachers=num_teachers, rng=rng)
+        labels, _ = self._answers._draw(votes, num_teachers=num_teachers, rng=rng)
         return labels & passed[:, None], passed
 
 
@@ -128,8 +142,9 @@ class ConfidentGNMax(ScreenedAggregator):
     def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
         return largest_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
 
-    def _draw_answers(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Bits:
-        return draw_winner(votes, noise_std=self.noise_std, rng=rng)
+    @property
+    def _answers(self) -> GNMax:
+        return GNMax(noise_std=self.noise_std, max_votes=self.max_votes, adjacency=self.adjacency)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +172,8 @@ class ConfidentVotes(ScreenedAggregator):
         return np.asarray(np.maximum(votes, num_teachers - votes).min(axis=1))
 
     def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
-        votes = GaussianVotes(noise_std=self.noise_std, adjacency=self.adjacency)
-        return votes.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+        return self._answers.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
 
-    def _draw_answers(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Bits:
-        return reach_threshold(votes, self.noise_std, 0.5, num_teachers=num_teachers, rng=rng)
+    @property
+    def _answers(self) -> GaussianVotes:
+        return GaussianVotes(noise_std=self.noise_std, adjacency=self.adjacency)

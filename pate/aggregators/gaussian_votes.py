@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, SelfComposedEvent, ThresholdEvent
+from pate.accounting.data_dependent import DataDependentCost, one_bit_cost
 from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
 from pate.mechanisms.noise.noisy_order import are_normally_above
@@ -29,6 +30,15 @@ def threshold_event(noise_std: float, threshold_share: float, num_teachers: int)
     threshold = threshold_share * require_count("num_teachers", num_teachers)
     low, high = _window(noise_std, threshold, num_teachers)
     return ThresholdEvent(noise_std, low - threshold, high - low + 1)
+
+
+def threshold_cost(
+    counts: NDArray[np.int64], noise_std: float, threshold_share: float, *, num_teachers: int, orders: object
+) -> DataDependentCost:
+    """What it cost on these counts, `[Q]` or `[Q, n]`, to say whether each reaches a share of the teachers."""
+    low, high = _window(noise_std, threshold_share * num_teachers, num_teachers)
+    event = threshold_event(noise_std, threshold_share, num_teachers)
+    return one_bit_cost(np.clip(counts, low, high) - low, event=event, orders=orders)
 
 
 def reach_threshold(
@@ -68,6 +78,11 @@ class GaussianVotes(PerQueryAggregator):
         """One bit for each label of each query."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         return SelfComposedEvent(threshold_event(self.noise_std, 0.5, num_teachers), num_queries * num_labels)
+
+    def cost_on(
+        self, votes: NDArray[np.int64], *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> DataDependentCost:
+        return threshold_cost(votes, self.noise_std, 0.5, num_teachers=num_teachers, orders=orders)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """In closed form."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent, WinnerEvent
+from pate.accounting import Adjacency, Event, GaussianEvent, RdpAccountant, SelfComposedEvent, WinnerEvent
+from pate.accounting.data_dependent import DataDependentCost, gnmax_cost
 from pate.aggregators import aggregator
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, TeacherVotesAggregator, require_shape
 from pate.aggregators.release import Release
@@ -85,6 +86,20 @@ class GNMax(PerQueryAggregator):
     @property
     def max_votes_per_teacher(self) -> int:
         return self.max_votes
+
+    def cost_on(
+        self, votes: NDArray[np.int64], *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> DataDependentCost | None:
+        """Of votes of which each teacher has cast one for each query, under replace-one; None for others.
+
+        At every order at most the price, which holds for all votes.
+        """
+        one_each = self.max_votes == 1 and votes.shape[1] >= 2 and bool((votes.sum(axis=1) == num_teachers).all())
+        if not one_each or self.adjacency is not Adjacency.REPLACE_ONE:
+            return None
+        cost = gnmax_cost(votes, noise_std=self.noise_std, num_teachers=num_teachers, orders=orders)
+        event = self.event_for(num_queries=len(votes), num_labels=votes.shape[1], num_teachers=num_teachers)
+        return replace(cost, rdp=np.minimum(cost.rdp, RdpAccountant(orders=cost.orders).compose(event).rdp))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         labels = draw_winner(votes, noise_std=self.noise_std, rng=rng)

@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
+from numpy.typing import NDArray
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich import box
 from rich.console import Console
@@ -31,6 +33,7 @@ from pate.report.tables import format_claim, format_delta, format_epsilon, round
 from pate.validation import InvalidValue, require, require_choice
 
 if TYPE_CHECKING:
+    from pate.accounting.data_dependent import DataDependentEpsilon
     from pate.pricing.account_left import AccountLeft
     from pate.pricing.hit_plan import HitPlan
     from pate.pricing.quote import AccountantPrice, Quote
@@ -114,6 +117,7 @@ def _quote(config: DictConfig) -> Quote:
         ),
         table=_written_table(config, release, budget),
         hits=_hits(config, release, budget),
+        data_dependent=_on_votes(config, release),
         accounts=() if config.ledger is None else pricing.accounts_left(config.ledger, release, budget),
         cheapest=pricing.cheapest_accountant(release, budget, known),
         suggestion=suggestion,
@@ -145,7 +149,8 @@ def _require_sensible_files(config: DictConfig, aggregator: aggregators.Aggregat
     """Refuses what no file can be for, before anything is priced."""
     if config.write_table is not None:
         require(not Path(config.write_table).is_dir(), "write_table", config.write_table, "a file, not a folder")
-    if config.votes is not None:
+    require(not config.data_dependent or config.votes is not None, "data_dependent", "true", "votes=FILE beside it")
+    if config.votes is not None and not config.data_dependent:
         charged = isinstance(aggregator, aggregators.TargetChargedAggregator)
         rule = f"none for {type(aggregator).__name__}, which pays for every query"
         require(charged, "votes", config.votes, rule)
@@ -164,18 +169,40 @@ def _written_table(config: DictConfig, release: pricing.PricedRelease, budget: p
     return {"path": config.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
 
+def _counts(config: DictConfig, shape: pricing.ReleaseShape) -> NDArray[np.int64]:
+    """The votes of a file, `[Q, L]`."""
+    from pate.votes.foreign import ImportedVotes
+
+    counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts
+    found = counts.shape[1]
+    require(found == shape.num_labels, "num_labels", shape.num_labels, f"{found}, as in {config.votes}")
+    return counts
+
+
+def _on_votes(config: DictConfig, release: pricing.PricedRelease) -> DataDependentEpsilon | None:
+    """What the release would cost on the votes of a file, if that is asked for."""
+    if not config.data_dependent:
+        return None
+    shape = release.shape
+    counts = _counts(config, shape)
+    require(len(counts) == shape.num_queries, "num_queries", shape.num_queries, f"{len(counts)}, as in {config.votes}")
+    from pate.pricing.audit import epsilon_on
+
+    found = epsilon_on(release.aggregator, counts, shape, config.target_delta)
+    rule = "gaussian_votes, confident_votes, or gnmax and confident_gnmax with replace_one and one vote of each teacher"
+    require(found is not None, "data_dependent", "true", rule)
+    return found
+
+
 def _hits(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> HitPlan | None:
     """What to expect of a session of charged calls on the votes of a file."""
     if config.votes is None or not isinstance(release.aggregator, aggregators.TargetChargedAggregator):
         return None
-    from pate.votes.foreign import ImportedVotes, read_sets
+    from pate.votes.foreign import read_sets
 
-    votes = ImportedVotes.read(config.votes, num_teachers=release.shape.num_teachers)
-    found = votes.counts.shape[1]
-    require(found == release.shape.num_labels, "num_labels", release.shape.num_labels, f"{found}, as in {config.votes}")
     return pricing.plan_hits(
         release.aggregator,
-        votes.counts,
+        _counts(config, release.shape),
         num_teachers=release.shape.num_teachers,
         target_delta=budget.target_delta,
         prior=None if config.prior is None else read_sets(config.prior),
@@ -293,6 +320,8 @@ def _price_rows(quote: Quote) -> Rows:
         total = f"{quote.num_queries} x {_small(each)} = " if by_query else ""
         left = f"{_small(quote.delta - quote.failure_prob)} of delta is left"
         rows.append(("failure probability", f"{total}{_small(quote.failure_prob)}; {left}"))
+    if quote.data_dependent is not None:
+        rows.append(("data dependent", Text(str(quote.data_dependent), style="yellow")))
     if quote.paper_epsilon is not None:
         rows.append(("the paper's epsilon", Text(f"{format_claim(quote.paper_epsilon)} {PAPER_LABEL}", style="yellow")))
     return rows

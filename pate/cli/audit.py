@@ -49,6 +49,7 @@ def audit(config: DictConfig) -> None:
         aggregator=given,
         accountant=partial(build, config.accountant, "accountant", allowed_targets=allowed),
         given_only=True,
+        data_dependent=config.data_dependent,
     )
     if config.format == "json":
         print(to_json_line(audited.to_json(adjacency)))  # noqa: T201 - the command's product
@@ -75,6 +76,10 @@ def _print(audited: VoteAudit, votes: ImportedVotes) -> None:
     console.print(table)
     bound = f"epsilon at delta = {format_delta(audited.target_delta)} by {audited.accountant}, rounded up"
     console.print(bound, style="dim", soft_wrap=True)
+    for each in audited.findings:
+        if each.data_dependent is not None:
+            line = f"{each.aggregator}: epsilon {each.data_dependent}; every query is taken for answered"
+            console.print(line, style="yellow", soft_wrap=True)
     if any(each.assumed for each in audited.findings):
         line = "a price for noise that is assumed is no bound for yours: say what the release was made with"
         console.print(line, style="yellow", soft_wrap=True)

@@ -24,7 +24,7 @@ from pate.report import format_delta, format_epsilon
 from pate.run.places import Places
 from pate.run.stages.queries import Queries
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
 from pate.votes.gathered import GatheredVotes
 from pate.votes.sum_file import SummedVotes, is_sum_file
@@ -214,7 +214,8 @@ def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:
         f"{terms.num_labels} labels, by {holders}{terms.num_teachers} teachers",
         f"epsilon {format_epsilon(privacy.epsilon)} at delta {format_delta(privacy.delta)}, {privacy.adjacency}: "
         f"{privacy.unit}; release/privacy_card.md says whom that covers",
-        f"next: pate-student release={output_dir} queries=FILE; the vote files stay private, or are deleted",
+        f"next: pate-student {as_setting('release', output_dir)} queries=FILE; the vote files stay private, or are "
+        "deleted",
     )
 
 

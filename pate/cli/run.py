@@ -31,7 +31,7 @@ from pate.validation import InvalidValue, require
 _CACHE = "pate_cache"  # the folder beside those of runs, which share it
 BESIDE = (
     *("output_dir", "ledger", "max_total_epsilon", "new_account", "redraw", "all_records", "allow_useless", "logger"),
-    *("noise", "fewer_queries"),  # of which target_epsilon and num_queries say what they come to
+    *("data_dependent", "noise", "fewer_queries"),  # of which target_epsilon and num_queries say what they come to
 )
 """Settings that the release does not depend on."""
 

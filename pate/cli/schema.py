@@ -17,7 +17,7 @@ from pate.cli.run import require_named
 from pate.data import Table, TableSchema
 from pate.data.table.files import Dealing, TableFile
 from pate.report.console import PlainConsole
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, as_setting, require
 
 _RULES = {"data": "the file of the public records", "output": "the file to write, such as schema.yaml"}
 _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
@@ -109,14 +109,15 @@ def _print(schema: TableSchema, output: Path, lines: Sequence[str], parts: Mappi
     for heading in ("column", "kind", "features", "missing"):
         table.add_column(heading)
     for column in schema.columns:
-        number = str(len(column.feature_names) or f"none: drop=[{column.name}] leaves it out")
+        number = str(len(column.feature_names) or f"none: {as_setting('drop', [column.name])} leaves it out")
         table.add_row(Text(column.name), column.kind, Text(number), "yes" if column.missing else "")
     console.print(table)
     for line in lines:
         console.print(Text(line), soft_wrap=True)
     for split, path in parts.items():
-        console.print(Text(f"{path}: the {split} part; data.{split}={path} uses it"), soft_wrap=True)
-    console.print(Text(f"{output}: of the public file alone; data.schema={output} uses it"), soft_wrap=True)
+        console.print(Text(f"{path}: the {split} part; {as_setting(f'data.{split}', path)} uses it"), soft_wrap=True)
+    told = f"{output}: of the public file alone; {as_setting('data.schema', output)} uses it"
+    console.print(Text(told), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.run.stages.queries import Queries
 from pate.run.stages.student import StudentPlan, folder_of, train_on_release
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, as_setting
 
 
 def main() -> None:
@@ -37,8 +37,8 @@ def train_student(config: DictConfig) -> None:
     )
     model = train_on_release(plan, release, output, monitor)
     where = output or folder_of(release)
-    said = f"{where}: a {model.kind} student; pate-predict release={where} data=FILE output=FILE says what it predicts"
-    print_lines(said)
+    command = f"pate-predict {as_setting('release', where)} data=FILE output=FILE"
+    print_lines(f"{where}: a {model.kind} student; {command} says what it predicts")
 
 
 def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Callable[[], Queries]:

@@ -105,6 +105,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         settings=settings,
         public_settings=partial(public_settings, told_settings(config, settings)),
         fewer_queries=config.fewer_queries,
+        data_dependent=config.data_dependent,
     )
     reader = run.featured(data, make("features"), output_dir, check=partial(price, plan))
     return replace(plan, load_dataset=run.watched_load(reader, monitor))

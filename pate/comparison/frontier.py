@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -84,7 +85,7 @@ _NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in _E
 _HINTS: dict[str, Any] = get_type_hints(Run)
 
 
-def write_runs(path: Path, runs: Iterable[Run]) -> None:
+def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     """Writes comparison.csv: a header and one line per run; what is None is empty."""
     text = io.StringIO()
     rows = SpreadsheetRows(text, "\n")
@@ -95,10 +96,10 @@ def write_runs(path: Path, runs: Iterable[Run]) -> None:
     write_text(path, text.getvalue())
 
 
-def read_runs(path: Path) -> list[Run]:
+def read_runs(path: Path | str) -> list[Run]:
     """Reads what `write_runs` wrote; raises `InvalidValue` for no such file, or one of other columns."""
-    require(path.is_file(), "comparison", path, "a comparison.csv")
-    with path.open(encoding="utf-8", newline="") as file:
+    require(os.path.isfile(path), "comparison", path, "a comparison.csv")
+    with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         header: Sequence[str] = reader.fieldnames or ()
         require(tuple(header) == _NAMES, "comparison", path, f"the columns {', '.join(_NAMES)}")

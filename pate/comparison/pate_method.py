@@ -22,7 +22,7 @@ from pate.teachers import Voter
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.source import VoteSource
 
-_NAMES = SettingNames(target_epsilon="epsilons=[{}]", noise="")  # an aggregator's fields are in its file
+_NAMES = SettingNames(target_epsilon="'epsilons=[{}]'", noise="")  # an aggregator's fields are in its file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class PATEMethod(Method):
         groups = bench.dataset.private.num_groups
         total = self.teacher.num_protected(priced.shape.num_teachers, groups)
         doubted = replace(priced, shape=replace(priced.shape, num_teachers=total))
-        names = replace(_NAMES, num_teachers=f"aggregators=[{self.name}@{{}}]")
+        names = replace(_NAMES, num_teachers=f"'aggregators=[{self.name}@{{}}]'")
         try:
             require_useful(self.aggregator, doubted, budget, names=names, num_groups=groups)
         except InvalidValue as error:

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.config.build import GROUPS_OF_CLASSES
 from pate.config.command_line import is_utf8
 from pate.config.location import members
-from pate.validation import InvalidValue, how_to_install, nearest
+from pate.validation import InvalidValue, as_setting, how_to_install, nearest
 
 _TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
 
@@ -48,7 +48,8 @@ def _unreadable(override: str) -> str:
     if value.count("[") > value.count("]"):
         return f"{override}: expected a list without blanks, or in quotes: '{key}=[NAME, NAME]'"
     rule = "in quotes within quotes where it has any of ~ ( ) [ ] { } , = '"
-    return f"{override}: expected a value that Hydra can read, {rule}: '{key}=\"{value}\"'"
+    words = [word.strip(" '\"") for word in value.strip("[]").split(",")] if value[:1] + value[-1:] == "[]" else value
+    return f"{override}: expected a value that Hydra can read, {rule}: {as_setting(key, words)}"
 
 
 def _no_member(error: Exception, path: str) -> str | None:
@@ -102,7 +103,7 @@ def _in_words(key: str, said: str) -> str | None:
         below = f", {key}=VALUE, and no setting below it" if found[1].startswith("{") else ""
         return f"{key}: expected text{below}" if below else f"{key}={found[1]}: expected text"
     if "is not a ListConfig, list or tuple" in said:
-        return f"{key}: expected a list: {key}=[VALUE,VALUE]"
+        return f"{key}: expected a list: '{key}=[VALUE,VALUE]'"
     return None
 
 

@@ -134,7 +134,7 @@ class Preprocessing(ABC):
         """Which features stand for pictures, what they were fitted on, and digests; nothing where inputs are plain."""
         return {}
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | str) -> None:
         """Writes what JSON cannot hold into the folder of a bundle; there may be nothing."""
         return
 

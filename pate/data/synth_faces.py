@@ -559,12 +559,13 @@ class FaceCopy:
         require_count("seed", self.seed, minimum=0)
         require_choice("format", self.form, ("text", "csv"))
 
-    def write(self, folder: Path, stage: Stage = unwatched) -> None:
+    def write(self, folder: Path | str, stage: Stage = unwatched) -> None:
         """Writes what is missing in the folder: pictures block after block, the lists last.
 
         What was written before a full disk is kept, and the same call goes on from there. A folder that holds something
         else is refused.
         """
+        folder = Path(folder)
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
         done = self._claim(folder)
         make_folder(images, within=folder)

@@ -168,9 +168,9 @@ class TextVectors(ABC):
         """The name of its file in a bundle, or beside a schema."""
         return f"text-{self.digest[:12]}.safetensors"
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | str) -> None:
         """Writes the file into a folder: safetensors, with words, settings and origin in its head."""
-        with replacing(folder / self.file) as file:
+        with replacing(Path(folder, self.file)) as file:
             file.write(self._bytes)
 
     def beside(self, folder: Path) -> Self:

@@ -188,13 +188,13 @@ class Extractor(ABC):
         """SHA-256 of the file, in hexadecimal."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Writes the file, whole or not at all."""
         with replacing(path) as file:
             file.write(self.to_bytes())
 
     @staticmethod
-    def load(path: Path, *, remedy: str) -> Extractor:
+    def load(path: Path | str, *, remedy: str) -> Extractor:
         """Reads what `save` wrote, or raises; nothing is unpickled and nothing is run."""
         require_file(path, rule=_RULE, remedy=remedy)
         try:
@@ -211,7 +211,7 @@ class Extractor(ABC):
         made._require_usable(path, remedy)
         return made
 
-    def _require_usable(self, path: Path, remedy: str) -> None:
+    def _require_usable(self, path: Path | str, remedy: str) -> None:
         """Raises where the arrays do not make an extractor of this kind: asked for one picture, it has to answer."""
         try:
             good = all(array.dtype == np.float32 and np.isfinite(array).all() for array in self.arrays.values())
@@ -318,13 +318,13 @@ class ExtractedForm(Preprocessing):
             },
         }
 
-    def save(self, folder: Path) -> None:
-        self.extractor.save(folder / FILE)
+    def save(self, folder: Path | str) -> None:
+        self.extractor.save(Path(folder, FILE))
 
     @classmethod
-    def read(cls, said: Mapping[str, Any], folder: Path, *, remedy: str) -> Self:
+    def read(cls, said: Mapping[str, Any], folder: Path | str, *, remedy: str) -> Self:
         """From what `plain` gave, and the file beside it."""
-        path, rule = folder / FILE, "the extractor that the schema names"
+        path, rule = Path(folder, FILE), "the extractor that the schema names"
         if file_digest(path, rule=rule, remedy=remedy) != said["extractor"]["sha256"]:
             raise damaged(path, rule, "it is another", remedy)
         extractor = Extractor.load(path, remedy=remedy)

@@ -49,12 +49,12 @@ class Text(Features):
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
         raise TypeError("features=text fits no pictures")
 
-    def reader(self, data: Any, cache: Path) -> Any:
+    def reader(self, data: Any, cache: Path | str) -> Any:
         """The same reader of data, whose texts become vectors so; raises where it has none."""
         if not isinstance(data, TextReader) or not data.has_text:
-            rule = "a column of texts, data.text=[NAME]; or data=wordnet"
+            rule = "a column of texts, 'data.text=[NAME]'; or data=wordnet"
             raise InvalidValue(f"features=text: expected {rule}")
-        return data.with_text(KeptFit(self, cache))
+        return data.with_text(KeptFit(self, Path(cache)))
 
     def vectors_of(self, texts: Sequence[str], stage: Stage) -> TextVectors:
         """What is fitted on public texts."""

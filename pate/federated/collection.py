@@ -121,7 +121,7 @@ class Collection:
         return AbsentVotes.beside(votes, missing, aggregator) if missing else votes
 
 
-def collect(roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path) -> Collection:
+def collect(roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path | str) -> Collection:
     """Looks at every answer and keeps those that count, each in a file of its own.
 
     Votes count as `counted` says, where they are whole, answer this request, come from as many teachers as the roll
@@ -134,7 +134,7 @@ def collect(roll: Roll, request: Request, contributions: Iterable[Contribution],
         contributions: what came, in any order.
         folder: of mode 0700, where the files go, as HOLDER.npz.
     """
-    make_folder(folder)
+    folder = make_folder(folder)
     files, refused = counted(roll, contributions, lambda holder, votes: _kept(holder, votes, roll, request, folder))
     return Collection(roll, files, refused)
 

@@ -68,7 +68,7 @@ _AGAIN = "remove it, and the same command makes it again"
 _RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows of numbers"
 
 
-def answer_question(plan: HolderPlan, question: Question, folder: Path, monitor: Monitor | None = None) -> bytes:
+def answer_question(plan: HolderPlan, question: Question, folder: Path | str, monitor: Monitor | None = None) -> bytes:
     """What a holder sends, as bytes: the sum over its teachers, each clipped before it is added.
 
     Formal guarantee: a teacher's part of a sum is no longer than `question.reach`, whatever its records are, since the
@@ -83,6 +83,7 @@ def answer_question(plan: HolderPlan, question: Question, folder: Path, monitor:
     Raises:
         InvalidValue: a question whose opening this holder has not seen; records or teachers that cannot answer.
     """
+    folder = Path(folder)
     opening = opening_of(question, folder)
     place = folder / question.asked[:16]
     question.require_of(opening)

@@ -234,8 +234,8 @@ class RoundsOfHolders:
     record_ids: NDArray[Any]
     label_names: tuple[str, ...]
     num_queries: int | None = None
-    inbox: Path
-    output_dir: Path
+    inbox: Path | str
+    output_dir: Path | str
 
     def __post_init__(self) -> None:
         require(self.pool.ndim == 2, "pool.shape", self.pool.shape, "[P, d]: rounds are for rows of numbers")
@@ -263,7 +263,7 @@ class RoundsOfHolders:
                 not finished, the same call goes on with them at no further price.
         """
         monitor = monitor or NullMonitor()
-        inbox = RoundInbox(self.inbox, self.roll, self.opening, exchange, monitor)
+        inbox = RoundInbox(Path(self.inbox), self.roll, self.opening, exchange, monitor)
         source = AskedVotes(inbox, self.pool, self._count, len(self.label_names))
         return release_votes(self.plan, source, self._cohort(inbox), self.output_dir, monitor)
 

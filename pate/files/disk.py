@@ -57,12 +57,13 @@ def require_posix(name: str, instead: str = "aggregators and accountants work he
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path | str) -> Iterator[IO[bytes]]:
     """Opens a binary file that takes the name `path` when the block ends, and is removed where the block raises.
 
     Its mode is 0600 from the first moment, whatever the umask; without POSIX its folder says who may read it. The
     folder has to be there. After a crash at any moment a reader finds the old file or the new one.
     """
+    path = Path(path)
     # With the process id: a worker that outlived a killed run may be writing the same file.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -84,19 +85,19 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path | str, text: str) -> None:
     """Writes a UTF-8 file with plain line breaks."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
-def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
+def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
     """Writes an .npz; equal arrays give equal bytes."""
     with replacing(path) as file:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def make_folder(folder: Path, *, within: Path | None = None) -> Path:
+def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
     """Makes a folder, and those above it that are missing, with mode 0700 from the first moment; returns it.
 
     Args:
@@ -106,7 +107,7 @@ def make_folder(folder: Path, *, within: Path | None = None) -> Path:
     Raises:
         OSError: it cannot be made; `FileExistsError` or `NotADirectoryError` where something else has its name.
     """
-    missing = []
+    folder, missing = Path(folder), []
     for each in (folder, *folder.parents):
         if each.is_dir():
             break
@@ -176,7 +177,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def is_regular(path: Path) -> bool:
+def is_regular(path: Path | str) -> bool:
     """Whether it is a file: no folder, no link that leads nowhere, no pipe that would keep a reader waiting."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
@@ -276,21 +277,21 @@ def _kind_of(path: Path) -> str:
     return "a link" if stat.S_ISLNK(mode) else "something else"
 
 
-def damaged(path: Path, rule: str, found: str, remedy: str) -> DamagedFile:
+def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile:
     """The error for a file: it says what was expected and found, never what the file holds."""
     return DamagedFile(f"file={path}: expected {rule} ({' '.join(found.split())}); {remedy}")
 
 
-def require_file(path: Path, *, rule: str, remedy: str) -> None:
+def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
     """Raises `DamagedFile` where there is no file of that name, or a folder, a pipe or a loose link in its place."""
-    if not is_regular(path):
+    if not is_regular(path := Path(path)):
         found = "it is a folder" if path.is_dir() else "it is no regular file" if path.exists() else "it is gone"
         if not os.path.lexists(path):
             remedy = remedy.removeprefix("remove it, and ")
         raise damaged(path, rule, found, remedy)
 
 
-def read_bytes(path: Path, *, rule: str, remedy: str) -> bytes:
+def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
     """The bytes of a file.
 
     Raises:
@@ -299,12 +300,12 @@ def read_bytes(path: Path, *, rule: str, remedy: str) -> bytes:
     """
     require_file(path, rule=rule, remedy=remedy)
     try:
-        return path.read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise unreadable(path, error, rule=rule, remedy=remedy) from error
 
 
-def read_text(path: Path, *, remedy: str, rule: str = "a text file in UTF-8") -> str:
+def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-8") -> str:
     """A file as text; raises as `read_bytes`, and where it is not UTF-8."""
     try:
         return read_bytes(path, rule=rule, remedy=remedy).decode()
@@ -312,7 +313,7 @@ def read_text(path: Path, *, remedy: str, rule: str = "a text file in UTF-8") ->
         raise damaged(path, rule, f"byte {error.start} is not UTF-8", remedy) from None
 
 
-def read_json(path: Path, *, remedy: str, rule: str = "JSON") -> Any:
+def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
     """A file as the JSON value in it; raises as `read_text`, and where it is no JSON."""
     text = read_text(path, rule=rule, remedy=remedy)
     try:
@@ -323,17 +324,17 @@ def read_json(path: Path, *, remedy: str, rule: str = "JSON") -> Any:
         raise damaged(path, rule, type(error).__name__, remedy) from None
 
 
-def unreadable(path: Path, error: OSError, *, rule: str, remedy: str) -> OSError | DamagedFile:
+def unreadable(path: Path | str, error: OSError, *, rule: str, remedy: str) -> OSError | DamagedFile:
     """What to raise for a file that could not be read: the error itself where that is not the file's fault."""
     if error.errno in (errno.EIO, errno.EINVAL, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP):
         return damaged(path, rule, error.strerror or type(error).__name__, remedy)
     return error
 
 
-def file_digest(path: Path, *, remedy: str, rule: str = "a file of this run") -> str:
+def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this run") -> str:
     """SHA-256 of a file, in hexadecimal."""
     require_file(path, rule=rule, remedy=remedy)
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -350,24 +351,24 @@ class Manifest:
     sha256: Mapping[str, str]
 
     @classmethod
-    def of(cls, folder: Path, names: Iterable[str], *, remedy: str) -> Self:
+    def of(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
         """That of some files as they are now."""
-        return cls(1, {name: file_digest(folder / name, remedy=remedy) for name in sorted(names)})
+        return cls(1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)})
 
-    def write(self, folder: Path) -> None:
-        write_text(folder / MANIFEST, to_json(self) + "\n")
+    def write(self, folder: Path | str) -> None:
+        write_text(Path(folder, MANIFEST), to_json(self) + "\n")
 
     @classmethod
-    def read(cls, folder: Path, *, rule: str, remedy: str) -> Self:
+    def read(cls, folder: Path | str, *, rule: str, remedy: str) -> Self:
         """That of a folder.
 
         Raises:
             DamagedFile: there is no manifest, or its JSON is damaged.
         """
-        return read_value(cls, folder / MANIFEST, name="manifest", rule=rule, remedy=remedy)
+        return read_value(cls, Path(folder, MANIFEST), name="manifest", rule=rule, remedy=remedy)
 
 
-def read_value(cls: type[T], path: Path, *, name: str, rule: str, remedy: str) -> T:
+def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: str) -> T:
     """A dataclass from the file that holds what `to_json` wrote of it; raises `DamagedFile`."""
     text = read_text(path, rule=rule, remedy=remedy)
     try:

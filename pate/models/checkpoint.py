@@ -66,7 +66,7 @@ class CheckpointStore:
         records: says which records each teacher may see, such as a partition's digest; signed with every file.
     """
 
-    folder: Path
+    folder: Path | str
     records: str = ""
 
     @property
@@ -236,7 +236,7 @@ def cast_votes(
     num_teachers: int,
     inputs: NDArray[np.float32],
     chunk_size: int = 16,
-    scratch: Path | None = None,
+    scratch: Path | str | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Asks the teachers, a chunk at a time: no more than `chunk_size` teachers are in memory.
 
@@ -257,7 +257,7 @@ def cast_votes(
     trained = store.states(num_teachers)
     for first in range(0, num_teachers, chunk_size):
         last = min(first + chunk_size, num_teachers)
-        path = None if scratch is None else scratch / f"confidences-{first:06d}-{last:06d}.npz"
+        path = None if scratch is None else Path(scratch) / f"confidences-{first:06d}-{last:06d}.npz"
         states = list(islice(trained, last - first))
         if path is not None and os.path.lexists(path):
             form = ArrayForm("f", (last - first, len(inputs), None))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, Adjacency, AutoAccountant, GaussianEvent, NonPrivateEvent
-from pate.accounting.data_dependent import gnmax_log_q, theorem_6_rdp
+from pate.accounting import DEFAULT_ORDERS, Accountant, Adjacency, AutoAccountant, GaussianEvent, NonPrivateEvent
+from pate.accounting.data_dependent import DataDependentEpsilon, gnmax_log_q, theorem_6_rdp
 from pate.accounting.paper_epsilons import converted, curve_of
 from pate.accounting.special import ndtr
 from pate.aggregators import (
@@ -115,6 +115,7 @@ class AuditFinding:
     claim: str  # how that figure comes about
     parameters: Mapping[str, float] = field(default_factory=dict)  # what the price is for, as in `ReleaseParameters`
     assumed: tuple[str, ...] = ()  # those of them that nobody gave
+    data_dependent: DataDependentEpsilon | None = None  # on the votes, if asked and known: private, no guarantee
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +139,7 @@ class VoteAudit:
             "adjacency": str(adjacency),
             "accountant": self.accountant,
             "paper_epsilon": findings[0]["paper_epsilon"],
+            "data_dependent": findings[0]["data_dependent"],
             "aggregator": findings[0]["aggregator"],
             "layout": self.layout,
             "num_teachers": self.shape.num_teachers,
@@ -156,6 +158,7 @@ def audit_votes(
     aggregator: Aggregator | None = None,
     accountant: Callable[[], Accountant] = AutoAccountant,
     given_only: bool = False,
+    data_dependent: bool = False,
 ) -> VoteAudit:
     """Prices every known release of such votes under both adjacencies, with the published claims beside the prices.
 
@@ -168,6 +171,7 @@ def audit_votes(
         aggregator: the one that comes first, with its own parameters; None for the plain one of the layout.
         accountant: makes an empty accountant.
         given_only: whether to leave out releases with a parameter that nobody gave, but the first one.
+        data_dependent: whether to compute as well what a release cost on these votes, with every query answered.
 
     Raises:
         InvalidValue: an aggregator that cannot release such votes, or a price that has no epsilon.
@@ -183,6 +187,12 @@ def audit_votes(
     findings = [_finding(each, parameters, votes, shape, budget) for each in usual]
     if aggregator is not None:  # it has parameters of its own
         findings[0] = replace(findings[0], assumed=())
+    if data_dependent:
+        made = [parameters.applied(each) for each in usual]
+        findings = [
+            each if bare else replace(each, data_dependent=epsilon_on(aggregator, votes.counts, shape, target_delta))
+            for each, (aggregator, bare) in zip(findings, made, strict=True)
+        ]
     return VoteAudit(
         findings=tuple(each for each in findings if not (given_only and each.assumed) or each is findings[0]),
         parameters=parameters,
@@ -191,6 +201,18 @@ def audit_votes(
         layout=votes.layout,
         shape=shape,
     )
+
+
+def epsilon_on(
+    aggregator: Aggregator,
+    counts: NDArray[np.int64],
+    shape: ReleaseShape,
+    target_delta: float,
+    answered: NDArray[np.bool_] | None = None,
+) -> DataDependentEpsilon | None:
+    """What a release cost on these votes `[Q, L]`, a bound for them alone; None where no theorem says."""
+    cost = aggregator.cost_on(counts, num_teachers=shape.num_teachers, orders=DEFAULT_ORDERS, answered=answered)
+    return None if cost is None else cost.epsilon(target_delta)
 
 
 def _finding(

@@ -15,6 +15,7 @@ from pate.pricing.remedies import Expectation, expectation
 from pate.validation import InvalidValue
 
 if TYPE_CHECKING:
+    from pate.accounting.data_dependent import DataDependentEpsilon
     from pate.pricing.account_left import AccountLeft
     from pate.pricing.hit_plan import HitPlan
     from pate.pricing.remedies import Suggestion
@@ -61,6 +62,7 @@ class Quote:
     table: dict[str, Any] | None = None  # where the test's was written, and what it costs at which order
     plain_epsilon: float | None = None  # of the same queries without a session of charged calls
     hits: HitPlan | None = None  # of such a session on votes that may be looked at
+    data_dependent: DataDependentEpsilon | None = None  # on such votes; no guarantee
     expected: Expectation | None = None  # None for an aggregator that does not say
     doubts: tuple[str, ...] = ()  # what `require_useful` said of it
     cheapest: AccountantPrice | None = None  # the accountant to take, if asked

@@ -21,13 +21,16 @@ from pate.pricing.priced_release import (
     largest_num_queries,
     plan_release,
 )
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require, require_count, rounded_up
 
 OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")
 """As `pate-train` spells them."""
 
 AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
 """The share of the teachers that name each label which a query has."""
+
+WEAK_EPSILON = 10
+"""Above it a price is doubted: e^10 is 22,026, what an outcome may be likelier by."""
 
 GOAL = 0.9  # the success of unanimous teachers from which on a release is not doubted
 MOST_TEACHERS = 5000  # prices and tables of more take long
@@ -311,6 +314,8 @@ def require_useful(
             90% of them agree, fewer than a third are answered; a delta of 0.01 or more.
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
+    if WEAK_EPSILON < priced.epsilon < math.inf:
+        lines.append(f"epsilon={rounded_up(priced.epsilon, 4)}: above {WEAK_EPSILON} it promises one person little")
     # No queries, or answers that no vote changes. Not by its epsilon: noise that hides everything costs 0 at a delta
     # that allows it.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):

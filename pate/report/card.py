@@ -107,14 +107,14 @@ class PrivacyStatement:
             num_teachers=num_teachers,
         )
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path | str) -> None:
         """Into the folder of a bundle."""
-        write_text(folder / PRIVACY, to_json(self) + "\n")
+        write_text(Path(folder, PRIVACY), to_json(self) + "\n")
 
     @classmethod
-    def read(cls, folder: Path, *, remedy: str) -> Self:
+    def read(cls, folder: Path | str, *, remedy: str) -> Self:
         """From the folder of a bundle; raises `DamagedFile`."""
-        return read_value(cls, folder / PRIVACY, name="privacy", rule="the price of a release", remedy=remedy)
+        return read_value(cls, Path(folder, PRIVACY), name="privacy", rule="the price of a release", remedy=remedy)
 
 
 def privacy_card(

@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from pate.pricing.remedies import WEAK_EPSILON
 from pate.report.report import PAPER_LABEL, SEEDED_WARNING, Report
 from pate.report.tables import (
     METRIC_NAMES,
@@ -24,8 +25,6 @@ from pate.report.tables import (
     percent,
 )
 from pate.validation import printable
-
-_WEAK = 10  # e^10 is 22,026: what an outcome may be likelier by
 
 
 class PlainConsole(Console):
@@ -80,10 +79,12 @@ def _lines(report: Report) -> list[Text]:
         Text.assemble("privacy: ", (guarantee(privacy), "bold")),
         Text(f"         {report.name}, {privacy.num_queries} queries, accountant {accountant_of(privacy)}"),
     ]
-    if _WEAK < privacy.epsilon < math.inf:
-        lines.append(Text(f"         epsilon above {_WEAK} promises one person little", style="yellow"))
+    if WEAK_EPSILON < privacy.epsilon < math.inf:
+        lines.append(Text(f"         epsilon above {WEAK_EPSILON} promises one person little", style="yellow"))
     if privacy.paper_epsilon is not None:
         lines.append(Text(f"         epsilon {format_epsilon(privacy.paper_epsilon)} {PAPER_LABEL}"))
+    if report.data_dependent is not None:
+        lines.append(Text(f"         epsilon {report.data_dependent}", style="yellow"))
     if privacy.noise_seeded:
         lines.append(Text(f"         {SEEDED_WARNING}", style="yellow"))
     answered = f"{release.num_answered} of {release.num_queries} queries ({percent(release.answer_rate)})"

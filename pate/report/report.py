@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.files.disk import damaged, read_text, write_text
 from pate.files.values import from_json, to_json
 from pate.report.metrics import Bits, Floats, Interval, Membership, PrecisionRecall, Scores
@@ -44,6 +45,7 @@ NOT_COVERED = {
     "baselines.best_constant": "the labels' frequencies are taken from true labels",
     "intervals": "resampled from the true labels of the test split",
     "membership": "compares the student's losses on private records and on test records",
+    "data_dependent": "computed from the votes without noise; the guarantee is privacy.epsilon",
     "verdict": "compares scores that read true labels",
     "data.label_cardinality": "computed from true labels",
     "heading": "names settings of the command line, a seed among them",
@@ -292,6 +294,7 @@ class Report:
         duration_s: wall-clock seconds of the run.
         not_covered: dotted keys of this report that no epsilon covers, each with the reason.
         membership: an attack on the published student, or None.
+        data_dependent: what the release cost on the votes at hand, or None: no guarantee.
     """
 
     privacy: Privacy
@@ -308,6 +311,7 @@ class Report:
     not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))
     heading: Heading = field(default_factory=Heading)
     membership: Membership | None = None
+    data_dependent: DataDependentEpsilon | None = None
 
     def __post_init__(self) -> None:
         rule = f"release.num_queries={self.release.num_queries}, or more"
@@ -329,7 +333,7 @@ class Report:
         return from_json(cls, text, name="report")
 
     @classmethod
-    def read(cls, path: Path) -> Report:
+    def read(cls, path: Path | str) -> Report:
         """Reads what `write` wrote; `DamagedFile` where there is no file, or no report."""
         text = read_text(path, rule=_FILE, remedy=_REMEDY)
         try:
@@ -337,7 +341,7 @@ class Report:
         except ValueError as error:
             raise damaged(path, _FILE, str(error), _REMEDY) from None
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path | str) -> None:
         """Writes `report.json` atomically."""
         write_text(path, self.to_json() + "\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from pate.report.tables import METRIC_NAMES, guarantee, models, settings
 
 _MOST_POINTS = 500
 _UNCOVERED = "no_epsilon_covers_this"
-_RESULT = f"{_UNCOVERED}/result"
+_SAYS = _UNCOVERED.replace("_", " ")
 
 
 class RunWriter:
@@ -32,11 +33,12 @@ class RunWriter:
         folder: where the events lie, made with mode 0700 if it is missing; files have mode 0600. None writes nothing.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | str | None) -> None:
         self._writer: Any = None
         self._waiting: dict[str, tuple[int, float]] = {}
         if folder is not None:
-            make_folder(folder)
+            folder = make_folder(folder)
+            self._name = os.path.relpath(folder.parent).removeprefix("outputs/")
             self._written = _events_in(folder)
             with owners_umask():  # the file is made here
                 self._writer = _summary_writer(folder)
@@ -92,12 +94,10 @@ class RunWriter:
         rows = [(model.name, _scores_text(model.scores)) for model in models(report)]
         called = [("run", f"{report.name} on {report.data.name}"), ("settings", report.heading.overrides)]
         self._text(f"{_UNCOVERED}/scores", [*called, ("verdict", report.verdict.text), *rows])
-        found = {f"{_RESULT}/{key}": getattr(report.student, key, None) for key in METRIC_NAMES}
-        found |= {f"{_RESULT}/epsilon": report.privacy.epsilon, f"{_RESULT}/answer_rate": report.release.answer_rate}
+        found = {f"Test {name} ({_SAYS})": getattr(report.student, key, None) for key, name in METRIC_NAMES.items()}
+        found |= {"Epsilon": report.privacy.epsilon, "Answer rate": report.release.answer_rate}
         results = {tag: value for tag, value in found.items() if value is not None and np.isfinite(value)}
-        self._hparams({name: _plain(value) for name, value in report.heading.compared.items()}, results)
-        for tag, value in results.items():
-            self._scalar(tag, value, 0)
+        self._hparams(results | {name: _plain(value) for name, value in report.heading.compared.items()})
 
     def flush(self) -> None:
         """Hands everything written so far to the operating system."""
@@ -129,13 +129,15 @@ class RunWriter:
             lines = [f"| {name} | {value.replace('|', '/')} |" for name, value in rows]
             self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
 
-    def _hparams(self, given: dict[str, Any], results: dict[str, float]) -> None:
-        """What TensorBoard's tab HParams reads: the settings, and which scalars are results."""
-        if given and self._is_new("_hparams_/session_start_info", 0):
-            from torch.utils.tensorboard.summary import hparams
+    def _hparams(self, columns: dict[str, Any]) -> None:
+        """The run's line in TensorBoard's tab HParams, which sorts its columns: results, in capitals, are the first.
 
-            for summary in hparams(given, results):  # type: ignore[no-untyped-call]  # torch's
-                self._writer.file_writer.add_summary(summary, 0)
+        They are no scalars, which would be curves of one point.
+        """
+        if self._is_new("_hparams_/session_start_info", 0):
+            from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+
+            self._writer.file_writer.add_summary(hparams_pb(columns, trial_id=self._name), 0)
 
     def _is_new(self, tag: str, step: int) -> bool:
         """Whether the event is to be written: it is not in the folder yet, and from now on counts as being there."""

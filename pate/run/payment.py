@@ -439,7 +439,7 @@ def _names_in(folder: RunFolder) -> list[str]:
     return text.split()
 
 
-def require_entered(path: Path, folder: RunFolder) -> None:
+def require_entered(path: Path | str, folder: RunFolder) -> None:
     """Raises unless a finished run is charged to a ledger of several runs.
 
     Args:
@@ -447,7 +447,7 @@ def require_entered(path: Path, folder: RunFolder) -> None:
         folder: the run's.
     """
     data = read_text(folder.path / "private.sha256", rule="the digest of the private records", remedy=FROM_BACKUP)
-    charged = Ledger.stored(path, data=data.strip()).entries if path.exists() else []
+    charged = Ledger.stored(path, data=data.strip()).entries if os.path.exists(path) else []
     rule = (
         "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
     )

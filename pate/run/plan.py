@@ -66,6 +66,7 @@ class Plan:
         public_settings: the part of it that may be published, as text, given the aggregator as it was used, and
             `num_queries=` where that is another number than the settings say.
         fewer_queries: whether a public pool with fewer samples is asked whole: nobody named `num_queries`.
+        data_dependent: whether the report says what the release cost on the votes at hand.
         tensorboard: whether curves are kept in the run's folder.
         heading: what the run is called; nothing else depends on it.
     """
@@ -84,7 +85,7 @@ class Plan:
     all_records: bool | None = None
     allow_useless: bool = False
     redraw: bool = False
-    ledger: Path | None = None
+    ledger: Path | str | None = None
     max_total_epsilon: float | None = None
     new_account: bool = False
     holders: int | None = None
@@ -93,6 +94,7 @@ class Plan:
     public_settings: Callable[..., str] = repr
     fewer_queries: bool = False
     tensorboard: bool = True
+    data_dependent: bool = False
     heading: Heading = field(default_factory=Heading)
 
     def __post_init__(self) -> None:
@@ -133,7 +135,7 @@ class Plan:
         """The ledger of all runs on these records; None for none."""
         if self.ledger is None:
             return None
-        return AcrossRuns(self.ledger, self.max_total_epsilon, dataset.owners, self.new_account)
+        return AcrossRuns(Path(self.ledger), self.max_total_epsilon, dataset.owners, self.new_account)
 
     def places(self, num_teachers: int) -> Places | None:
         """How so many teachers are spread over holders; None where there is one."""

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from pate import aggregators
 from pate.accounting import Adjacency, ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
+from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
 from pate.files.values import published_fields
 from pate.pricing import Budget, PricedRelease, ReleaseShape
+from pate.pricing.audit import epsilon_on
 from pate.pricing.remedies import group_votes_tell_more
 from pate.report import (
     Privacy,
@@ -131,6 +133,7 @@ class Results:
         student_curve: the student's values by epoch.
         heading: what the run is called.
         membership: an attack on the student.
+        says_data_dependent: whether the report says what the release cost on the votes at hand.
     """
 
     dataset: Dataset
@@ -148,6 +151,7 @@ class Results:
     student_curve: Sequence[Mapping[str, float]] = ()
     heading: Heading = field(default_factory=Heading)
     membership: Membership | None = None
+    says_data_dependent: bool = False
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
@@ -201,7 +205,18 @@ class Results:
             duration_s=duration_s,
             heading=self.heading,
             membership=self.membership,
+            data_dependent=self._data_dependent(),
         )
+
+    def _data_dependent(self) -> DataDependentEpsilon | None:
+        """What the release cost on the votes at hand, if asked and known."""
+        if not self.says_data_dependent or self.histogram is None:
+            return None
+        shape = ReleaseShape(
+            num_queries=len(self.histogram), num_labels=self.dataset.num_labels, num_teachers=self.num_teachers
+        )
+        delta, answered = self.budget.target_delta, self.release.answered
+        return epsilon_on(self.aggregator, self.histogram, shape, delta, answered)
 
     def figures(self, report: Report) -> RunFigures:
         """The arrays behind the pictures."""

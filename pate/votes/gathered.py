@@ -199,7 +199,7 @@ class GatheredVotes(HolderVotes[VoteFile]):
     digest_begins = b"votes of holders"
 
     @classmethod
-    def read(cls, paths: Sequence[Path]) -> GatheredVotes:
+    def read(cls, paths: Sequence[Path | str]) -> GatheredVotes:
         """Of files by their names; raises `DamagedFile` for one that is none."""
         return cls([VoteFile.open(path) for path in paths])
 

@@ -67,7 +67,7 @@ def read_rows(archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str)
 
 
 @contextmanager
-def refusing_damage(path: Path, rule: str, remedy: str) -> Iterator[None]:
+def refusing_damage(path: Path | str, rule: str, remedy: str) -> Iterator[None]:
     """What reading a file raises, as what is wrong with the file."""
     try:
         yield

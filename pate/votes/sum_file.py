@@ -38,7 +38,7 @@ class SumFile(HoldersFile):
     @classmethod
     def write(
         cls,
-        path: Path,
+        path: Path | str,
         heads: tuple[VoteManifest, ...],
         counts: NDArray[np.int64],
         *,
@@ -50,7 +50,7 @@ class SumFile(HoldersFile):
         Raises:
             InvalidValue: counts that so many teachers cannot have.
         """
-        made = cls(path, tuple(heads), np.asarray(record_ids), tuple(label_names))
+        made = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
         dtype = np.min_scalar_type(made.num_teachers).newbyteorder("<")
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, _HEADS, np.array([head.to_text() for head in made.heads], np.str_))
@@ -60,7 +60,7 @@ class SumFile(HoldersFile):
         return made
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, path: Path | str) -> Self:
         """Reads the head and checks that the counts are there; `blocks` checks what they say.
 
         Raises:
@@ -76,7 +76,7 @@ class SumFile(HoldersFile):
         good = len(manifests) > 0 and shape == (len(ids), len(names))
         if not good or any((head.num_queries, head.num_labels) != shape for head in manifests):
             raise damaged(path, _RULE, "counts of another shape than its heads say", _REMEDY)
-        return cls(path, manifests, ids, tuple(names.tolist()))
+        return cls(Path(path), manifests, ids, tuple(names.tolist()))
 
     def blocks(self) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
         """The counts, some queries at a time, `[q, L]`.
@@ -95,7 +95,7 @@ class SumFile(HoldersFile):
         return block
 
 
-def is_sum_file(path: Path) -> bool:
+def is_sum_file(path: Path | str) -> bool:
     """Whether it is an archive of sums of `pate-release`, be it damaged or not."""
     return holds(path, _HEADS)
 
@@ -113,7 +113,7 @@ class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
     expected = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
 
     @classmethod
-    def read(cls, paths: Sequence[Path]) -> SummedVotes:
+    def read(cls, paths: Sequence[Path | str]) -> SummedVotes:
         """Of files by their names; raises `DamagedFile` for one that is none."""
         return cls([SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths])
 
@@ -125,7 +125,7 @@ class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
         found: NDArray[np.int64] = self.remembered("counts", self._total)
         return found
 
-    def write(self, path: Path) -> SumFile:
+    def write(self, path: Path | str) -> SumFile:
         """All of them as one file."""
         counts = self.counts()
         return SumFile.write(path, self.heads, counts, record_ids=self.record_ids, label_names=self.label_names)

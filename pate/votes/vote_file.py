@@ -163,7 +163,7 @@ class VoteFile(HoldersFile):
     @classmethod
     def write(
         cls,
-        path: Path,
+        path: Path | str,
         manifest: VoteManifest,
         *,
         bits: Blocks,
@@ -204,7 +204,7 @@ class VoteFile(HoldersFile):
                 require(shares.shape == (teachers, labels), "label_shares.shape", shares.shape, f"[{teachers}, L]")
                 write_member(archive, "label_shares", shares)
                 write_rows(archive, "confidences", manifest.shape, "<f4", _checked(confidences(), manifest))
-        return cls(path, (manifest,), np.asarray(record_ids), tuple(label_names))
+        return cls(Path(path), (manifest,), np.asarray(record_ids), tuple(label_names))
 
     @classmethod
     def open(cls, path: Path | str) -> VoteFile:
@@ -272,7 +272,7 @@ class VoteFile(HoldersFile):
         return np.asarray(shares, dtype=np.float64)
 
 
-def holds(path: Path, name: str) -> bool:
+def holds(path: Path | str, name: str) -> bool:
     """Whether it is an archive with an array of that name, be it damaged or not."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import pickle
+import shlex
 from typing import Any
 
 import numpy as np
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
 from pate.validation import (
     InvalidValue,
+    as_setting,
     nearest,
     printable,
     require,
@@ -181,3 +185,14 @@ def test_numbers_that_fall_are_named(values: Any, found: str) -> None:
 @pytest.mark.parametrize("values", [[], [3.0], (-math.inf, -math.inf, 0.0, 0.0, math.inf)])
 def test_numbers_that_rise_or_stay(values: Any) -> None:
     require_rising("logits", values)
+
+
+@pytest.mark.parametrize(
+    "word", ["flu", "chest pain", "a,b]", 'say "no"\\', "it's", "null", "007", "1e-6", "$(ls) ${x}", "Größe=1"]
+)
+def test_settings_are_read_as_they_were_written_when_pasted(word: str) -> None:
+    for value, name in ((word, "data.group"), ([word, "age"], "data.drop")):
+        (pasted,) = shlex.split(as_setting(name, value))
+        read = OverridesParser.create().parse_override(pasted).value()
+        texts = [str(each) for each in (read if isinstance(value, list) else [read])]
+        assert [OmegaConf.create({"x": each}).x for each in texts] == (value if isinstance(value, list) else [value])

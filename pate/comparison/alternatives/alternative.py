@@ -270,7 +270,7 @@ class Alternative(Method):
             return ""
         return (
             f"methods={self.name}: expected to learn {max(learned, 0.0):.1%} of what a linear model can from "
-            f"{training.num_groups:,} groups; more groups, a larger epsilon in epsilons=[…], or allow_useless=true"
+            f"{training.num_groups:,} groups; more groups, a larger epsilon in 'epsilons=[…]', or allow_useless=true"
         )
 
 

@@ -14,7 +14,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, nearest, require, require_choice, require_extra
+from pate.validation import InvalidValue, as_setting, nearest, require, require_choice, require_extra
 
 _DAY_S = 86400.0
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
@@ -116,7 +116,7 @@ class Spelling:
         rule = f"one of . , ' _ or a blank, and not the decimal {self.decimal}"
         good = self.thousands is None or (self.thousands in GROUPING and self.thousands != self.mark)
         require(good, setting("thousands"), self.thousands, rule)
-        rule = f"a list of words: {setting('missing')}=[?,-]"
+        rule = f"a list of words: '{setting('missing')}=[?,-]'"
         good = isinstance(self.missing, tuple) and all(isinstance(each, str) and each for each in self.missing)
         require(good, setting("missing"), self.missing, rule)
 
@@ -366,7 +366,7 @@ def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None
         reads.append(f"{' '.join(sorted(said))} reads it as {value}")
     mark = "comma" if spelling.mark == "," else "point"
     rule = f"numbers with a decimal {mark} and {spelling.thousands or 'nothing'} between thousands, and there is {word}"
-    remedy = f"data.category=[{name}] where these are words"
+    remedy = f"{as_setting('data.category', [name])} where these are words"
     raise InvalidValue(f"data.public.{name}: expected {rule}: {', '.join(reads)}; {remedy}")
 
 
@@ -384,8 +384,7 @@ def changed_settings(other: Spelling, spelling: Spelling) -> set[str]:
     said = {f"data.decimal={other.decimal}"} if other.decimal != spelling.decimal else set()
     if other.thousands == spelling.thousands:
         return said
-    quote = "'" if other.thousands == " " else ""
-    return said | {f"{quote}data.thousands={other.thousands}{quote}" if other.thousands else "no data.thousands"}
+    return said | {as_setting("data.thousands", other.thousands) if other.thousands else "no data.thousands"}
 
 
 def distinct_words(array: Any) -> tuple[Any, NDArray[np.int64]]:

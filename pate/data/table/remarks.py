@@ -13,6 +13,7 @@ from pate.data.dataset import Preprocessing
 from pate.data.table import cells
 from pate.data.table.cells import Cells, Spelling, as_dates, as_numbers, distinct_words
 from pate.data.table.schema import Column, DateColumn, NumberColumn, TableSchema
+from pate.validation import as_setting
 
 UNGROUPED = (
     "data: no group is named, so each row by itself is protected; data.group=COLUMN protects a person's rows at once"
@@ -64,13 +65,15 @@ def _nearly(array: Any, spelling: Spelling) -> str | None:
     wrong, total = _read(distinct, way, kind).wrong, int(counts.sum())
     left = int(counts[wrong].sum())
     if 2 * left <= total:
-        rest = [_shown(word) for word in _frequent(distinct, counts, wrong)]
+        rest = _frequent(distinct, counts, wrong)
         settings = " ".join(sorted(cells.changed_settings(way, spelling)))
         read = f" with {settings}" if settings else ""
-        shown = ", ".join(rest[:_SHOWN]) + (", …" if len(rest) > _SHOWN else "")
+        shown = ", ".join(map(_shown, rest[:_SHOWN])) + (", …" if len(rest) > _SHOWN else "")
         others = f"{left} {'is' if left == 1 else 'are'} not ({shown})"
         told = f"{total - left} of {total} cells are {kind}{read}, {others}, so all are words"
-        return f"{told}; data.missing=[{','.join(rest[:_SHOWN])}] if that means a missing cell, or mend it in the file"
+        marks = [word for word in rest[:_SHOWN] if _shown(word) == word]
+        mends = f"{as_setting('data.missing', marks)} if that means a missing cell, or " if marks else ""
+        return f"{told}; {mends}mend it in the file"
     return _beside(distinct, counts)
 
 
@@ -104,7 +107,9 @@ def _has_codes(name: str, column: Any) -> str | None:
     with_zero = compute.match_substring_regex(cells.as_texts(column), r"^0\d")
     if not as_numbers(column).fits or not compute.any(with_zero).as_py():
         return None
-    return f"numbers with a zero in front; if they are codes, data.category=[{name}] makes each a category"
+    return (
+        f"numbers with a zero in front; if they are codes, {as_setting('data.category', [name])} makes each a category"
+    )
 
 
 def _numbers_rows(name: str, column: Any, group: str | None) -> str | None:
@@ -114,8 +119,9 @@ def _numbers_rows(name: str, column: Any, group: str | None) -> str | None:
         return None
     if len(np.unique(read.values)) < len(column) or len(column) < _FEWEST:
         return None
-    whose = f", and data.group={name} if it is that of a person" if group is None else ""
-    rule = f"if it is the number of a record, data.drop=[{name}] or data.id={name} leaves it out of the features"
+    whose = f", and {as_setting('data.group', name)} if it is that of a person" if group is None else ""
+    away = f"{as_setting('data.drop', [name])} or {as_setting('data.id', name)}"
+    rule = f"if it is the number of a record, {away} leaves it out of the features"
     return f"another number in each row; {rule}{whose}"
 
 
@@ -145,7 +151,8 @@ def _names_people(name: str, column: Any, spelling: Spelling) -> str | None:
     ):
         return None
     told = f"{different} values in {rows} rows, which become features and are published"
-    return f"{told}; data.group={name} if it says whose row it is, data.drop=[{name}] if it is only a name"
+    drop = as_setting("data.drop", [name])
+    return f"{told}; {as_setting('data.group', name)} if it says whose row it is, {drop} if it is only a name"
 
 
 class UnlikePublic(UserWarning):

@@ -15,7 +15,7 @@ from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, one_spelling
 from pate.data.table.schema import TableSchema
 from pate.files.arrays import Spilled
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, as_setting, require
 
 _TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
@@ -153,9 +153,9 @@ def _count(found: NDArray[np.int64], wrong: NDArray[np.bool_], numbers: NDArray[
 def column_names(name: str, values: Any) -> tuple[str, ...]:
     """A setting that lists different columns, as a tuple, or raises."""
     if isinstance(values, str):
-        raise InvalidValue(f"{name}={values}: expected a list of columns: {name}=[{values}]")
+        raise InvalidValue(f"{name}={values}: expected a list of columns: {as_setting(name, [values])}")
     good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
-    require(good, name, values, f"a list of columns: {name}=[NAME,NAME]")
+    require(good, name, values, f"a list of columns: '{name}=[NAME,NAME]'")
     require(len(set(values)) == len(values), name, list(values), "each column once")
     return tuple(map(cells.column_name, values))
 

@@ -17,7 +17,7 @@ from pate.data.table.cells import USUAL, Cells, Spelling, arrow, as_dates, as_nu
 from pate.data.texts import MOST_TEXTS, TextFit, TextVectors, spread, texts_of
 from pate.files.disk import DamagedFile, write_text
 from pate.files.plain_yaml import read_yaml
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, as_setting, require
 
 OTHER, MISSING = "other", "missing"
 _RARE_END = 0.5  # standard deviations: at most 4 of 5 public cells are there, so 100 by chance once in 5 billion tables
@@ -373,7 +373,7 @@ class TableSchema(Preprocessing):
             "extractor_sha256": " ".join(each.digest for each in made.values()),
         }
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | str) -> None:
         for vectors in self.texts.values():
             vectors.save(folder)
 
@@ -402,11 +402,11 @@ class TableSchema(Preprocessing):
         """
         useless = [column for column in self.columns if not column.feature_names and column.name not in texts]
         if useless:
-            first, names = useless[0], ",".join(column.name for column in useless)
-            remedy = f"data.drop=[{names}] leaves {'it' if len(useless) == 1 else 'all such columns'} out"
+            first, names = useless[0], [column.name for column in useless]
+            remedy = f"{as_setting('data.drop', names)} leaves {'it' if len(useless) == 1 else 'all such columns'} out"
             if first.kind == TextColumn.kind:
-                remedy += f"; data.text=[{first.name}] makes features of its words"
-                remedy += f"; data.group={first.name} where it says whose row it is"
+                remedy += f"; {as_setting('data.text', [first.name])} makes features of its words"
+                remedy += f"; {as_setting('data.group', first.name)} where it says whose row it is"
             if remarks and first.name in remarks:
                 remedy += f"; {remarks[first.name]}"
             raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}")
@@ -473,7 +473,7 @@ class TableSchema(Preprocessing):
         return {"kind": self.kind, **said, "columns": {column.name: column.plain() for column in self.columns}}
 
     @classmethod
-    def read(cls, said: Mapping[str, Any], *, name: str, folder: Path | None = None) -> Self:
+    def read(cls, said: Mapping[str, Any], *, name: str, folder: Path | str | None = None) -> Self:
         """From what `plain` gave, and files that `save` wrote; `name` is of where it was said, for messages."""
         columns = said.get("columns") if isinstance(said, Mapping) else None
         if not isinstance(columns, Mapping) or not columns:
@@ -485,17 +485,18 @@ class TableSchema(Preprocessing):
         spelling.require(lambda setting: f"{name}.{setting}")
         return cls(read, spelling)
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path | str) -> None:
         """As YAML, for people; what makes numbers of texts in files beside it."""
         plain = self.plain()
         plain |= {"missing": list(plain["missing"])} if "missing" in plain else {}
         text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
-        self.save(path.parent)
+        self.save(Path(path).parent)
         write_text(path, _HEAD + text)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path | str) -> Self:
         """Reads what `write` wrote, or somebody changed."""
+        path = Path(path)
         name = f"data.schema={path}"
         try:
             text = path.read_text(encoding="utf-8")
@@ -573,7 +574,7 @@ def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Colum
         raise InvalidValue(f"{where}.columns.{name}.kind={str(kind)[:_LONGEST]}: expected one of {', '.join(KINDS)}")
     lacking = [key for key in KINDS[kind].keys if key not in said]
     if lacking:
-        hint = f"; pate-schema category=[{name}] finds them" if kind == CategoryColumn.kind else ""
+        hint = f"; pate-schema {as_setting('category', [name])} finds them" if kind == CategoryColumn.kind else ""
         rule = f"also {', '.join(lacking)}, which kind: {kind} needs{hint}"
         raise InvalidValue(f"{where}.columns.{name}: expected {rule}")
     try:

@@ -26,7 +26,7 @@ from pate.data.table.rows import (
 )
 from pate.data.table.schema import TableSchema
 from pate.data.texts import TextReader, TfidfVectors, texts_of
-from pate.validation import InvalidValue, nearest_column, require, require_count, require_text
+from pate.validation import InvalidValue, as_setting, nearest_column, require, require_count, require_text
 
 _ROLES = ("labels", "group", "id", "split", "drop")
 _TEXTS_ASKED = 2000  # private texts whose words are counted
@@ -176,7 +176,7 @@ class Table(TextReader):
                 same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
                 rule = f"another file than data.{split}: no record may be in two splits"
                 require(not same, f"data.{other}", getattr(self, other), rule)
-        rule = "the columns that are labels: data.labels=[NAME,NAME]"
+        rule = "the columns that are labels: 'data.labels=[NAME,NAME]'"
         require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
     def public_schema(self) -> TableSchema:
@@ -325,7 +325,7 @@ class Table(TextReader):
             schema = TableSchema.load(Path(self.schema)).without(self._no_features)
             known = {*schema.names, *self._no_features}
             if unknown := [name for name in self._files["public"].names if name not in known]:
-                rule = f"the column {unknown[0]}, or data.drop=[{unknown[0]}]"
+                rule = f"the column {unknown[0]}, or {as_setting('data.drop', unknown[:1])}"
                 raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
         else:
             schema, lines = self._public_reading
@@ -398,7 +398,7 @@ class Table(TextReader):
             for name in file.names:
                 lacking = next((each for each in SPLITS if name not in names_of[each]), None)
                 if lacking is not None and name not in self._no_features:
-                    rule = f"it in every file, data.{lacking} lacks it; data.drop=[{name}]"
+                    rule = f"it in every file, data.{lacking} lacks it; {as_setting('data.drop', [name])}"
                     raise InvalidValue(f"{file.name}.{name}: expected {rule}")
 
     def _rows(self, file: TableFile, split: str, schema: TableSchema, spelling: Spelling) -> Rows:

@@ -68,21 +68,22 @@ class ModelForm:
             versions={"pate": VERSION, "numpy": np.__version__},
         )
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path | str) -> None:
         """Into a bundle's folder."""
         said = {"format": _VERSION, **vars(self)}
         if self.preprocessing is not None:
             said["preprocessing"] = self.preprocessing.plain()
             self.preprocessing.save(folder)
-        write_text(folder / SCHEMA, json.dumps(plain(said), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        write_text(Path(folder, SCHEMA), json.dumps(plain(said), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
-    def read(cls, folder: Path, *, remedy: str) -> Self:
+    def read(cls, folder: Path | str, *, remedy: str) -> Self:
         """From a bundle's folder.
 
         Raises:
             InvalidValue: it is not there, is damaged, or is of a later version.
         """
+        folder = Path(folder)
         path = folder / SCHEMA
         said = read_json(path, rule=_SCHEMA_RULE, remedy=remedy)
         if isinstance(said, dict) and isinstance(version := said.get("format"), int) and version > _VERSION:

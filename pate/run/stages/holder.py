@@ -153,7 +153,9 @@ class HolderPlan:
         return self.num_teachers or dataset.private.num_groups
 
 
-def cast_vote_file(plan: HolderPlan, output: Path, output_dir: Path, monitor: Monitor | None = None) -> VoteFile:
+def cast_vote_file(
+    plan: HolderPlan, output: Path | str, output_dir: Path | str, monitor: Monitor | None = None
+) -> VoteFile:
     """Trains a holder's teachers in a folder of its own, and writes their votes to a file.
 
     A finished file is not written again. A call that was killed is continued by the same call, with the same bytes.
@@ -167,6 +169,7 @@ def cast_vote_file(plan: HolderPlan, output: Path, output_dir: Path, monitor: Mo
     Raises:
         InvalidValue: a plan that cannot work; another file under that name; a folder of another call.
     """
+    output, output_dir = Path(output), Path(output_dir)
     folder, monitor = RunFolder(output_dir), monitor or NullMonitor()
     require(plan.teacher.votes_in_bits, "teacher", type(plan.teacher).__name__, _CLASS)
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
@@ -195,22 +198,22 @@ def cast_vote_file(plan: HolderPlan, output: Path, output_dir: Path, monitor: Mo
     return file
 
 
-def share_of(plan: HolderPlan, dataset: Dataset, folder: Path) -> Share:
+def share_of(plan: HolderPlan, dataset: Dataset, folder: Path | str) -> Share:
     """The records that a holder teaches with, in its folder."""
-    recipe = dataset, plan.teacher, plan.num_teachers_of(dataset)
+    folder, recipe = Path(folder), (dataset, plan.teacher, plan.num_teachers_of(dataset))
     if plan.holders is None or plan.seed is None:
         return Share.own(*recipe, Randomness(folder, plan.seed))
     return Share.dealt(*recipe, holder=int(plan.holder), holders=plan.holders, seed=plan.seed, folder=folder)
 
 
-def ensemble_of(plan: HolderPlan, share: Share, num_queries: int, folder: Path, monitor: Monitor) -> Ensemble:
+def ensemble_of(plan: HolderPlan, share: Share, num_queries: int, folder: Path | str, monitor: Monitor) -> Ensemble:
     """A holder's teachers; they are trained when their votes are read, and kept in the folder."""
     return Ensemble(
         teacher=share.teacher,
         partition=share.partition,
         dataset=share.dataset,
         num_queries=num_queries,
-        folder=folder,
+        folder=Path(folder),
         randomness=share.randomness,
         engine=plan.engine,
         monitor=monitor,

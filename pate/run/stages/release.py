@@ -139,13 +139,13 @@ class Terms:
     sha256: Mapping[str, str]
     features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
-    def write(self, folder: Path) -> None:
-        write_text(folder / TERMS, to_json(self) + "\n")
+    def write(self, folder: Path | str) -> None:
+        write_text(Path(folder, TERMS), to_json(self) + "\n")
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
+    def read(cls, folder: Path | str) -> Self:
         """From a folder; raises `DamagedFile` where there are none, or they were changed."""
-        return read_value(cls, folder / TERMS, name="terms", rule=_TERMS_RULE, remedy=_TERMS_REMEDY)
+        return read_value(cls, Path(folder, TERMS), name="terms", rule=_TERMS_RULE, remedy=_TERMS_REMEDY)
 
 
 class PublicSettings(Protocol):
@@ -182,7 +182,7 @@ class ReleasePlan:
     accountant: Callable[[], Accountant] = AutoAccountant
     student: Learner | None = None
     queries: Callable[[], Queries] | None = None
-    ledger: Path | None = None
+    ledger: Path | str | None = None
     max_total_epsilon: float | None = None
     redraw: bool = False
     allow_useless: bool = False
@@ -218,7 +218,7 @@ def price_votes(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> Priced
 
 
 def release_votes(
-    plan: ReleasePlan, source: VoteSource, cohort: Cohort, output_dir: Path, monitor: Monitor | None = None
+    plan: ReleasePlan, source: VoteSource, cohort: Cohort, output_dir: Path | str, monitor: Monitor | None = None
 ) -> Terms:
     """Prices, charges, draws and writes a release of votes that others cast, or continues one that was killed.
 
@@ -234,7 +234,7 @@ def release_votes(
     Raises:
         InvalidValue: see `price_votes`; a folder or a ledger of others; votes that are not those that were begun with.
     """
-    folder, monitor = RunFolder(output_dir), monitor or NullMonitor()
+    folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
     with folder.opened(plan.settings):
         priced = price_votes(plan, source, cohort)
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
@@ -264,13 +264,13 @@ def _payment(plan: ReleasePlan, priced: PricedRelease, folder: RunFolder, cohort
     if plan.ledger is None and plan.max_total_epsilon is not None:
         rule = "a ledger= beside it, the file that all releases of these holders are charged to"
         raise InvalidValue(f"max_total_epsilon={plan.max_total_epsilon}: expected {rule}")
-    across = None if plan.ledger is None else AcrossRuns(plan.ledger, plan.max_total_epsilon)
+    across = None if plan.ledger is None else AcrossRuns(Path(plan.ledger), plan.max_total_epsilon)
     return Payment(priced, plan.budget, folder, data=cohort.account, seed=plan.seed, across=across)
 
 
-def _require_account(path: Path | None, cohort: Cohort) -> None:
+def _require_account(path: Path | str | None, cohort: Cohort) -> None:
     """Raises where a ledger counts for other data: it would say nothing of what these holders have spent."""
-    if path is None or not path.exists():
+    if path is None or not os.path.exists(path):
         return
     Ledger.stored(path, data=cohort.account)
     others = [data for data in SharedLedger.stored(path).data if data != cohort.account]

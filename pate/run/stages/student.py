@@ -64,7 +64,7 @@ class StudentPlan:
 
 
 def train_on_release(
-    plan: StudentPlan, release: Path, output: Path | None = None, monitor: Monitor | None = None
+    plan: StudentPlan, release: Path | str, output: Path | str | None = None, monitor: Monitor | None = None
 ) -> StudentModel:
     """Trains a student on a release and writes the bundle that `pate.load` reads: post-processing, at no price.
 
@@ -78,6 +78,7 @@ def train_on_release(
         InvalidValue: no release, an altered one, one that has another student; samples that were not asked.
     """
     monitor = monitor or NullMonitor()
+    release, output = Path(release), None if output is None else Path(output)
     source = folder_of(release)
     target = source if output is None else output
     require_no_links(*((release, "release") if output is None else (output, "output")))

@@ -190,7 +190,7 @@ def test_a_file_of_somebody_else_is_refused(fitted: TfidfVectors, tmp_path: Path
 
 def test_a_text_that_nobody_names_says_what_makes_features_of_it(files: Path) -> None:
     plain = Table(**{split: str(files / f"{split}.csv") for split in ("private", "public", "test")}, labels=("ill",))
-    with pytest.raises(InvalidValue, match=r"data\.text=\[note\] makes features of its words"):
+    with pytest.raises(InvalidValue, match=r"'data\.text=\[note\]' makes features of its words"):
         plain.load()
     with pytest.raises(InvalidValue, match=r"data\.text=ill: expected another column than data\.labels"):
         Table(labels=("ill",), text=("ill",))

@@ -148,10 +148,14 @@ def test_thousands(tmp_path: Path, cells: list[str], settings: dict[str, Any], w
 @pytest.mark.parametrize(
     ("cells", "settings", "line"),
     [
-        (["950", "1.234"], {"decimal": "comma"}, r"data\.thousands=\. reads it as 1234[,;]"),
-        (["950,5", "1.234,5"], {"decimal": "comma"}, r"there is 1\.234,5: data\.thousands=\. reads it as 1234\.5;"),
-        (["1,234"], {}, r"data\.thousands=, reads it as 1234, data\.decimal=comma reads it as 1\.234;"),
-        (["1,234.5"], {}, r"data\.thousands=, reads it as 1234\.5;"),
+        (["950", "1.234"], {"decimal": "comma"}, r"'data\.thousands=\"\.\"' reads it as 1234[,;]"),
+        (
+            ["950,5", "1.234,5"],
+            {"decimal": "comma"},
+            r"there is 1\.234,5: 'data\.thousands=\"\.\"' reads it as 1234\.5;",
+        ),
+        (["1,234"], {}, r"'data\.thousands=\",\"' reads it as 1234, data\.decimal=comma reads it as 1\.234;"),
+        (["1,234.5"], {}, r"'data\.thousands=\",\"' reads it as 1234\.5;"),
         (["1,5", "1,234"], {}, r"these have a comma; data\.decimal=comma reads them$"),
     ],
 )
@@ -167,7 +171,7 @@ def test_numbers_in_another_spelling_are_refused_with_the_setting(
     [
         ({"thousands": ";"}, r"data\.thousands=;: expected one of \. , ' _ or a blank"),
         ({"thousands": ",", "decimal": "comma"}, r"data\.thousands=,: expected .* not the decimal comma"),
-        ({"missing": "?"}, r"data\.missing=\?: expected a list of words: data\.missing=\[\?,-\]"),
+        ({"missing": "?"}, r"data\.missing=\?: expected a list of words: 'data\.missing=\[\?,-\]'"),
         ({"true": "ja", "label_separator": ";"}, r"data\.true=ja: expected nothing beside data\.label_separator"),
         ({"label_separator": ""}, r"data\.label_separator=: expected a name"),
         ({"private": ""}, r"data\.private=: expected a name"),
@@ -184,7 +188,7 @@ def test_one_odd_cell_among_numbers_is_said_and_mended(tmp_path: Path, mark: str
     for frame in tables.values():
         frame["age"] = [mark, *frame["age"].astype(str)[1:]]
     (line,) = (note for note in written(tmp_path, tables).load().notes if note.startswith("age"))
-    assert line.startswith(f"age: 399 of 400 cells are numbers, 1 is not ({mark}), so all are words; data.missing=[")
+    assert line.startswith(f"age: 399 of 400 cells are numbers, 1 is not ({mark}), so all are words; 'data.missing=[")
     mended = written(tmp_path, tables, missing=[mark]).load()
     assert mended.preprocessing.feature_names[:2] == ("age", "age=missing")  # type: ignore[union-attr]
     assert mended.notes == ()
@@ -503,14 +507,14 @@ def test_a_setting_makes_numbers_and_dates_categories(tmp_path: Path) -> None:
         Table(**given, category=["ward"], schema=str(tmp_path / "schema.yaml")).load()
     text = (tmp_path / "schema.yaml").read_text()
     (tmp_path / "schema.yaml").write_text(text.replace("kind: number", "kind: category"))
-    with pytest.raises(InvalidValue, match=r"expected also categories, .*; pate-schema category=\[ward\] finds them"):
+    with pytest.raises(InvalidValue, match=r"expected also categories, .*; pate-schema 'category=\[ward\]' finds them"):
         Table(**given, schema=str(tmp_path / "schema.yaml")).load()
 
 
 def test_all_columns_that_can_be_no_feature_are_named_at_once(tmp_path: Path) -> None:
     words = [f"name {row},{row},note {row * 7},1" for row in range(200)]
     given = files(tmp_path, "name,age,note,ill", words)
-    line = r"data\.public\.name: .*data\.drop=\[name,note\] leaves all such columns out"
+    line = r"data\.public\.name: .*'data\.drop=\[name,note\]' leaves all such columns out"
     with pytest.raises(InvalidValue, match=line):
         Table(**given).load()
 
@@ -526,5 +530,5 @@ def test_a_group_that_a_file_lacks_is_not_to_be_dropped(tmp_path: Path) -> None:
 def test_zeros_in_front_are_said_to_be_codes(tmp_path: Path) -> None:
     given = files(tmp_path, "zip,age,ill", ["01067,3,1", "53111,4,0"])
     zeros, _ = Table(**given).public_remarks()
-    assert zeros.startswith("zip: numbers with a zero in front; if they are codes, data.category=[zip] makes each")
+    assert zeros.startswith("zip: numbers with a zero in front; if they are codes, 'data.category=[zip]' makes each")
     assert len(Table(**given, category=["zip"]).public_remarks()) == 1

@@ -188,12 +188,12 @@ def private(row: str) -> dict[str, Any]:
         (
             {"private": (HEAD + ",more\n").encode()},
             {},
-            r"data\.private\.more: .*, data\.public lacks it; data\.drop=.*",
+            r"data\.private\.more: .*, data\.public lacks it; 'data\.drop=.*",
         ),
         ({"private": HEAD.replace("age", "years").encode() + b"\n"}, {}, r"data\.private\.years: .* lacks it.*"),
         ({}, {"labels": ["flue"]}, r"data\.labels=flue: expected a column of data\.private \(did you mean flu\?\)"),
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
-        ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: data\.labels=\[flu\]"),
+        ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: 'data\.labels=\[flu\]'"),
         ({}, {"labels": ["flu", "patient"]}, r"data\.group=patient: expected another column than data\.labels"),
         ({}, {"drop": ["agee"]}, r"data\.drop=agee: expected a column of a file \(did you mean age .*\)"),
         ({}, {"group": "person"}, r"data\.group=person: expected a column of data\.private.*"),
@@ -209,7 +209,7 @@ def private(row: str) -> dict[str, Any]:
         (
             {"public": [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]},
             {},
-            r"data\.public\.note: expected numbers, dates .*, or words that occur again; data\.drop=\[.*",
+            r"data\.public\.note: expected numbers, dates .*, or words that occur again; 'data\.drop=\[.*",
         ),
         ({"public": ["p1,2025-01-01,,F,a,0,1"]}, {}, r"data\.public\.age: expected a value in some row of the .*"),
         (
@@ -247,7 +247,7 @@ WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
         (NUMBER.format("mean: 0, std: 0, min: 0, max: 1"), r"\.columns\.age=.*: expected finite numbers, and std > 0"),
         (WORDS.format("[1]", "false"), r"\.columns\.age\.categories: expected a list of words.*"),
         (WORDS.format("[a]", "3"), r"\.columns\.age: expected values as pate-schema writes them"),
-        (WORDS.format("[a]", "true"), r": expected also the column seen, or data\.drop=\[seen\]"),
+        (WORDS.format("[a]", "true"), r": expected also the column seen, or 'data\.drop=\[seen\]'"),
     ],
 )
 def test_a_schema_that_was_changed_for_the_worse_is_one_line(
@@ -388,7 +388,7 @@ def test_a_label_in_other_letters_is_a_mistake_not_one_that_the_public_file_lack
     settings = written(tmp_path) | {"labels": ["Ill"]}
     with pytest.raises(InvalidValue, match=r"^data\.labels=Ill: expected a column of data\.public \(did you mean ill "):
         Table(**settings).public_schema()
-    with pytest.raises(InvalidValue, match=r"^data\.labels=ill: expected a list of columns: data\.labels=\[ill\]$"):
+    with pytest.raises(InvalidValue, match=r"^data\.labels=ill: expected a list of columns: 'data\.labels=\[ill\]'$"):
         Table(**settings | {"labels": "ill"})
 
 
@@ -397,7 +397,7 @@ def test_numbers_of_records_are_told_from_other_numbers(tmp_path: Path) -> None:
     (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
     (line,) = Table(public=str(tmp_path / "public.csv"), labels=("ill",), group="sex").public_remarks()
     assert line.startswith(
-        "contract: another number in each row; if it is the number of a record, data.drop=[contract]"
+        "contract: another number in each row; if it is the number of a record, 'data.drop=[contract]'"
     )
 
 

@@ -1,0 +1,108 @@
+"""The settings of Papernot et al. 2018 on MNIST: 1,000 queries screened, at most 286 answered, delta 1e-5."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from pate.accounting import DEFAULT_ORDERS, AutoAccountant, ExactAccountant, RdpAccountant
+from pate.accounting.data_dependent import DataDependentCost, DataDependentEpsilon
+from pate.accounting.events import ComposedEvent, GaussianEvent, SelfComposedEvent
+from pate.aggregators import Aggregator, ConfidentGNMax, ConfidentVotes, GaussianVotes, GNMax
+from pate.aggregators.gaussian_votes import threshold_cost
+
+DELTA, SCREENED, ANSWERED, TEACHERS = 1e-5, 1000, 286, 250
+PAPER = ConfidentGNMax(screening_std=150, threshold_share=0.8, noise_std=40, max_answers=ANSWERED)
+
+
+def test_all_counts_by_its_proposition_8_and_exactly() -> None:
+    """All counts with noise, two of which move; and its conversion of a Renyi curve a * rho at the best order."""
+    rho = ANSWERED / 40**2 + SCREENED / (2 * 150**2)
+    assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)
+    both = (SelfComposedEvent(GaussianEvent(40 / 2**0.5), ANSWERED), SelfComposedEvent(GaussianEvent(150), SCREENED))
+    exact = ExactAccountant().compose(ComposedEvent(both)).get_epsilon(DELTA)
+    assert exact == pytest.approx(2.60, abs=0.005)
+    mu, cdf = mpmath.sqrt(2 * rho), mpmath.ncdf
+    delta = cdf(mu / 2 - exact / mu) - mpmath.exp(exact) * cdf(-mu / 2 - exact / mu)
+    assert float(delta) == pytest.approx(DELTA, rel=1e-6)
+
+
+def test_the_winner_alone_costs_less() -> None:
+    event = PAPER.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
+    prices = [each().compose(event).get_epsilon(DELTA) for each in (RdpAccountant, AutoAccountant)]
+    assert prices == [pytest.approx(2.21, abs=0.005), pytest.approx(2.07, abs=0.005)]
+
+
+def clear_votes(num_queries: int) -> np.ndarray:
+    """All but a few teachers agree, as on MNIST."""
+    others = np.random.default_rng(0).multinomial(10, [1 / 9] * 9, size=num_queries)
+    return np.column_stack([np.full(num_queries, TEACHERS - 10), others])
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        PAPER,
+        GNMax(noise_std=40),
+        GaussianVotes(noise_std=40),
+        ConfidentVotes(screening_std=150, threshold_share=0.8, noise_std=40),
+    ],
+)
+def test_on_clear_votes_a_release_costs_less_than_its_guarantee(aggregator: Aggregator) -> None:
+    votes, answered = clear_votes(SCREENED), np.arange(SCREENED) < ANSWERED
+    cost = aggregator.cost_on(votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered)
+    assert cost is not None
+    event = aggregator.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
+    curve = RdpAccountant(orders=DEFAULT_ORDERS).compose(event).rdp
+    assert (cost.rdp <= curve * (1 + 1e-9)).all()
+    on_votes = cost.epsilon(DELTA)
+    assert 0 < on_votes.value < RdpAccountant().compose(event).get_epsilon(DELTA)
+    assert "private, no guarantee" in str(on_votes)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        on_votes + 1.0  # type: ignore[operator]  # it is no price
+    everything = aggregator.cost_on(votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS)
+    assert everything is not None
+    assert (everything.rdp >= cost.rdp).all()
+
+
+def test_screening_and_answers_add() -> None:
+    votes, none = clear_votes(ANSWERED), np.zeros(ANSWERED, bool)
+    orders = np.array([2.0, 8.0, 20.0])
+    screening = PAPER.cost_on(votes, num_teachers=TEACHERS, orders=orders, answered=none)
+    both = PAPER.cost_on(votes, num_teachers=TEACHERS, orders=orders)
+    assert screening is not None
+    assert both is not None
+    answers = GNMax(noise_std=40).cost_on(votes, num_teachers=TEACHERS, orders=orders)
+    assert isinstance(answers, DataDependentCost)
+    np.testing.assert_allclose(both.rdp, screening.rdp + answers.rdp)
+
+
+def test_votes_that_no_theorem_is_about_have_no_cost() -> None:
+    votes = clear_votes(3)
+    votes[1, 0] -= 1  # a teacher that said nothing
+    assert GNMax(noise_std=40).cost_on(votes, num_teachers=TEACHERS, orders=[2.0]) is None
+    other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
+    assert other.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0]) is None
+    assert isinstance(DataDependentCost(np.array([2.0]), np.array([0.1])).epsilon(DELTA), DataDependentEpsilon)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> None:
+    teachers, std, order = 9, 1.5, 3.0
+    yes = ndtr((np.arange(teachers + 1) - share * teachers) / std)
+
+    def renyi(one: float, other: float) -> float:
+        return math.log(one**order * other ** (1 - order) + (1 - one) ** order * (1 - other) ** (1 - order)) / (
+            order - 1
+        )
+
+    for count in range(teachers + 1):
+        others = [near for near in (count - 1, count + 1) if 0 <= near <= teachers]
+        pairs = [(yes[count], yes[near]) for near in others]
+        worst = max(max(renyi(*pair), renyi(*pair[::-1])) for pair in pairs)
+        found = threshold_cost(np.array([count]), std, share, num_teachers=teachers, orders=[order])
+        assert found.rdp[0] == pytest.approx(worst, rel=1e-9)
