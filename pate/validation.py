@@ -41,6 +41,7 @@ _PACKAGES = {
     "pld": "dp_accounting",
     "table": "pyarrow pandas",
     "huggingface": "datasets",
+    "hub": "huggingface_hub",
     "mlflow": "mlflow",
     "onnx": "onnx",
     "yeast": "river",

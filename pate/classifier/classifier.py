@@ -12,8 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
@@ -23,8 +25,17 @@ from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import require_aggregator
 from pate.classifier.ensemble import EstimatorStudent, FittedVotes, stage
 from pate.classifier.fits import ledger_of_fits, paid_by, streams_of, warn_of_repeats
-from pate.classifier.pools import Pools, is_frame, numbers_of, require_frames, require_readable, warn_of_shared_rows
-from pate.classifier.tasks import OneClass, Task, task_of
+from pate.classifier.pools import (
+    Pools,
+    dense,
+    is_frame,
+    numbers_of,
+    require_frames,
+    require_readable,
+    taken,
+    warn_of_shared_rows,
+)
+from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
 from pate.models.sklearn import minds_scale, takes_nan
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
@@ -32,6 +43,7 @@ from pate.run.plan import few_records, student_is_the_prior, uneven_inputs, warn
 from pate.run.release import draw
 from pate.validation import require, require_array, require_count, require_moderate, require_positive
 
+_ROWS = 1000  # of a sparse matrix that are in full at a time
 _NAMES = SettingNames(
     num_teachers="n_teachers={}",
     target_epsilon="epsilon={}",
@@ -50,7 +62,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts and fits a clone of `estimator`
     to each. It releases their votes on the public samples through `aggregator`, and fits `student` to that release.
-    `y` is one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`.
+    `y` is one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`, or a set or list of words for each record.
 
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
@@ -78,7 +90,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         n_queries: how many public samples are asked about, the first ones; None for all.
         adjacency: replace_one or add_remove; an aggregator that is given must say the same.
         accountant: makes an empty accountant; None for the least sound price.
-        classes: all classes, public; None takes those that occur in y, as public knowledge. One class per sample only.
+        classes: all classes, or the words of all sets, public; None takes those that occur in y, as public knowledge.
         public_fraction: declares that share of the rows of X public, in (0, 1): the last ones. Their inputs are not
             protected, their labels are not read. For tools that call `fit(X, y)` and nothing else.
         ledger: path of a ledger file that every fit is charged to, that of a clone or in another process too.
@@ -98,7 +110,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         release_: labels `[Q, L]`, answered `[Q]`, event.
         aggregator_: as it was used.
         student_: the fitted model of released labels.
-        classes_: as scikit-learn has it: `[C]`, or 0 and 1 for each label.
+        classes_: as scikit-learn has it: `[C]`, or 0 and 1 for each label; of sets of words all words `[L]`.
         n_features_in_: d.
 
     >>> from sklearn.linear_model import RidgeClassifier
@@ -154,9 +166,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Fits teachers, releases their votes, fits the student.
 
         Args:
-            X: private inputs `[n, d]`, taken as float32; or a DataFrame, which estimators are given as it is, so that a
-                `ColumnTransformer` finds its columns, words and missing cells.
-            y: private labels, classes `[n]` or 0 and 1 `[n, L]`.
+            X: private inputs `[n, d]`, taken as float32. Of a sparse matrix no more than one teacher's rows are in full
+                at a time. Estimators are given a DataFrame as it is, so that a `ColumnTransformer` finds its columns,
+                words and missing cells.
+            y: private labels, classes `[n]`, 0 and 1 `[n, L]`, or n sets of words.
             X_public: public inputs `[Q, d]`, a DataFrame where X is one.
             groups: `[n]`, what must stay with one teacher and is protected as one: a person's records. scikit-learn's
                 searches pass it on only with metadata routing (`set_fit_request(X_public=True, groups=True)`).
@@ -202,20 +215,31 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Classes `[m]`, or 0 and 1 `[m, L]`."""
-        inputs = self._inputs(X)
-        return self._task.decode(self.student_.predict(inputs))
+        """Classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words."""
+        return self._task.decode(self._said("predict", X))
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of samples that are predicted without a mistake, as of all of scikit-learn's classifiers."""
+        if not isinstance(self._task, LabelSets):
+            return float(super().score(X, y, sample_weight))
+        return float(accuracy_score(self._task.encode(y), self._said("predict", X), sample_weight=sample_weight))
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the classes `[m, C]`, or of each label `[m, L]`; where the student has them."""
-        inputs = self._inputs(X)
-        return np.asarray(self.student_.predict_proba(inputs))
+        return np.asarray(self._said("predict_proba", X))
+
+    def _said(self, method: str, X: ArrayLike) -> NDArray[Any]:
+        """What the student says; of a sparse matrix some rows after the others."""
+        inputs, ask = self._inputs(X), getattr(self.student_, method)
+        if not sparse.issparse(inputs):
+            return np.asarray(ask(inputs))
+        return np.concatenate([ask(taken(inputs, slice(row, row + _ROWS))) for row in range(0, inputs.shape[0], _ROWS)])
 
     def __sklearn_tags__(self) -> Any:
         """Says that y may have several labels per sample, and whether inputs may be missing."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_label = tags.input_tags.sparse = True
         tags.input_tags.allow_nan = all(takes_nan(chosen) for chosen in (self._teacher, self._student))
         return tags
 
@@ -232,12 +256,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if is_frame(X):
             return validate_data(self, X, reset=False, skip_check_array=True)
         require_readable("X", X)
-        return np.asarray(validate_data(self, X, reset=False, **self._form))
+        return validate_data(self, X, reset=False, **self._form)
 
     @property
     def _form(self) -> dict[str, Any]:
         """What inputs must be: values may be missing where teacher and student take that."""
-        return {"dtype": np.float32, "ensure_all_finite": "allow-nan" if get_tags(self).input_tags.allow_nan else True}
+        return {
+            "dtype": np.float32,
+            "accept_sparse": "csr",
+            "ensure_all_finite": "allow-nan" if get_tags(self).input_tags.allow_nan else True,
+        }
 
     def _validated(
         self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None
@@ -251,10 +279,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require_readable(name, given)
         if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
             require_array("y", y, kinds=None)
-        inputs, labels = self._checked(X, y, X_public)
+        sets = LabelSets.of(y, self.classes)
+        inputs, labels = self._checked(X, y if sets is None else sets.encode(y), X_public)
         require_moderate("X", numbers_of(inputs), missing=True)
-        dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
-        task, targets = task_of(dense, self.classes)
+        task, targets = task_of(np.asarray(dense(labels)), None if sets else self.classes)
+        task = sets or task
         if isinstance(task, OneClass):
             for name, chosen in (("estimator", self._teacher), ("student", self._student)):
                 require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
@@ -264,11 +293,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require_moderate("X_public", numbers_of(public), missing=True)
             warn_of_shared_rows(inputs, public)
         pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
-        if self.n_queries is None:
-            return task, pools
-        asked = require_count("n_queries", self.n_queries)
-        require(asked <= len(pools.queries), "n_queries", asked, f"at most {len(pools.queries)}, the public samples")
-        return task, replace(pools, queries=pools.queries[:asked])
+        pool = pools.queries.shape[0]
+        asked = pool if self.n_queries is None else require_count("n_queries", self.n_queries)
+        require(asked <= pool, "n_queries", asked, f"at most {pool}, the public samples")
+        return task, replace(pools, queries=dense(pools.queries[:asked]))
 
     def _checked(self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None) -> tuple[Any, Any]:
         """Inputs and labels as scikit-learn checks them; a DataFrame as it is, its names remembered."""
@@ -305,7 +333,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _doubts(self, pools: Pools) -> Iterator[str]:
         """What is allowed but rarely wanted, before anything is fitted; inputs are judged by the public ones."""
-        yield from few_records(f"n_teachers={self.n_teachers}", len(pools.inputs), self.n_teachers, "fewer teachers")
+        yield from few_records(
+            f"n_teachers={self.n_teachers}", pools.inputs.shape[0], self.n_teachers, "fewer teachers"
+        )
         chosen = {"teacher": self._teacher, "student": self._student}
         if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:
             yield from uneven_inputs(" and ".join(minding), numbers_of(pools.queries))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pate.data.table.cells import one_spelling
 from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
@@ -18,10 +20,10 @@ class Pools:
     """The private records and the public samples of a fit.
 
     Attributes:
-        inputs: float32 `[n, d]`, or a DataFrame, private.
+        inputs: float32 `[n, d]`, or rows of a sparse matrix, or a DataFrame, private.
         targets: bool `[n, L]`, private.
         groups: int64 `[n]`: records of one group stay together.
-        queries: float32 `[Q, d]`, or a DataFrame, public.
+        queries: float32 `[Q, d]`, or a DataFrame, public; `cut` leaves a sparse matrix as it is.
     """
 
     inputs: NDArray[np.float32]
@@ -45,7 +47,8 @@ class Pools:
         Raises:
             InvalidValue: no public samples or two kinds of them; groups of another length, or in both pools.
         """
-        ids = _group_ids(groups, len(inputs))
+        num_rows = inputs.shape[0]
+        ids = _group_ids(groups, num_rows)
         rule = "public samples, or public_fraction, which declares the last rows of X public; not both"
         if fraction is None:
             if public is None:
@@ -53,9 +56,9 @@ class Pools:
             return cls(inputs, targets, ids, public)
         if public is not None:
             raise InvalidValue(f"X_public=given: expected {rule}")
-        require(len(inputs) > 1, "n_samples", len(inputs), "at least 2, of which one is public")
+        require(num_rows > 1, "n_samples", num_rows, "at least 2, of which one is public")
         share = require_probability("public_fraction", fraction)
-        kept = len(inputs) - max(int(share * len(inputs)), 1)
+        kept = num_rows - max(int(share * num_rows), 1)
         shared = np.intersect1d(ids[:kept], ids[kept:])
         rule = "no group with private and public rows (public_fraction takes the last ones)"
         require(not len(shared), "groups", f"{len(shared)} in both", rule)
@@ -82,11 +85,13 @@ class SharedRows(UserWarning):
 
 def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
     """Warns where most public inputs `[Q, d]` are among those `[n, d]` that are to be protected: X given twice, say."""
+    if sparse.issparse(private) != sparse.issparse(public):
+        private, public = sparse.csr_array(private), sparse.csr_array(public)
     known = {row.tobytes() for row in rows_as_bytes(private)}
     shared = sum(row.tobytes() in known for row in rows_as_bytes(public))
-    if 2 * shared > len(public):
+    if 2 * shared > public.shape[0]:
         warnings.warn(
-            f"{shared} of {len(public)} rows of X_public are rows of X: inputs that are public are not protected",
+            f"{shared} of {public.shape[0]} rows of X_public are rows of X: inputs that are public are not protected",
             SharedRows,
             stacklevel=4,
         )
@@ -117,22 +122,40 @@ def is_frame(inputs: Any) -> bool:
 
 
 def taken(inputs: Any, rows: Any) -> Any:
-    """Some rows, by their places, a slice or a mask."""
-    return inputs.iloc[rows] if is_frame(inputs) else inputs[rows]
+    """Some rows, by their places, a slice or a mask; of a sparse matrix in full."""
+    return inputs.iloc[rows] if is_frame(inputs) else dense(inputs[rows])
+
+
+def dense(inputs: Any) -> Any:
+    """A sparse matrix with its zeros, and anything else as it is."""
+    return inputs.toarray() if sparse.issparse(inputs) else inputs
 
 
 def numbers_of(inputs: Any) -> NDArray[Any]:
-    """The columns of numbers `[n, k]`."""
+    """The columns of numbers `[n, k]`; of a sparse matrix those that it stores."""
+    if sparse.issparse(inputs):
+        return np.asarray(inputs.data)
     return np.asarray(inputs.select_dtypes("number"), np.float64) if is_frame(inputs) else inputs
 
 
 def rows_as_bytes(inputs: Any) -> NDArray[Any]:
     """A row of bytes or numbers for each record, equal for equal ones."""
+    if sparse.issparse(inputs):
+        return _sparse_rows(sparse.csr_array(inputs))
     if not is_frame(inputs):
         return np.ascontiguousarray(inputs)
     from pandas.util import hash_pandas_object
 
     return np.ascontiguousarray(hash_pandas_object(inputs, index=False).to_numpy()[:, None])
+
+
+def _sparse_rows(inputs: Any) -> NDArray[Any]:
+    inputs.sum_duplicates()
+    inputs.eliminate_zeros()
+    places = zip(inputs.indptr[:-1].tolist(), inputs.indptr[1:].tolist(), strict=True)
+    columns, values = inputs.indices.astype(np.int64), inputs.data
+    rows = [hashlib.sha256(columns[a:b].tobytes() + values[a:b].tobytes()).digest() for a, b in places]
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
 
 
 def require_frames(private: Any, public: Any) -> bool:

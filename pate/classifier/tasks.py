@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
@@ -16,6 +19,8 @@ from pate.validation import InvalidValue, require, require_entries
 
 Bits = NDArray[np.bool_]
 Rows = NDArray[np.float32]
+
+_SETS = (set, frozenset, list, tuple)
 
 
 class FittedModel(ABC):
@@ -56,7 +61,7 @@ class Task(ABC):
         """A clone of the estimator, fitted; without rows, a model that knows nothing."""
 
     @abstractmethod
-    def decode(self, bits: Bits) -> NDArray[Any]:
+    def decode(self, bits: Bits) -> Any:
         """Predictions in the form of the labels that were given."""
 
 
@@ -81,6 +86,35 @@ class ManyLabels(Task):
 
     def decode(self, bits: Bits) -> NDArray[np.int64]:
         return bits.astype(np.int64)
+
+
+class LabelSets(ManyLabels):
+    """A set of words for each sample; `classes` are all words, in ascending order."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.classes = np.array(sorted(set(words)))
+        self._binarizer = MultiLabelBinarizer(classes=self.classes.tolist()).fit([])
+
+    @classmethod
+    def of(cls, y: Any, classes: Any) -> LabelSets | None:
+        """The task for y; None where it is no list of sets, lists or tuples of words."""
+        if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1 or not len(y):
+            return None
+        rows = list(y)
+        are_sets = [isinstance(row, _SETS) and all(isinstance(word, str) for word in row) for row in rows]
+        if not any(are_sets) or not any(rows[place] for place, each in enumerate(are_sets) if each):
+            return None
+        require_entries("y", np.array(are_sets), "a set of words, as other records have")
+        return cls(chain.from_iterable(rows) if classes is None else map(str, classes))
+
+    def encode(self, y: Any) -> NDArray[np.int64]:
+        """Sets as 0 and 1 `[n, L]`; raises for a word that is not among the classes."""
+        known = set(self.classes.tolist())
+        require_entries("y", np.array([known.issuperset(row) for row in y]), "words among the classes that were given")
+        return np.asarray(self._binarizer.transform(y), np.int64)
+
+    def decode(self, bits: Bits) -> Any:
+        return self._binarizer.inverse_transform(bits.astype(np.int64))
 
 
 class OneClass(Task):

@@ -56,7 +56,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ("redraw=maybe", r"redraw=maybe: expected true or false"),
         ("output_dir=[1]", r"output_dir=\[1\]: expected text"),
         ("output_dir.a=1", r"output_dir: expected text, output_dir=VALUE, and no setting below it"),
-        ("allowed_targets=3", r"allowed_targets: expected a list: allowed_targets=\[VALUE,VALUE\]"),
+        ("allowed_targets=3", r"allowed_targets: expected a list: 'allowed_targets=\[VALUE,VALUE\]'"),
         ("teacher.num_teachers=1.5", r"teacher\.num_teachers=1\.5: expected a whole number"),
         ("seed=1,2", r"seed=1,2: expected one value, a list as 'seed=\[1,2\]', or -m before it, which runs each"),
         ("+experiment=quick", r"experiment: " + re.escape(MEMBER.format("experiment"))),

@@ -24,6 +24,8 @@ def test_all_places_say_the_same_version() -> None:
     assert core == [f"python{project['requires-python']}", *project["dependencies"]]
     theirs = [line.replace("pytorch", "torch").replace("-base", "") for line in train[1:]]
     assert theirs == project["optional-dependencies"]["train"]
+    points = [f"{name} = {where}" for name, where in project["scripts"].items()]
+    assert recipe["outputs"][0]["build"]["python"]["entry_points"] == points
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert cited is not None
     assert project["version"] == pate.__version__ == VERSION == cited[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -16,11 +17,11 @@ from pate.data.table.files import TableFile
 from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
 from pate.data.table.schema import as_table
 from pate.features.features import ExtractedForm
-from pate.files.disk import MANIFEST, Manifest, damaged, file_digest
+from pate.files.disk import MANIFEST, Manifest, damaged, file_digest, read_bytes, require_no_links
 from pate.models.student import StudentModel
 from pate.report.card import PRIVACY, PrivacyStatement
 from pate.run.bundle.form import SCHEMA, ModelForm
-from pate.validation import InvalidValue, printable, require, require_array
+from pate.validation import InvalidValue, printable, require, require_array, require_extra
 
 _REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
 _NEEDED = (SCHEMA, "student/student.json", "student/student.safetensors")
@@ -36,11 +37,13 @@ class Bundle:
         form: inputs, labels and threshold, by name.
         model: the student.
         privacy: what its publisher states of the price; None of an older bundle. Loading checks no price.
+        folder: where it was loaded from, or None.
     """
 
     form: ModelForm
     model: StudentModel
     privacy: PrivacyStatement | None = None
+    folder: Path | None = None
 
     def __repr__(self) -> str:
         return f"<Bundle {self.form.name}: {self.form.model} model of {', '.join(self.labels)}>"
@@ -62,7 +65,7 @@ class Bundle:
         same = said == (tuple(model.input_shape), model.kind, model.threshold)
         if not same or len(model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]) != len(form.labels):
             raise damaged(path / SCHEMA, "the schema of the model beside it", "that of another", _REMEDY)
-        return cls(form, model, PrivacyStatement.read(path, remedy=_REMEDY) if stated else None)
+        return cls(form, model, PrivacyStatement.read(path, remedy=_REMEDY) if stated else None, path)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -109,6 +112,30 @@ class Bundle:
         from pate.run.bundle.onnx_export import write_onnx
 
         write_onnx(self.model, Path(path), labels=self.form.labels, features=self.form.features)
+
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None) -> str:
+        """Uploads the folder that it was loaded from to the Hugging Face Hub, in one commit; needs the extra `hub`.
+
+        That is the files of its manifest, each as it was published, and the manifest; nothing else that lies there.
+        `README.md` is the model card. Log in first, by `hf auth login` or the variable HF_TOKEN.
+
+        Args:
+            repo_id: `user/name`; made where it is missing.
+            private: whether a new repository is; None for the user's default.
+
+        Returns:
+            The address of the commit.
+
+        Raises:
+            InvalidValue: it was not loaded from a folder; a file that is gone or altered, or a link; no such package.
+        """
+        require_extra("push_to_hub", "hub")
+        from huggingface_hub import CommitOperationAdd, HfApi
+
+        content, api = _published(self.folder), HfApi()
+        api.create_repo(repo_id, private=private, exist_ok=True)
+        added = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=data) for name, data in content.items()]
+        return str(api.create_commit(repo_id, added, commit_message=f"{self.form.name}: a model by pate").commit_url)
 
     def inputs(self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None) -> NDArray[np.float32]:
         """The model's inputs, float32 `[n, …]`; for arguments see `predict_proba`."""
@@ -159,6 +186,22 @@ def load(folder: str | PathLike[str]) -> Bundle:
     pate.validation.InvalidValue: release=nowhere: expected the folder release/ of a finished run, or a copy of it
     """
     return Bundle.load(folder)
+
+
+def _published(folder: Path | None) -> dict[str, bytes]:
+    """The files of a bundle's manifest and the manifest, whole and unaltered, by their names."""
+    if folder is None:
+        raise InvalidValue("folder=None: expected a bundle that pate.load read from a folder")
+    require_no_links(folder, "release")
+    content = {MANIFEST: read_bytes(folder / MANIFEST, rule="a manifest", remedy=_REMEDY)}
+    for name, digest in Manifest.read(folder, rule="the digests of a published model", remedy=_REMEDY).sha256.items():
+        path = folder / name
+        inside = path.resolve().is_relative_to(folder.resolve())
+        require(inside, "manifest.json", name, "files of its folder")
+        content[name] = read_bytes(path, rule="a file of a published model", remedy=_REMEDY)
+        if hashlib.sha256(content[name]).hexdigest() != digest:
+            raise damaged(path, "the file as it was published", "it is another", _REMEDY)
+    return content
 
 
 def _require_unaltered(folder: Path) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import shutil
+import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -263,3 +266,58 @@ def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any
         head, *rows = csv.reader(file)
     assert head[1::2] == ["'=cmd|' /C calc'!A0", "'@male"]
     assert [row[0] for row in rows] == ["'=1+1", "-7"]
+
+
+class HubFolder:
+    """What of huggingface_hub is used, with a folder in place of the Hub."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.asked = root, dict[str, Any]()
+        self.CommitOperationAdd, self.HfApi = SimpleNamespace, lambda: self
+
+    def create_repo(self, repo_id: str, **settings: Any) -> None:
+        self.asked = settings
+
+    def create_commit(self, repo_id: str, operations: list[Any], *, commit_message: str) -> Any:
+        for each in operations:
+            path = self.root / repo_id / each.path_in_repo
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(each.path_or_fileobj)
+        return SimpleNamespace(commit_url=f"{repo_id}: {commit_message}")
+
+
+def test_the_hub_gets_the_files_of_the_manifest_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = HubFolder(tmp_path / "hub")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)  # type: ignore[arg-type]
+    (folder / "notes.txt").write_text("for nobody")
+    model = pate.load(str(folder))
+    assert model.push_to_hub("me/people", private=True) == "me/people: people: a model by pate"
+    assert hub.asked == {"private": True, "exist_ok": True}
+    sent = tmp_path / "hub" / "me" / "people"
+    names = {path.relative_to(sent).as_posix() for path in sent.rglob("*") if path.is_file()}
+    assert names == {"manifest.json", SCHEMA, "student/student.json", "student/student.safetensors"}
+    assert (pate.load(sent).predict_proba(TABLE) == model.predict_proba(TABLE)).all()
+    (folder / SCHEMA).write_text("{}")
+    with pytest.raises(InvalidValue, match=r"schema\.json: expected the file as it was published \(it is another\)"):
+        model.push_to_hub("me/people")
+    with pytest.raises(InvalidValue, match=r"^folder=None: expected a bundle that pate\.load read"):
+        Bundle(model.form, model.model).push_to_hub("me/people")
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "link"])
+def test_nothing_outside_of_the_folder_is_sent(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", HubFolder(tmp_path / "hub"))  # type: ignore[arg-type]
+    (tmp_path / "secret").write_text("secret")
+    model = pate.load(folder)
+    if name == "link":
+        (folder / "link").symlink_to(tmp_path / "secret")
+    listed = json.loads((folder / "manifest.json").read_text())
+    listed["sha256"][name] = hashlib.sha256(b"secret").hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(listed))
+    with pytest.raises(InvalidValue, match=r"^(manifest\.json=.*: expected files of its folder|release=.*no links)"):
+        model.push_to_hub("me/people")
+    assert not (tmp_path / "hub").exists()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import sklearn
 from joblib import parallel_config
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
@@ -83,6 +84,24 @@ def test_one_class_a_sample_gives_its_names(classes: Data) -> None:
     assert model.aggregator_ == FixedTopK(k=1, epsilon=model.aggregator_.epsilon)
     assert model.score(*classes[:2]) > 0.6
     np.testing.assert_allclose(model.predict_proba(classes[2]).sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease")
+def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> None:
+    inputs, targets, public = labels
+    words = np.array(["cold", "flu", "mumps"])
+    sets = [set(words[row == 1].tolist()) for row in targets]
+    plain, of_sets = (fitted((inputs, y, public), random_state=0) for y in (targets, sets))
+    scarce = fitted((sparse.coo_array(inputs), targets, sparse.csc_matrix(public)), random_state=0)
+    for other in (of_sets, scarce):
+        np.testing.assert_array_equal(other.release_.labels, plain.release_.labels)
+    np.testing.assert_array_equal(scarce.predict(sparse.csr_array(inputs)), plain.predict(inputs))
+    assert [set(row) for row in of_sets.predict(inputs[:9])] == [
+        set(words[row == 1]) for row in plain.predict(inputs[:9])
+    ]
+    assert of_sets.score(inputs, sets) == plain.score(inputs, targets)
+    with pytest.warns(SharedRows, match=r"^300 of 300 rows of X_public are rows of X"):
+        fitted((sparse.csr_array(inputs), targets, inputs[:300]))
 
 
 def test_digits_are_learnt_at_a_moderate_price() -> None:

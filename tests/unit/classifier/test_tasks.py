@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from pate.classifier.tasks import ManyLabels, OneClass, task_of
+from pate.classifier.tasks import LabelSets, ManyLabels, OneClass, task_of
 from pate.validation import InvalidValue
 
 
@@ -43,6 +43,20 @@ def test_a_vector_holds_classes(y: list[Any]) -> None:
 def test_what_cannot_be_a_task_is_named(y: list[Any], classes: list[Any] | None, message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         task_of(np.array(y), classes)
+
+
+@pytest.mark.parametrize("kind", [set, list, tuple, frozenset])
+def test_sets_of_words_are_labels(kind: Any) -> None:
+    y = [kind(["flu", "cold"]), kind([]), kind(["mumps"])]
+    task = LabelSets.of(y, None)
+    assert task is not None
+    assert task.classes.tolist() == ["cold", "flu", "mumps"]
+    assert task.decode(task.encode(y).astype(bool)) == [("cold", "flu"), (), ("mumps",)]
+    with pytest.raises(InvalidValue, match=r"^y\[2\]: expected words among the classes that were given$"):
+        LabelSets(["flu", "cold"]).encode(y)
+    with pytest.raises(InvalidValue, match=r"^y\[1\]: expected a set of words, as other records have$"):
+        LabelSets.of([kind(["flu"]), 3], None)
+    assert all(LabelSets.of(other, None) is None for other in ([[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), []))
 
 
 def test_numbers_on_a_line_are_no_classes() -> None:
