@@ -234,7 +234,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         inputs, ask = self._inputs(X), getattr(self.student_, method)
         if not sparse.issparse(inputs):
             return np.asarray(ask(inputs))
-        return np.concatenate([ask(taken(inputs, slice(row, row + _ROWS))) for row in range(0, inputs.shape[0], _ROWS)])
+        starts = range(0, inputs.shape[0], _ROWS)
+        return np.asarray(np.concatenate([ask(taken(inputs, slice(row, row + _ROWS))) for row in starts]))
 
     def __sklearn_tags__(self) -> Any:
         """Says that y may have several labels per sample, and whether inputs may be missing."""

@@ -35,6 +35,8 @@ def explain(error: Exception) -> str:
         return f"{found[1]}: expected a key of the configuration{_key_hint(error, found[1])}"
     if found := re.search(r"Ambiguous value for argument '([^=]+)=(.*?)'\n", text):
         key, value = found.groups()
+        if key == "data.split":
+            return f"{key}={value}: expected a column; pate-schema split={value} deals one file to three"
         return f"{key}={value}: expected one value, a list as '{key}=[{value}]', or -m before it, which runs each"
     if found := re.search(r"Missing mandatory value: (\S+)", text):
         return f"{found[1]}: expected a value, none is assumed: {found[1]}=…"

@@ -15,7 +15,15 @@ from pate.data.table.cells import as_texts, one_spelling, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED
 from pate.data.table.rows import LABEL_HINT, column_names, labels_of, require_apart
-from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
+from pate.validation import (
+    InvalidValue,
+    as_setting,
+    nearest_column,
+    require,
+    require_choice,
+    require_count,
+    require_text,
+)
 
 _SHOWN = 100
 
@@ -67,7 +75,17 @@ class ImageFolder:
         there = self.root is not None and Path(self.root).is_dir()
         require(there, "data.root", self.root, "the folder of the pictures")
         require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
-        require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels: [NAME,NAME]")
+        within = Path(str(self.root), str(self.table))
+        if not Path(str(self.table)).exists() and within.is_file():
+            raise InvalidValue(
+                f"data.table={self.table}: expected a file that is there: {as_setting('data.table', within)}"
+            )
+        require(
+            len(self.labels) > 0,
+            "data.labels",
+            list(self.labels),
+            "the columns that are labels: 'data.labels=[NAME,NAME]'",
+        )
 
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the table and decodes all pictures, which is announced."""
@@ -77,7 +95,7 @@ class ImageFolder:
         for role, named in (("file", self.file), ("split", self.split)):
             if named not in file.names:
                 holds = "paths below data.root" if role == "file" else "private, public or test"
-                said = nearest(named, tuple(file.names))
+                said = nearest_column(named, file.names)
                 rule = f"a column of data.table that holds {holds}, data.{role}=NAME{said}"
                 raise InvalidValue(f"data.{role}={named}: expected {rule}")
         require_columns("data.table", file.names, columns)

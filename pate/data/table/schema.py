@@ -406,9 +406,10 @@ class TableSchema(Preprocessing):
             remedy = f"{as_setting('data.drop', names)} leaves {'it' if len(useless) == 1 else 'all such columns'} out"
             if first.kind == TextColumn.kind:
                 remedy += f"; {as_setting('data.text', [first.name])} makes features of its words"
-                remedy += f"; {as_setting('data.group', first.name)} where it says whose row it is"
             if remarks and first.name in remarks:
                 remedy += f"; {remarks[first.name]}"
+            elif first.kind == TextColumn.kind:
+                remedy += f"; {as_setting('data.group', first.name)} where it says whose row it is"
             raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}")
         require(len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id")
 
@@ -478,7 +479,8 @@ class TableSchema(Preprocessing):
         columns = said.get("columns") if isinstance(said, Mapping) else None
         if not isinstance(columns, Mapping) or not columns:
             raise InvalidValue(f"{name}: expected `columns`, what is known of each, as pate-schema writes it")
-        read = tuple(_read_column(cells.column_name(str(key)), value, name, folder) for key, value in columns.items())
+        place = None if folder is None else Path(folder)
+        read = tuple(_read_column(cells.column_name(str(key)), value, name, place) for key, value in columns.items())
         missing = said.get("missing", ())
         missing = tuple(missing) if isinstance(missing, (list, tuple)) else missing
         spelling = Spelling(said.get("decimal", Spelling.decimal), said.get("thousands"), missing)

@@ -171,6 +171,7 @@ class Table(TextReader):
             require(self.split is None, "data.split", self.split, "data.path= beside it, one file for all splits")
             for split in SPLITS:
                 rule = f"the file of the {split} records; or one file for all, data.path=FILE data.split=COLUMN"
+                rule += "; pate-schema split=.1,.1 deals one file to three"
                 require(split in given, f"data.{split}", getattr(self, split), rule)
             for split, other in combinations(SPLITS, 2):
                 same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
