@@ -283,8 +283,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         sets = LabelSets.of(y, self.classes)
         inputs, labels = self._checked(X, y if sets is None else sets.encode(y), X_public)
         require_moderate("X", numbers_of(inputs), missing=True)
-        task, targets = task_of(np.asarray(dense(labels)), None if sets else self.classes)
-        task = sets or task
+        bits = np.asarray(dense(labels))
+        task, targets = task_of(bits, self.classes) if sets is None else (sets, bits.astype(np.bool_))
         if isinstance(task, OneClass):
             for name, chosen in (("estimator", self._teacher), ("student", self._student)):
                 require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")

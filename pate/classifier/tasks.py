@@ -105,6 +105,7 @@ class LabelSets(ManyLabels):
         if not any(are_sets) or not any(rows[place] for place, each in enumerate(are_sets) if each):
             return None
         require_entries("y", np.array(are_sets), "a set of words, as other records have")
+        require(not isinstance(classes, str), "classes", classes, "a list of all words")
         return cls(chain.from_iterable(rows) if classes is None else map(str, classes))
 
     def encode(self, y: Any) -> NDArray[np.int64]:

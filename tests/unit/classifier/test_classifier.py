@@ -100,6 +100,8 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> No
         set(words[row == 1]) for row in plain.predict(inputs[:9])
     ]
     assert of_sets.score(inputs, sets) == plain.score(inputs, targets)
+    one = fitted((inputs, [each & {"flu"} for each in sets], public), random_state=0)
+    assert set(one.predict(inputs)) == {("flu",), ()}
     with pytest.warns(SharedRows, match=r"^300 of 300 rows of X_public are rows of X"):
         fitted((sparse.csr_array(inputs), targets, inputs[:300]))
 

@@ -56,6 +56,8 @@ def test_sets_of_words_are_labels(kind: Any) -> None:
         LabelSets(["flu", "cold"]).encode(y)
     with pytest.raises(InvalidValue, match=r"^y\[1\]: expected a set of words, as other records have$"):
         LabelSets.of([kind(["flu"]), 3], None)
+    with pytest.raises(InvalidValue, match=r"^classes=flu: expected a list of all words$"):
+        LabelSets.of(y, "flu")
     assert all(LabelSets.of(other, None) is None for other in ([[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), []))
 
 

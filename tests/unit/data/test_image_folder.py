@@ -86,7 +86,11 @@ def test_pictures_are_cut_or_stretched() -> None:
         ("g.png,test,p1,1,0", {}, r"data\.group=person: expected each person in one split, 1 are in private .*"),
         (None, {"root": "nowhere"}, r"data\.root=nowhere: expected the folder of the pictures"),
         (None, {"table": None}, r"data\.table=None: expected the file that says the labels of each picture"),
-        (None, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels: 'data\.labels=\[NAME,NAME\]'"),
+        (
+            None,
+            {"labels": []},
+            r"data\.labels=\[\]: expected the columns that are labels: 'data\.labels=\[NAME,NAME\]'",
+        ),
         (None, {"labels": ["smile"]}, r"data\.table: expected also the column smile \(did you mean smiles or file\?\)"),
         (None, {"fit": "cut"}, r"data\.fit=cut: expected one of crop, stretch"),
         (None, {"file": "path"}, r"data\.file=path: .* holds paths below data\.root, data\.file=NAME.*"),
