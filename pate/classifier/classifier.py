@@ -214,12 +214,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, ledger.spent_epsilon
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> Any:
         """Classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words."""
-        return self._task.decode(self._said("predict", X))
+        said = self._said("predict", X)
+        return self._task.decode(said)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of samples that are predicted without a mistake, as of all of scikit-learn's classifiers."""
+        check_is_fitted(self, "student_")
         if not isinstance(self._task, LabelSets):
             return float(super().score(X, y, sample_weight))
         return float(accuracy_score(self._task.encode(y), self._said("predict", X), sample_weight=sample_weight))

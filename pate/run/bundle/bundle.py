@@ -43,7 +43,7 @@ class Bundle:
     form: ModelForm
     model: StudentModel
     privacy: PrivacyStatement | None = None
-    folder: Path | None = None
+    folder: Path | str | None = None
 
     def __repr__(self) -> str:
         return f"<Bundle {self.form.name}: {self.form.model} model of {', '.join(self.labels)}>"
@@ -188,11 +188,11 @@ def load(folder: str | PathLike[str]) -> Bundle:
     return Bundle.load(folder)
 
 
-def _published(folder: Path | None) -> dict[str, bytes]:
+def _published(folder: Path | str | None) -> dict[str, bytes]:
     """The files of a bundle's manifest and the manifest, whole and unaltered, by their names."""
     if folder is None:
         raise InvalidValue("folder=None: expected a bundle that pate.load read from a folder")
-    require_no_links(folder, "release")
+    require_no_links(folder := Path(folder), "release")
     content = {MANIFEST: read_bytes(folder / MANIFEST, rule="a manifest", remedy=_REMEDY)}
     for name, digest in Manifest.read(folder, rule="the digests of a published model", remedy=_REMEDY).sha256.items():
         path = folder / name

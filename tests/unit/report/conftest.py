@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.aggregators import Aggregator
 from pate.report import Privacy, Report, Scores, per_label_metrics
 from pate.report.metrics import Membership, PrecisionRecall
@@ -46,6 +47,7 @@ REPORT = Report(
     seed=None,
     versions={"pate": "0.1.0", "numpy": "2.0.0"},
     duration_s=123.456,
+    data_dependent=DataDependentEpsilon(0.61, 1e-6),
     membership=Membership((0.001, 0.01), (0.0, 0.011), (0.0, 0.007), (0.002, 0.013), 9000, 9973),
 )
 
