@@ -13,17 +13,15 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from sklearn.naive_bayes import GaussianNB
-from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
 from pate.accounting import AutoAccountant
-from pate.aggregators import Aggregator, ClippedVotes, GaussianVotes, NotPriorTopK, StableTopK
+from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
 from pate.aggregators.release import PublicNames
-from pate.classifier import SeededNoise
 from pate.comparison import Bench, PATEMethod
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
-from pate.data import Dataset, DigitsGrid, Split
+from pate.data import Dataset, Split
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.student import (
@@ -38,7 +36,6 @@ from pate.student import (
 )
 from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
 from pate.validation import InvalidValue
-from tests.e2e.commands import call
 from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
 from tests.e2e.stages_of_run import HOLDERS, SEED, contents, release, release_plan, student
 
@@ -223,32 +220,3 @@ def test_a_comparison_refuses_inputs_that_are_not_for_the_student(tmp_path: Path
     with pytest.raises(InvalidValue, match=r"inputs\.shape="):
         compared(plan, tmp_path)
     assert not (tmp_path / "ensembles").exists()
-
-
-SIZES = {"num_private": 450, "num_public": 70, "num_test": 50}
-TREE = ["teacher=sklearn", "teacher.estimator._target_=sklearn.tree.DecisionTreeClassifier"]
-
-
-def test_the_same_seed_gives_the_classifier_the_release_of_the_command(tmp_path: Path) -> None:
-    """With an estimator that is fitted once for all labels, and an aggregator that reads each teacher's votes."""
-    data, num_teachers, num_queries = DigitsGrid(**SIZES).load(), 15, 60
-    model = PATEClassifier(
-        DecisionTreeClassifier(),
-        n_teachers=num_teachers,
-        aggregator=ClippedVotes(noise_std=40.0, vote_clip=4, norm="l2"),
-        epsilon=EPSILON,
-        n_queries=num_queries,
-        random_state=SEED,
-    )
-    private, public = (split.inputs.reshape(len(split), -1) for split in (data.private, data.public))
-    with pytest.warns(SeededNoise, match="protects nobody"):
-        model.fit(private, data.private.labels.astype(int), public, groups=data.private.group_ids)
-    words = ["data=digits_grid", *(f"data.{name}={value}" for name, value in SIZES.items()), *TREE, f"seed={SEED}"]
-    words += [f"teacher.num_teachers={num_teachers}", f"num_queries={num_queries}", f"target_epsilon={EPSILON}"]
-    words += ["aggregator=clipped_votes", "aggregator.norm=l2", "all_records=false", f"output_dir={tmp_path / 'run'}"]
-    ended = call("train", *words)
-    assert ended.returncode == 0, ended.stderr
-    with np.load(tmp_path / "run" / "release" / "release.npz") as released:
-        np.testing.assert_array_equal(model.release_.labels, released["labels"])
-        np.testing.assert_array_equal(model.release_.answered, released["answered"])
-        assert 0 < released["labels"].mean() < 1

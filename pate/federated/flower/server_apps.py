@@ -21,10 +21,6 @@ from pate.validation import InvalidValue, require
 
 if TYPE_CHECKING:
     from flwr.app import Context
-    from flwr.serverapp import Grid
-
-if TYPE_CHECKING:
-    from flwr.app import Context
     from flwr.serverapp import Grid, ServerApp
 
 

@@ -48,8 +48,8 @@ def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
     return [kind(k=k, epsilon=epsilon, **options) for kind, options in PURE]
 
 
-def of_a_domain(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
-    shape = {"k": k, "domain_size": k + 1, "epsilon": epsilon, "failure_prob": 0.01}
+def of_a_domain(k: int = 2, epsilon: float = 2.0, failure_prob: float = 0.01) -> list[TopKMechanism]:
+    shape = {"k": k, "domain_size": k + 1, "epsilon": epsilon, "failure_prob": failure_prob}
     return [LimitedDomainTopK(**shape), TopStableTopK(**shape)]
 
 
@@ -57,7 +57,7 @@ def name(mechanism: TopKMechanism) -> str:
     return f"{type(mechanism).__name__}-{vars(mechanism).get('noise', '')}"
 
 
-@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+@pytest.mark.parametrize("mechanism", [*mechanisms(), *of_a_domain(failure_prob=0.2)], ids=name)
 def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
     counts, draws = np.array([2, 5, 4, 1]), 20_000
     outcome = mechanism(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
@@ -67,6 +67,7 @@ def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
     assert seen.keys() <= distribution.keys()
     expected = np.array(list(distribution.values())) * draws
     assert chisquare([seen[key] for key in distribution], expected / expected.sum() * draws).pvalue > 1e-4
+    assert outcome.answered.tolist() == (outcome.indices[:, 0] >= 0).tolist()
 
 
 @pytest.mark.parametrize("mechanism", mechanisms(k=3, epsilon=1e6), ids=name)

@@ -53,12 +53,6 @@ def test_a_price_10_percent_too_small_is_refuted_with_its_pair() -> None:
         verdict.require()
 
 
-def test_a_scaled_claim_is_refuted() -> None:
-    claim = Claim.of(BoundedRangeEvent(1.0))
-    assert verify(exponential_mechanism, event=claim, **SHAPE).sound
-    assert verify(exponential_mechanism, event=claim.scaled(0.9), **SHAPE).refuted
-
-
 def test_exact_figures_by_hand() -> None:
     """One label, one teacher: a coin of 1/4 or 1/2. delta(0) = 1/4, D_2(1/2 || 1/4) = log(4/3)."""
     claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
