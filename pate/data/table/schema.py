@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 import yaml
 from numpy.typing import NDArray
 
@@ -22,7 +23,9 @@ from pate.validation import InvalidValue, as_setting, require
 OTHER, MISSING = "other", "missing"
 _RARE_END = 0.5  # standard deviations: at most 4 of 5 public cells are there, so 100 by chance once in 5 billion tables
 _ROUNDING = 1e-6  # of single precision
+_LONG_TAIL = 3.0  # excess kurtosis, as of two exponential tails
 _BOUNDS = {"mean": "mean", "std": "std", "min": "low", "max": "high"}  # in a schema's file, and of a column
+_SCALE = {"power": 1.0, "center": 0.0, "unit": 1.0}  # likewise, where the file says nothing
 _MOST_CATEGORIES = 50
 _LONGEST = 40
 _HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
@@ -139,12 +142,20 @@ class EmptyColumn(Column):
 
 @dataclass(frozen=True)
 class NumberColumn(Column):
-    """Numbers: cut to the public range, less the public mean, in units of the public spread."""
+    """Numbers: cut to the public range, less the public mean, in units of the public spread.
+
+    The unit of two numbers, such as 0 and 1, is what lies between them, as that of a category is: in units of its
+    spread, a rare flag would be longer than all other features of its record. Numbers with a long tail get a power
+    (Yeo & Johnson 2000) that makes the public ones most like a normal distribution, and their mean and spread then.
+    """
 
     mean: float  # of the public cells that are not missing
     std: float  # of them; 1 where they are all alike
     low: float
     high: float
+    power: float = _SCALE["power"]  # of cells less the mean in units of the spread; 1 leaves them as they are
+    center: float = _SCALE["center"]  # of these powers: the 0 of the feature
+    unit: float = _SCALE["unit"]  # of these powers: the 1 of the feature
 
     kind: ClassVar[str] = "number"
     expects: ClassVar[str] = "numbers"
@@ -154,6 +165,9 @@ class NumberColumn(Column):
         numbers = (self.mean, self.std, self.low, self.high)
         require(all(map(np.isfinite, numbers)) and self.std > 0, self.name, numbers, "finite numbers, and std > 0")
         require(self.low <= self.high, self.name, (self.low, self.high), "min <= max")
+        scale = (self.power, self.center, self.unit)
+        good = 0 <= self.power <= 2 and np.isfinite(self.center) and 0 < self.unit < np.inf
+        require(good, self.name, scale, "a power from 0 to 2, a finite center, and unit > 0")
 
     @classmethod
     def of(cls, name: str, read: Cells) -> Self:
@@ -161,7 +175,19 @@ class NumberColumn(Column):
         known = read.values[~read.missing]
         mean, std, low, high = (float(each) for each in (known.mean(), known.std(), known.min(), known.max()))
         flat = not std > 1e-12 * max(abs(mean), 1e-300)
-        return cls(name, bool(read.missing.any()), mean, 1.0 if flat else std, low, high)
+        column = cls(name, bool(read.missing.any()), mean, 1.0 if flat else std, low, high)
+        if not flat and ((known == low) | (known == high)).all():
+            return replace(column, unit=(high - low) / std)
+        return column if flat else column._straightened((known - mean) / std)
+
+    def _straightened(self, scaled: NDArray[np.float64]) -> Self:
+        """The same with the power that public cells in units of the spread suggest, if their tail is long."""
+        if not scipy.stats.kurtosis(scaled) > _LONG_TAIL:
+            return self
+        some = scaled[:: max(1, len(scaled) // MOST_TEXTS)]
+        power = round(min(max(float(scipy.stats.yeojohnson_normmax(some)), 0.0), 2.0), 2)
+        bent = _powers(scaled, power)
+        return replace(self, power=power, center=float(bent.mean()), unit=float(bent.std()))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -171,7 +197,7 @@ class NumberColumn(Column):
         read = self._read(array, spelling)
         block = np.zeros((len(read.values), len(self.feature_names)), np.float32)
         known = ~read.missing & ~read.wrong
-        block[known, 0] = (read.values[known].clip(self.low, self.high) - self.mean) / self.std
+        block[known, 0] = self._features(read.values[known])
         if self.missing:
             block[:, 1] = read.missing
         return block, read.wrong
@@ -188,27 +214,41 @@ class NumberColumn(Column):
             return bool(len(numbers))
         # Cells that are all at one end, such as grams for kilograms, are no values if few public cells can be there. By
         # Cantelli's inequality, at most 1 / (1 + k^2) of them are k standard deviations or more from the mean.
-        low, high = ((end - self.mean) / self.std for end in (self.low, self.high))
-        all_low = low < -_RARE_END and numbers.max() <= low * (1 - _ROUNDING)
-        all_high = high > _RARE_END and numbers.min() >= high * (1 - _ROUNDING)
+        low, high = self._features(np.array((self.low, self.high)))
+        all_low = self.mean - self.low > _RARE_END * self.std and numbers.max() <= low + _ROUNDING * abs(low)
+        all_high = self.high - self.mean > _RARE_END * self.std and numbers.min() >= high - _ROUNDING * abs(high)
         return not (all_low or all_high)
 
     def cells(self, block: Block) -> NDArray[np.float64]:
-        numbers = block[:, 0].astype(np.float64) * self.std + self.mean
+        powers = block[:, 0].astype(np.float64) * self.unit + self.center
+        numbers = _powers(powers, self.power, scipy.special.inv_boxcox1p) * self.std + self.mean
         # to a millionth of the public range
         numbers = numbers.round(6 - int(np.ceil(np.log10(max(self.high - self.low, 1e-300)))))
         return np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers
 
     def plain(self) -> dict[str, Any]:
         numbers = {key: getattr(self, name) for key, name in _BOUNDS.items()}
-        return {"kind": self.kind, **numbers, "missing": self.missing}
+        scale = {key: getattr(self, key) for key, usual in _SCALE.items() if getattr(self, key) != usual}
+        return {"kind": self.kind, **numbers, **scale, "missing": self.missing}
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any]) -> Self:
-        return cls(name, _truth(said["missing"]), *(float(said[key]) for key in _BOUNDS))
+        scale = {key: float(said.get(key, usual)) for key, usual in _SCALE.items()}
+        return cls(name, _truth(said["missing"]), *(float(said[key]) for key in _BOUNDS), **scale)
+
+    def _features(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        powers = _powers((numbers.clip(self.low, self.high) - self.mean) / self.std, self.power)
+        return np.asarray((powers - self.center) / self.unit)
 
     def _read(self, array: Any, spelling: Spelling) -> Cells:
         return as_numbers(array, spelling)
+
+
+def _powers(numbers: NDArray[np.float64], power: float, way: Any = scipy.special.boxcox1p) -> NDArray[np.float64]:
+    """Yeo and Johnson's power of numbers, or the `way` back."""
+    if power == 1:
+        return numbers
+    return np.asarray(np.sign(numbers) * way(np.abs(numbers), np.where(numbers >= 0, power, 2 - power)))
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ class Table(TextReader):
     """Records in CSV, Parquet, Feather or Arrow files, one per split, or one for all with a column that says which.
 
     Every column that is no label, group, id or split and is not dropped becomes features, as a schema says. The schema
-    is learned from the public file alone; no private cell has a part in it. Numbers and dates are in units of the
-    public spread and within the public range. Words are categories, with one for all others. Missing cells have a
-    feature.
+    is learned from the public file alone; no private cell has a part in it. Numbers and dates are within the public
+    range and in units of the public spread, or of what lies between them where there are two; long tails get a power.
+    Words are categories, with one for all others. Missing cells have a feature.
 
     Attributes:
         private: file of the private records.
