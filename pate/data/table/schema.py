@@ -430,6 +430,14 @@ class TableSchema(Preprocessing):
         """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
+    def units(self) -> Iterator[str]:
+        """A line on numbers whose unit is not their spread, if there are any."""
+        numbers = [column for column in self.columns if isinstance(column, NumberColumn)]
+        bent = sum(column.power != 1 for column in numbers)
+        flags = sum(column.power == 1 != column.unit for column in numbers)
+        if flags or bent:
+            yield f"data: columns of two numbers, in their own units: {flags}; of long tails, which get a power: {bent}"
+
     def without(self, names: Iterable[str]) -> TableSchema:
         """That of the other columns."""
         left = set(names)

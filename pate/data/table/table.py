@@ -212,8 +212,9 @@ class Table(TextReader):
             yield f"data.private.{name}: of the first {min(len(texts), _TEXTS_ASKED):,} texts {told}"
 
     def public_remarks(self) -> tuple[str, ...]:
-        """Lines for the owner on public columns that may be meant otherwise than they are read, and on the group."""
-        return (*(line for _, line in self._public_reading[1]), *self._ungrouped)
+        """Lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
+        schema, said = self._public_reading
+        return (*(line for _, line in said), *schema.units(), *self._ungrouped)
 
     @cached_property
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:

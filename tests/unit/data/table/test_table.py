@@ -65,6 +65,34 @@ def test_a_small_table_by_hand(write: Write) -> None:
     assert sorted(dataset.published_ids.tolist()) == [0, 1, 2, 3]
 
 
+def test_two_numbers_stay_one_apart_and_a_long_tail_gets_a_power(tmp_path: Path) -> None:
+    """By the public file alone, and there and back; a schema that says nothing of a scale has units of the spread."""
+    bytes_ = [1.0, *np.exp(np.arange(30) / 3).round(), 1e6]
+    lines = [f"{int(i == 5)},{i % 4},{size:.0f}" for i, size in enumerate(bytes_)]
+    (tmp_path / "public.csv").write_text("\n".join(["rare,level,bytes", *lines]))
+    table = Table(public=str(tmp_path / "public.csv"))
+    schema = table.public_schema()
+    said = schema.plain()["columns"]
+    assert "unit" in said["rare"] and said["level"].keys() == {"kind", "mean", "std", "min", "max", "missing"}
+    assert 0 <= said["bytes"]["power"] < 0.5
+    given = {"rare": [0.0, 1.0, 9.0], "level": [0.0, 3.0, 3.0], "bytes": [1.0, 400.0, 2e6]}
+    inputs = schema.inputs(given)
+    assert np.allclose(np.diff(inputs[:, 0]), [1, 0], atol=1e-6)  # 9 is cut to 1
+    assert np.allclose(schema.frame(inputs)["bytes"], [1, 400, 1e6], rtol=1e-3)
+    own = schema.inputs({"rare": np.zeros(32), "level": np.zeros(32), "bytes": bytes_})[:, 2]
+    assert np.allclose([own.mean(), own.std()], [0, 1], atol=1e-6)
+    assert TableSchema.read(schema.plain(), name="x") == schema
+    line = "data: columns of two numbers, in their own units: 1; of long tails, which get a power: 1"
+    assert line in table.public_remarks()
+    for column in said.values():
+        column |= {"power": 1.0, "unit": 1.0, "center": 0.0}
+    of_old = TableSchema.read({"columns": said}, name="x").inputs(given)
+    assert np.allclose(np.diff(of_old[:2, 0]), 1 / np.sqrt(1 / 32 - 1 / 32**2), rtol=1e-5)
+    said["bytes"]["power"] = 3
+    with pytest.raises(InvalidValue, match=r"bytes=.*: expected a power from 0 to 2"):
+        TableSchema.read({"columns": said}, name="x")
+
+
 def test_public_rows_are_shuffled_with_their_ids(write: Write) -> None:
     rows = [f"p{i},2025-01-01,{i},F,a,0,1" for i in range(40)]
     dataset = Table(**write(public=rows), id=None).load()
