@@ -19,7 +19,7 @@ from pate.report.tensorboard import RunWriter
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder, Workplace
 from pate.run.payment import Payment, require_entered
-from pate.run.plan import Plan, plan_warnings, price, student_is_the_prior
+from pate.run.plan import Plan, plan_warnings, price, record_weights, said_of_weights, student_is_the_prior
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
@@ -50,17 +50,21 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     """All stages in order. What a stage needs is an argument, what it leaves is a value."""
     started = time.monotonic()
     with monitor.stage("reading the data"):
-        dataset = require_dataset(plan.load_dataset())
+        dataset = require_dataset(plan.load_dataset(), weighted=True)
     fitted = plan.fitted(dataset)
-    if fitted is not plan:
+    if fitted.num_queries != plan.num_queries:
         monitor.say(f"num_queries={plan.num_queries}: the public pool has {fitted.num_queries} samples, all are asked")
-        plan = fitted
+    plan = fitted
     priced = price(plan, dataset)
     private = dataset.private_digest()
     payment = Payment(priced, plan.budget, folder, data=private, seed=plan.seed, across=plan.across(dataset))
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
-    for line in (*priced.doubts, *plan_warnings(dataset, *parts, num_teachers=num_teachers)):
+    for line in (
+        *said_of_weights(dataset, priced),
+        *priced.doubts,
+        *plan_warnings(dataset, *parts, num_teachers=num_teachers),
+    ):
         monitor.say(line)
     if (draw := payment.begin(redraw=plan.redraw)) > 1:
         monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
@@ -79,6 +83,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             engine=plan.engine,
             monitor=monitor,
             on_loss=events.teacher,
+            weights=record_weights(dataset, priced),
         )
         votes = ensemble.votes()
         votes.prepare()
@@ -111,6 +116,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             budget=plan.budget,
             epsilon=payment.epsilon,
             won_by=priced.won_by,
+            classes=priced.classes,
             seed=plan.seed,
             student_curve=students.curves["student"],
             heading=plan.heading,

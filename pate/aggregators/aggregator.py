@@ -219,6 +219,8 @@ class Aggregator(ABC):
         single_label: whether it is for one label per sample, of the class: every answer names exactly one.
         usual_failure_prob: what a `failure_prob` of None is at most, of the class.
         pays_in_advance: whether a whole session is charged before its first query, of the class.
+        takes_weights: whether it counts teachers by `VoteSource.weights`, of the class: one of weight w then pays what
+            all pay for w times as much.
         remedies: what helps against a loss to "noise", "the teachers" or "the number of queries", of the class; without
             one for what the method does not lose anything to.
     """
@@ -227,6 +229,7 @@ class Aggregator(ABC):
     single_label: ClassVar[bool] = False
     usual_failure_prob: ClassVar[float] = 1e-9
     pays_in_advance: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = False
     remedies: ClassVar[Mapping[str, str]] = {
         "noise": "more teachers, fewer queries or a larger epsilon",
         "the teachers": "more records for each teacher, or scaled inputs",

@@ -88,6 +88,8 @@ class CenteredVotes(TeacherVotesAggregator):
     Formal guarantees:
         * One teacher replaced moves the sum by at most 2 clip in l2, one added or removed by at most clip, rounding
           included: one Gaussian event. Of `ConvexTeacher` it is one group.
+        * A teacher of weight w moves everything at most w times as far: for it the same release costs what
+          `scaled(1 / w)` does (docs/proofs/budgets.md).
         * The noise is a whole number of steps, drawn exactly: no bits of a float are published.
         * The center is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
           price is that of both, and the clip is a function of what was released.
@@ -104,6 +106,7 @@ class CenteredVotes(TeacherVotesAggregator):
             of the rounds before (`VoteRounds`), at the same price. None for 6, but 1 where `clip` is given, each query
             has a center of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
+        weights: public, `[N]` in [0, 1], what each teacher counts once the center is known; None where all count once.
 
     Source: docs/proofs/centered_votes.md.
 
@@ -115,6 +118,7 @@ class CenteredVotes(TeacherVotesAggregator):
     """
 
     input_form: ClassVar[aggregator.InputForm] = "centered"
+    takes_weights: ClassVar[bool] = True
     remedies: ClassVar[Mapping[str, str]] = {  # one Gaussian release pays for any number of queries and teachers
         "noise": "a larger epsilon, or more private groups",
         "the teachers": "scaled inputs, or other features",
@@ -127,6 +131,7 @@ class CenteredVotes(TeacherVotesAggregator):
     clip_factor: float = 1.0
     rounds: int | None = None
     span: Any = field(default=None, repr=False)
+    weights: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,10 +169,9 @@ class CenteredVotes(TeacherVotesAggregator):
         """noise_multiplier of the votes alone."""
         return self.noise_multiplier / math.sqrt(1 - self.prevalence_share)
 
-    def centered_at(self, center: Any, *, span: Array | None = None) -> CenteredVotes:
-        """What releases the votes once the center is known: the price of the votes alone."""
-        multiplier = self.votes_multiplier
-        return replace(self, noise_multiplier=multiplier, prevalence_share=0.0, center=center, span=span)
+    def centered_at(self, center: Any, **public: Any) -> CenteredVotes:
+        """What releases the votes once the center is known, with a `span` and `weights`: the price of votes alone."""
+        return replace(self, noise_multiplier=self.votes_multiplier, prevalence_share=0.0, center=center, **public)
 
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
@@ -276,7 +280,7 @@ class CenteredVotes(TeacherVotesAggregator):
     def _gathered_around(self, center: Any, source: VoteSource) -> tuple[CenteredVotes, NDArray[np.int64]]:
         """What releases the votes around a center, and the sum that it releases."""
         basis = {"noise_multiplier": self.votes_multiplier}
-        step = self.centered_at(center, span=source.span(**basis))
+        step = self.centered_at(center, span=source.span(**basis), weights=source.weights)
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
 
         def gather() -> NDArray[np.int64]:
@@ -319,7 +323,8 @@ class CenteredVotes(TeacherVotesAggregator):
         if isinstance(votes, list | tuple) or hasattr(votes, "__array__"):
             votes = np.asarray(votes)
         first, blocks = peeked_votes(votes)
-        return self._clipped_sum(first).total(blocks, center=self._center(first), num_teachers=num_teachers)
+        clipped, center = self._clipped_sum(first), self._center(first)
+        return clipped.total(blocks, center=center, num_teachers=num_teachers, weights=self.weights)
 
     def noiseless(self, summary: NDArray[np.int64], *, num_teachers: int) -> CenteredRelease:
         """The same without noise: what the votes say by themselves; no epsilon covers it."""
@@ -334,7 +339,8 @@ class CenteredVotes(TeacherVotesAggregator):
 
     def _released(self, total: NDArray[np.int64], std: float, event: Event, num_teachers: int) -> CenteredRelease:
         """The release of a sum in steps that carries noise of that std."""
-        unit = self._clipped_sum(total.shape).step / num_teachers
+        each = num_teachers if self.weights is None else float(self.weights.sum())
+        unit = self._clipped_sum(total.shape).step / each
         center = self._center(total.shape)
         residual = np.asarray(total * unit, dtype=np.float64)
         labels = matched_labels(self._denoised(residual, std * unit) + center, residual, center)

@@ -48,7 +48,8 @@ class Prevalence:
     Formal guarantees:
         * One teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips (one). Each
           step is Gaussian noise on whole numbers, a later step's clip is a function of what was released: together one
-          Gaussian event, 1 / noise_multiplier**2 being the sum of the steps'.
+          Gaussian event, 1 / noise_multiplier**2 being the sum of the steps'. Of a teacher of weight w
+          (`ShareSums.weights`) all of it is at most w times as much.
         * `records_per_teacher` is public.
 
     Attributes:
@@ -99,19 +100,20 @@ class Prevalence:
         require(each >= 1, "records_per_teacher", each, "a number >= 1")
         shares = label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         found = shares.num_teachers
-        fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers
+        fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers and shares.weights is None
         require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
         self._require_steps(shares.num_labels)
         if drawn is None and ledger is not None:
             require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
+        total = num_teachers if shares.weights is None else float(shares.weights.sum())
         done = drawn or Drawn()
         length, half = self._length(shares, done, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
         whole = float(np.linalg.norm(half))
         around_half = whole < length
         start = half if around_half else np.zeros_like(half)
-        first, std = self._mean(shares, start, min(length, whole), 1, num_teachers, done, rng)
-        center, clip, error = self._closer(first.clip(0, 1), std, num_teachers, records_per_teacher)
-        second, _ = self._mean(shares, center, clip, 2, num_teachers, done, rng)
+        first, std = self._mean(shares, start, min(length, whole), 1, total, done, rng)
+        center, clip, error = self._closer(first.clip(0, 1), std, total, records_per_teacher)
+        second, _ = self._mean(shares, center, clip, 2, total, done, rng)
         if around_half:
             second += (first - second) * error / (error + std**2)
         return second.clip(_RAREST, 1 - _RAREST)
@@ -139,11 +141,12 @@ class Prevalence:
         likely = records if records == 1 else 2 * records  # of all teachers but those that are much too large
         shortest = math.ceil(2 * math.log2(longest * likely))
         # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
-        noise = RoundedGaussian(math.sqrt(self._moves) * self._multipliers[0]).sample((NUM_LENGTHS,), rng)
+        std = math.sqrt(self._moves) * self._multipliers[0] * shares.parts
+        noise = RoundedGaussian(std).sample((NUM_LENGTHS,), rng)
         noisy = done.once("lengths", lambda: {"noisy": shares.lengths() + noise})["noisy"]
         return longest / 2 ** (int(np.argmax(noisy[: 1 + shortest])) / 2)
 
-    def _closer(self, first: Array, std: float, num_teachers: int, records: float) -> tuple[Array, float, float]:
+    def _closer(self, first: Array, std: float, total: float, records: float) -> tuple[Array, float, float]:
         """The second center and clip, those of least simulated error, and that error squared.
 
         They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
@@ -153,7 +156,7 @@ class Prevalence:
         clips = norms.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
         cut = 1 - np.minimum(1, clips[:, None, None] / norms)
         biases = np.einsum("cst,stl->csl", cut, rests) / norms.shape[1]
-        noise_of_one = self._moves * self._multipliers[2] / num_teachers
+        noise_of_one = self._moves * self._multipliers[2] / total
         errors = (biases**2).mean(axis=(1, 2)) + (noise_of_one * clips) ** 2
         half = np.full_like(first, 0.5)
         whole = float(np.linalg.norm(half))
@@ -167,7 +170,7 @@ class Prevalence:
         center: Array,
         clip: float,
         step: int,
-        num_teachers: int,
+        total: float,
         done: Drawn,
         rng: np.random.Generator,
     ) -> tuple[Array, float]:
@@ -177,7 +180,7 @@ class Prevalence:
         std = multiplier * clipped.l2_sensitivity
         noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
         noisy = done.once(f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise})["noisy"]
-        unit = clipped.step / num_teachers
+        unit = clipped.step / total
         return np.asarray(center + noisy[0] * unit), std * unit
 
 

@@ -177,7 +177,7 @@ class VoteRounds:
 
     def _weights(self, votes: RoundVotes, prevalence: Array, draw: Draw) -> Array:
         """The student after all rounds."""
-        num_records = max(1, round(votes.num_teachers * votes.records_per_teacher))
+        num_records = max(1, round(votes.total_weight * votes.records_per_teacher))
         fit = MomentFit(votes.public, prevalence, num_records, votes.variances)
         rounds: list[NoisyMoments] = []
         weights = fit.start()
@@ -185,7 +185,7 @@ class VoteRounds:
             probabilities = fit.probabilities(weights)
             clipped, scale = self._clipped(votes, prevalence, probabilities)
             total, std = draw(number, partial(votes.total, weights, scale, clipped), clipped)
-            unit = clipped.step / votes.num_teachers * math.sqrt(votes.width) / scale
+            unit = clipped.step / votes.total_weight * math.sqrt(votes.width) / scale
             rounds.append(NoisyMoments(total * unit, std * unit, probabilities))
             weights = fit.fit(rounds, weights)
         return weights

@@ -17,6 +17,7 @@ from pate.attack.one_run import Guesses
 from pate.attack.records import RecordAttack
 from pate.attack.teachers import REPEATS, TeacherAttack
 from pate.data import Dataset
+from pate.data.dataset import require_dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Streams
@@ -135,7 +136,7 @@ class Attack:
             InvalidValue: too few groups or teachers; a budget that no noise meets.
         """
         started, monitor = time.monotonic(), monitor or NullMonitor()
-        shape = self._shape(dataset)
+        shape = self._shape(require_dataset(dataset))
         priced = plan_release(self.aggregator, shape, self.budget)
         count = self._count(shape.num_teachers)
         guess = self._guesser(priced, dataset, count)

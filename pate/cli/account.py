@@ -87,6 +87,7 @@ def _quote(config: DictConfig) -> Quote:
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
         accountant=partial(build, config.accountant, "accountant", allowed_targets=allowed),
+        classes=None if config.budgets is None else pricing.named_budgets(OmegaConf.to_object(config.budgets)),
     )
     shape = pricing.ReleaseShape(
         num_queries=config.num_queries, num_labels=config.num_labels, num_teachers=config.num_teachers
@@ -258,6 +259,7 @@ def print_quote(quote: Quote, console: Console | None = None) -> None:
     console.print(_headline(quote), soft_wrap=True)
     section("release", _release_rows(quote))
     section("price", _price_rows(quote))
+    section("budget classes", _class_rows(quote))
     section("mechanism", _parameter_rows(quote))
     section("what passes", _gap_rows(quote))
     section("what to expect", _expected_rows(quote))
@@ -363,6 +365,12 @@ def _expected_rows(quote: Quote) -> Rows:
             bits = f"{each.present:.0%} of labels that are present, {each.absent:.0%} of absent ones"
         rows.append((f"queries on which {name}", f"{each.answered:.0%} answered; right bits {bits}"))
     return rows
+
+
+def _class_rows(quote: Quote) -> Rows:
+    """What each class pays; who is in which is taken as public."""
+    rows = {name: f"epsilon <= {_epsilon(epsilon)}" for name, epsilon in quote.classes.items()}
+    return [(name, f"{price}, each group counts {quote.weights[name]:.3g}") for name, price in rows.items()]
 
 
 def _suggested_rows(found: Suggestion | None) -> Rows:

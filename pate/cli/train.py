@@ -93,6 +93,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         target_delta=config.target_delta,
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
+        budgets=settings["budgets"],
         accountant=lambda: make("accountant"),
         all_records=config.all_records,
         allow_useless=config.allow_useless,

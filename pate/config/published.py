@@ -33,15 +33,15 @@ _UNPUBLISHED = ("cache",)  # folders
 _PURE = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 
 
-def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, *, num_queries: int | None = None) -> str:
+def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
     """The settings of a run that may be published, as YAML, with the noise that was used.
 
     Args:
         settings: the composed configuration, plain values.
         aggregator: as it was used.
-        num_queries: Q, where it is another number than the settings say.
+        **changed: settings by name that have other values than these say.
     """
-    given = settings if num_queries is None else {**settings, "num_queries": num_queries}
+    given = {**settings, **changed}
     parts = {part: _component(settings[part]) for part in _PARTS if part in settings}
     if "num_teachers" in (teacher := settings.get("teacher", {})):
         parts["teacher"]["num_teachers"] = teacher["num_teachers"]

@@ -33,11 +33,11 @@ _NAMES: dict[Any, str] = {
     float: "confidence max_epsilon max_total_epsilon noise_std screening_std target_delta threshold_share",
     float | None: "target_epsilon",  # null in place of a default
     list[str]: "allowed_targets category drop labels methods missing text",
-    Any: "accountants aggregators epsilons holder roll seeds shares split votes",
+    Any: "accountants aggregators budgets epsilons holder roll seeds shares split votes",
 }
 _TYPES = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _PLAIN = (str, int, float, bool)
-_SET_ELSEWHERE = {"aggregator": ("adjacency", "span"), "method": ("name", "adjacency")}
+_SET_ELSEWHERE = {"aggregator": ("adjacency", "span", "weights"), "method": ("name", "adjacency")}
 _TARGET = re.compile(r"^_target_: *['\"]?([\w.]+)", re.MULTILINE)
 _NUM_TEACHERS = 400
 

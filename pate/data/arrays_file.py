@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
+from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
@@ -20,6 +20,7 @@ _MOST_BYTES = 2**38
 _UNGROUPED = "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
 _FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm("biu", (None, None))}
 _BESIDE = {"groups": ArrayForm("iu", (None,)), "ids": ArrayForm("iu", (None,)), "label_names": ArrayForm("U", (None,))}
+_BESIDE["budgets"] = ArrayForm("iufU", (None,))
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Arrays:
     * `inputs`: numbers `[n, d]`, images `[n, channels, height, width]` as bytes or as floats in [0, 1];
     * `labels`: 0 and 1, `[n, L]`;
     * `groups`, where rows belong together: whole numbers `[n]`, the same for rows of one person;
+    * `budgets`, of private rows whose groups differ in epsilon: that number, or the name of a class in `budgets=`;
     * `ids`, where records have numbers of their own: whole numbers `[n]`, those of public records are published;
     * `label_names`, in one of the files at least, or `labels=` here: texts `[L]`.
 
@@ -80,11 +82,13 @@ class Arrays:
             public_ids=public,
             notes=() if grouped else (_UNGROUPED,),
             owners=named_owners(id=files["private"].get("ids"), group=files["private"].get("groups")),
+            budgets=None if (given := files["private"].get("budgets")) is None else given.astype(np.str_),
         )
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere."""
         arrays = _read("data.private", self.private)
+        require("budgets" not in arrays, "data.private.budgets", "there", PLAIN)
         names = self._names({"private": arrays})
         notes = () if "groups" in arrays else (_UNGROUPED,)
         return PrivateRecords(self.name, names, _split("data.private", 0, arrays), notes=notes)
@@ -133,7 +137,7 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     wrong = 0 if labels.dtype == np.bool_ else int((~np.isin(labels, (0, 1))).any(axis=1).sum())
     if wrong:
         raise InvalidValue(f"{name}.labels: expected 0 and 1, {wrong} of {len(labels)} rows hold something else")
-    for beside in ("ids", "groups"):
+    for beside in ("ids", "groups", "budgets"):
         found = len(arrays.get(beside, inputs))
         require(found == len(inputs), f"len({name}.{beside})", found, f"{len(inputs)}, one for each record")
     rows = np.arange(len(inputs), dtype=np.int64)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.data.owners import SharedRecords
 from pate.files.arrays import row_blocks, taken
 from pate.validation import (
     InvalidValue,
@@ -34,6 +35,9 @@ _MODES = {1: "L", 3: "RGB"}  # of pictures, by channels
 _LARGEST = 4096
 
 SPLITS = ("private", "public", "test")
+PLAIN = "none but in pate-train: elsewhere all groups have one budget, and records one owner each"
+"""The rule where records may not count differently."""
+
 Kind = Literal["features", "images"]
 _RANKS = {"features": 2, "images": 4}
 Stage = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -320,6 +324,9 @@ class Dataset:
             a ledger of several runs knows people again by them in another table. No epsilon covers them.
         public_labeled: whether the public labels are known; never where all of them are False. Nothing is measured by
             labels that are not known: neither how right the release is, nor a student of true labels.
+        budgets: texts `[num_private]`, the budget class of each private record, public and the same throughout a group;
+            None where all groups have one.
+        shared: what private records count that have several owners each; None where each has one.
         notes: lines for the owner of the records on how they were read; not published.
 
     Raises:
@@ -340,6 +347,8 @@ class Dataset:
     public_labeled: bool = True
     notes: tuple[str, ...] = ()
     owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
+    budgets: NDArray[np.str_] | None = None
+    shared: SharedRecords | None = None
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -357,6 +366,8 @@ class Dataset:
                 if shared:
                     found = f"found {shared} in {first} and {second}"
                     raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")
+        if self.budgets is not None:
+            _require_one_budget(self.budgets, self.private.group_ids)
         if self.public_ids is not None:
             good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (len(self.public),)
             require(good, "public_ids", self.public_ids.dtype, "whole numbers or texts, one for each public record")
@@ -376,11 +387,20 @@ class Dataset:
         """The shape of one input: `(d,)`, or `(channels, height, width)` of an image."""
         return tuple(self.private.inputs.shape[1:])
 
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """What each private record counts where it has several owners, `[num_private]`; None where all count once."""
+        return None if self.shared is None else self.shared.weights
+
     def digest(self) -> str:
         """SHA-256 of all inputs, labels and ids, in hexadecimal: equal for equal data only. Covered by no epsilon."""
         digest = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
             _enter(digest, split.inputs, split.labels, split.record_ids, split.group_ids)
+        if self.budgets is not None:
+            digest.update(repr(self.budgets.tolist()).encode())
+        if self.weights is not None:
+            _enter(digest, self.weights)
         return digest.hexdigest()
 
     def private_digest(self) -> str:
@@ -408,10 +428,23 @@ class Dataset:
             require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
 
 
-def require_dataset(loaded: Any) -> Dataset:
-    """Returns what a reader gave, or raises where it is no data set."""
+def _require_one_budget(budgets: NDArray[np.str_], group_ids: NDArray[np.int64]) -> None:
+    """Raises unless each group has one budget class throughout."""
+    good = budgets.dtype.kind == "U" and budgets.shape == group_ids.shape
+    require(good, "budgets", f"{budgets.dtype} {budgets.shape}", f"texts [{len(group_ids)}], one for each record")
+    pairs = np.unique(np.stack([group_ids, np.unique(budgets, return_inverse=True)[1]]), axis=1)[0]
+    mixed = int((np.unique(pairs, return_counts=True)[1] > 1).sum())
+    if mixed:
+        raise InvalidValue(f"data.budget: expected one class in all records of a group, {mixed} groups have several")
+
+
+def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
+    """Returns what a reader gave; raises where it is no data set, or groups count differently and may not."""
     if not isinstance(loaded, Dataset):
         raise InvalidValue(f"load()={type(loaded).__name__}: expected a pate.data.Dataset")
+    if not weighted:
+        require(loaded.budgets is None, "data.budget", "several", PLAIN)
+        require(loaded.weights is None, "data.group", list(loaded.shared.names if loaded.shared else ()), PLAIN)
     return loaded
 
 
@@ -427,7 +460,7 @@ def named_owners(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
 def read(data: Any, stage: Stage = unwatched) -> Dataset:
     """What `data.load()` gives, or `load(stage)` where it announces what takes long; raises where it is no data set."""
     watched = "stage" in signature(data.load).parameters
-    return require_dataset(data.load(stage) if watched else data.load())
+    return require_dataset(data.load(stage) if watched else data.load(), weighted=True)
 
 
 def require_distinct(name: str, ids: NDArray[np.int64]) -> None:

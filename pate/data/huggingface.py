@@ -235,7 +235,8 @@ class HuggingFace(TextReader):
             levels = inputs.reshape(len(inputs), *form.preprocessing.input_shape)
             return Pixels(levels, np.arange(len(levels), dtype=np.int64))
 
-        parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, shown=shown)
+        group = () if self.group is None else (self.group,)
+        parts, public_ids = three_splits(rows, group=group, id=self.id, seed=self.seed, shown=shown)
         return Dataset(
             name=self.name,
             real=True,
@@ -321,5 +322,5 @@ class HuggingFace(TextReader):
 
     def _rows(self, split: str, form: Any) -> Rows:
         self._require_columns(split)
-        roles = Roles(self._label_names, self.group, self.id)
+        roles = Roles(self._label_names, () if self.group is None else (self.group,), self.id)
         return Rows(self._batches(split), form, roles, name=f"data.{split}", split=split)

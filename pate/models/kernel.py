@@ -60,6 +60,7 @@ class KernelTeacher(Voter):
 
     is_trained: ClassVar[bool] = False
     votes_in_bits: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = True
 
     num_directions: int | None = None
 
@@ -206,6 +207,7 @@ class KernelVotes(VoteSource):
                 directions=directions,
                 public_inputs=self.public_inputs[: max(MOST_PUBLIC, self.num_queries)],
                 records_per_teacher=self.records_per_teacher * self.records_per_group,
+                weights=self.weights,
             ),
         )
         return found
@@ -214,8 +216,8 @@ class KernelVotes(VoteSource):
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
         count = self.num_directions or affordable_directions(
             noise_multiplier=noise_multiplier,
-            num_teachers=self.num_teachers,
-            num_records=self.num_groups,
+            num_teachers=max(1, round(self.total_weight)),
+            num_records=max(1, round(self.num_groups * self.total_weight / self.num_teachers)),
             num_labels=self.num_labels,
             noise_share=noise_share,
         )

@@ -30,12 +30,14 @@ class Voter:
         votes_in_rounds: whether they may vote in rounds, of the class; else they cast one matrix of votes.
         covers_teachers: whether the price covers all records of a teacher together, of the class; else a group of them.
         votes_in_bits: whether they answer yes or no, of the class; else centered votes alone can read them.
+        takes_weights: whether their votes heed `VoteSource.weights`, of the class.
     """
 
     is_trained: ClassVar[bool] = True
     votes_in_rounds: ClassVar[bool] = True
     covers_teachers: ClassVar[bool] = True
     votes_in_bits: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = False
 
     @property
     def minds_scale(self) -> bool:

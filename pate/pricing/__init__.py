@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from pate.pricing.priced_release import (
     Budget,
+    BudgetClass,
     PricedRelease,
     ReleaseShape,
     SettingNames,
+    budgets_of,
     certify_stability_test,
     largest_num_queries,
+    named_budgets,
     plan_release,
 )
 from pate.pricing.remedies import expectation, expected_release, require_useful, suggest
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Budget",
+    "BudgetClass",
     "PricedRelease",
     "Quote",
     "ReleaseParameters",
@@ -30,12 +34,14 @@ __all__ = [
     "SettingNames",
     "accounts_left",
     "audit_votes",
+    "budgets_of",
     "certify_stability_test",
     "cheapest_accountant",
     "expectation",
     "expected_release",
     "largest_num_queries",
     "lower_bound_of",
+    "named_budgets",
     "plan_hits",
     "plan_release",
     "quote_release",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
@@ -13,13 +13,23 @@ from pate.accounting.accountant import require_maker
 from pate.accounting.calibration import largest_count
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator
-from pate.aggregators.aggregator import require_delta_left
+from pate.aggregators.aggregator import declared, require_delta_left
 from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability, rounded_up
+from pate.validation import (
+    InvalidValue,
+    nearest,
+    require,
+    require_count,
+    require_positive,
+    require_probability,
+    rounded_up,
+)
 
 _GRID = 2.0**-53
 _MOST_QUERIES = 10**9
+_WEIGHTS = 2**20  # of which weights are multiples
+_MOST_CLASSES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +90,8 @@ class Budget:
         target_epsilon: the noise is solved for so that the release costs this; None takes the noise as it is.
         max_epsilon: as many queries are asked as this pays for; None asks all of them.
         accountant: makes an empty accountant.
+        classes: epsilons of groups that have budgets of their own, by the name of their class, in place of a
+            `target_epsilon`, which becomes the largest. None for one budget.
 
     Raises:
         InvalidValue: a value out of range, or both epsilons at once.
@@ -89,8 +101,14 @@ class Budget:
     target_epsilon: float | None = None
     max_epsilon: float | None = None
     accountant: Callable[[], Accountant] = AutoAccountant
+    classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.classes is not None:
+            largest = max(named_budgets(self.classes).values())
+            rule = f"none beside budgets, of which the largest, {largest:g}, is the target"
+            require(self.target_epsilon in (None, largest), "target_epsilon", self.target_epsilon, rule)
+            object.__setattr__(self, "target_epsilon", largest)
         require_probability("target_delta", self.target_delta)
         for name, epsilon in (("target_epsilon", self.target_epsilon), ("max_epsilon", self.max_epsilon)):
             if epsilon is not None:
@@ -107,6 +125,46 @@ class Budget:
         if failure_probability(event) >= self.target_delta:
             return math.inf
         return self.accountant().compose(event).get_epsilon(self.target_delta)
+
+
+def named_budgets(budgets: Any) -> dict[str, float]:
+    """Epsilons by the name of their class, from a mapping, or from a list of epsilons that name themselves.
+
+    >>> named_budgets([1, 4.0]), named_budgets({"cautious": 1})
+    ({'1': 1.0, '4': 4.0}, {'cautious': 1.0})
+    """
+    rule = "epsilons by the names of their classes, {cautious: 1, usual: 4}, or a list of epsilons, [1,4]"
+    listed = isinstance(budgets, (list, tuple))
+    require(listed or isinstance(budgets, Mapping), "budgets", budgets, rule)
+    given = {_one_spelling(each): each for each in budgets} if listed else budgets
+    require(0 < len(given) <= _MOST_CLASSES, "budgets", len(given), f"1 to {_MOST_CLASSES} classes, {rule}")
+    return {_one_spelling(name): require_positive(f"budgets.{name}", epsilon) for name, epsilon in given.items()}
+
+
+def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
+    """The epsilon of each word that groups have: that of its class in `budgets`, or else the word itself, a number."""
+    known = None if budgets is None else named_budgets(budgets)
+    found: dict[str, float] = {}
+    for word in sorted(set(words)):
+        if known is not None:
+            rule = f"a class of budgets={{{', '.join(known)}}}{nearest(word, tuple(known))}"
+            require(_one_spelling(word) in known, "data.budget", word, rule)
+            found[word] = known[_one_spelling(word)]
+            continue
+        try:
+            found[word] = require_positive("data.budget", float(word))
+        except ValueError:
+            rule = "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
+            raise InvalidValue(f"data.budget={word}: expected {rule}") from None
+    return found
+
+
+def _one_spelling(word: object) -> str:
+    """Of a number, as 1 and 1.0 are one class."""
+    try:
+        return f"{float(str(word)):.12g}"
+    except ValueError:
+        return str(word)
 
 
 def smallest_delta(*, num_queries: int, num_labels: int) -> float:
@@ -192,23 +250,41 @@ def _largest(affordable: Callable[[int], bool], *, guess: int, maximum: int) -> 
 
 
 @dataclass(frozen=True)
+class BudgetClass:
+    """Groups of one budget.
+
+    Attributes:
+        name: public.
+        budget: what its epsilon is at most.
+        weight: what each of its groups counts, in (0, 1].
+        epsilon: what the release costs it, at the release's delta.
+    """
+
+    name: str
+    budget: float
+    weight: float
+    epsilon: float
+
+
+@dataclass(frozen=True)
 class PricedRelease:
     """A planned release and its price; a function of public numbers alone."""
 
     aggregator: Aggregator  # with the noise that will be used
     shape: ReleaseShape  # with the number of queries that will be asked
     event: Event  # the price of all charges together
-    epsilon: float  # of that event, at the budget's delta
+    epsilon: float  # of that event, at the budget's delta; where groups have budgets of their own, of the largest
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of the aggregator, or num_queries
     doubts: tuple[str, ...] = field(default=(), compare=False)  # what `require_useful` said of it, one line each
     won_by: str | None = field(default=None, compare=False)  # whose figure epsilon is, if the accountant asks others
+    classes: tuple[BudgetClass, ...] = ()  # the smallest budget first; none where all groups have one
 
     @property
     def identity(self) -> str:
         """A digest of all that decides the release beside votes and noise: equal for equal releases only."""
         shape = self.shape
         asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        return digest([asked, shape.as_arguments])
+        return digest([asked, shape.as_arguments, *([each.name, each.weight] for each in self.classes)])
 
 
 def plan_release(
@@ -278,7 +354,30 @@ def plan_release(
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta
     winner = spent.winner(budget.target_delta)
     won_by = winner if winner != spent.name else None
-    return PricedRelease(aggregator, shape, event, epsilon, solved, won_by=won_by)
+    classes = _classes(aggregator, shape, budget)
+    return PricedRelease(aggregator, shape, event, epsilon, solved, won_by=won_by, classes=classes)
+
+
+def _classes(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tuple[BudgetClass, ...]:
+    """What a group of each class counts, so that a release with noise for the largest budget costs it its own at most.
+
+    A group of weight w moves all that is released at most w times as far as one of weight 1 (docs/proofs/budgets.md).
+    So it pays what all would pay for noise that is 1 / w times as large.
+    """
+    if budget.classes is None:
+        return ()
+    rule = "an aggregator that counts groups by weights: aggregator=centered_votes"
+    require(aggregator.takes_weights, "data.budget", type(aggregator).__name__, rule)
+    (noise,), found = declared(type(aggregator)), list[BudgetClass]()
+    terms = {"target_delta": budget.target_delta, "accountant": budget.accountant, **shape.as_arguments}
+    for name, epsilon in sorted(budget.classes.items(), key=lambda each: each[1]):
+        alone = aggregator.calibrated(target_epsilon=epsilon, **terms)
+        share = min(getattr(aggregator, noise) / getattr(alone, noise), 1.0)
+        weight = math.floor(share * _WEIGHTS) / _WEIGHTS
+        require(weight > 0, f"budgets.{name}", epsilon, "a larger one, beside budgets that are so much larger")
+        paid = budget.epsilon_of(shape.event_of(aggregator.scaled(1 / weight)))
+        found.append(BudgetClass(name, epsilon, weight, paid))
+    return tuple(found)
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pate import aggregators, mechanisms
@@ -70,6 +70,8 @@ class Quote:
     accounts: tuple[AccountLeft, ...] = ()  # what is left for each data set of a ledger, and what it buys
     won_by: str | None = None  # whose figure the auto accountant's is
     at_least: LowerBound | None = None  # on every sound epsilon, if asked and found
+    classes: dict[str, float] = field(default_factory=dict)  # of groups with budgets of their own: the epsilon of each
+    weights: dict[str, float] = field(default_factory=dict)  # and what each of its groups counts
 
     def to_json(self) -> dict[str, Any]:
         """The values as JSON has them: an infinite price is a string."""
@@ -114,6 +116,8 @@ def quote_release(
         expected=_expected(release),
         doubts=release.doubts,
         won_by=price.won_by,
+        classes={each.name: each.epsilon for each in release.classes},
+        weights={each.name: each.weight for each in release.classes},
         **_gaps(release),
     )
 

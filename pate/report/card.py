@@ -11,8 +11,8 @@ from typing import Self
 
 from pate.files.disk import read_value, write_text
 from pate.files.values import to_json
-from pate.report.report import CAVEATS, PAPER_LABEL, Privacy, Scalar
-from pate.report.tables import format_delta, format_epsilon, settings
+from pate.report.report import CAVEATS, OF_CLASSES, PAPER_LABEL, Privacy, Scalar
+from pate.report.tables import epsilons_of_classes, format_delta, format_epsilon, settings
 from pate.validation import VERSION, require, require_count
 
 _CARD = Template("""# Privacy card
@@ -70,6 +70,7 @@ class PrivacyStatement:
         num_queries: all that were priced; `num_answered` of them were answered.
         num_labels: per query.
         num_teachers: that voted.
+        classes: the epsilon of each class of groups with a budget of its own, rounded up; none where all have one.
     """
 
     format: int = _FORMAT
@@ -87,6 +88,7 @@ class PrivacyStatement:
     num_answered: int
     num_labels: int
     num_teachers: int
+    classes: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int) -> Self:
@@ -105,6 +107,7 @@ class PrivacyStatement:
             num_answered=num_answered,
             num_labels=num_labels,
             num_teachers=num_teachers,
+            classes={name: float(format_epsilon(epsilon)) for name, epsilon in privacy.classes.items()},
         )
 
     def write(self, folder: Path | str) -> None:
@@ -169,7 +172,7 @@ def privacy_card(
         num_queries=privacy.num_queries,
         paper=_paper(privacy),
         places=Template(_PLACES).substitute(lines="\n".join(f"- {line}" for line in places)) if places else "",
-        caveats="\n".join(f"- {caveat}" for caveat in CAVEATS),
+        caveats="\n".join(f"- {caveat}" for caveat in (*CAVEATS, *([OF_CLASSES] if privacy.classes else ()))),
     )
 
 
@@ -194,7 +197,8 @@ def _promise(privacy: Privacy) -> str:
         f"private under the adjacency {privacy.adjacency}; the unit of privacy is {cell(privacy.unit)}."
     )
     seeded = " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
-    return sentence + (seeded if privacy.noise_seeded else "")
+    classes = f" By budget class epsilon is {cell(epsilons_of_classes(privacy))}." if privacy.classes else ""
+    return sentence + classes + (seeded if privacy.noise_seeded else "")
 
 
 def _reading(privacy: Privacy) -> str:

@@ -64,6 +64,7 @@ CAVEATS = (
     "The pseudo-random generator, which is taken to be ideal, and rounding errors in computing the price.",
 )
 
+OF_CLASSES = "Who is in which budget class: that is taken as public."
 SEEDED_WARNING = "seeded noise protects nobody who knows the seed"
 PAPER_LABEL = "as the paper accounts; not a bound"
 HEADLINE = "mean_average_precision"
@@ -127,6 +128,8 @@ class Privacy:
         parameters: the mechanism's public parameters by name.
         target_hits: hits after which the session of a charged mechanism halts, or None.
         won_by: the accountant whose figure `epsilon` is, where `accountant` asks others; else None.
+        classes: the epsilon of each class of groups with a budget of its own, by its name; none where all have
+            `epsilon`, which is the largest.
         plain_epsilon: what plain composition of the same queries, those that were asked, would cost at `delta`, for a
             charged mechanism, or None. Infinity where its failure probabilities alone exceed `delta`.
     """
@@ -148,6 +151,7 @@ class Privacy:
     target_hits: int | None = None
     plain_epsilon: float | None = None
     won_by: str | None = None
+    classes: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")

@@ -108,7 +108,13 @@ def guarantee(privacy: Privacy) -> str:
     terms = f"{privacy.adjacency}, unit: {privacy.unit}"
     if math.isinf(privacy.epsilon):
         return f"no guarantee: epsilon is infinite ({terms})"
-    return f"epsilon <= {format_epsilon(privacy.epsilon)} at delta = {format_delta(privacy.delta)} ({terms})"
+    bound = f"epsilon <= {format_epsilon(privacy.epsilon)} at delta = {format_delta(privacy.delta)} ({terms})"
+    return f"{bound}; by class: {epsilons_of_classes(privacy)}" if privacy.classes else bound
+
+
+def epsilons_of_classes(privacy: Privacy) -> str:
+    """The epsilon of each class of groups with a budget of its own, rounded up."""
+    return ", ".join(f"{name} {format_epsilon(epsilon)}" for name, epsilon in privacy.classes.items())
 
 
 def settings(privacy: Privacy, name: str | None = None) -> tuple[tuple[str, str], ...]:
@@ -130,6 +136,8 @@ def terms(privacy: Privacy) -> tuple[tuple[str, str], ...]:
         ("queries priced", str(privacy.num_queries)),
         ("noise", noise),
     ]
+    if privacy.classes:
+        rows.insert(1, ("epsilon of each budget class", epsilons_of_classes(privacy)))
     if privacy.plain_epsilon is not None:
         rows.append(("what plain composition would cost, not this release", format_epsilon(privacy.plain_epsilon)))
         rows.append(("target charging", charging_verdict(privacy)))

@@ -52,6 +52,8 @@ class Ensemble:
         engine: how teachers are trained.
         monitor: told of training and voting.
         on_loss: told each teacher's loss, or those of 10,000 teachers at equal distances.
+        weights: `[num_private]`, public, in (0, 1]: what the teacher of each record counts, a teacher for each private
+            group; None where all count once.
     """
 
     teacher: Voter
@@ -63,6 +65,7 @@ class Ensemble:
     engine: Engine
     monitor: Monitor = field(default_factory=NullMonitor)
     on_loss: OnLoss | None = None
+    weights: Array | None = None
 
     @property
     def num_teachers(self) -> int:
@@ -88,7 +91,11 @@ class Ensemble:
         """What the teachers say; they are trained, if they have to be, once that is read."""
         if isinstance(self.teacher, Teacher):
             return TrainedVotes(self, self.teacher.for_data(self.dataset, self.num_queries))
-        return self.teacher.votes_of(self.dataset, self.partition, self.num_queries)
+        votes = self.teacher.votes_of(self.dataset, self.partition, self.num_queries)
+        if self.weights is not None:
+            votes.weights = np.zeros(self.num_teachers)
+            votes.weights[self.partition.teacher_of] = self.weights
+        return votes
 
     def train(self, teacher: Teacher) -> CheckpointStore:
         """Trains the teachers that have no checkpoint yet."""

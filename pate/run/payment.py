@@ -315,7 +315,7 @@ class Payment(Drawn):
                 self.priced.event,
                 lambda: content,
                 adjacency=self.priced.aggregator.adjacency,
-                description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}",
+                description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{self._said_of_classes}",
                 run=self._names[0],
                 noise=seed_name(self.seed),
             )
@@ -395,6 +395,12 @@ class Payment(Drawn):
             "target_delta": self.budget.target_delta,
             "accountant": self.budget.accountant,
         }
+
+    @property
+    def _said_of_classes(self) -> str:
+        """The charge is that of the largest budget."""
+        said = [f"{each.name} {format_epsilon(each.epsilon)}" for each in self.priced.classes]
+        return f", epsilon {', '.join(said)}" if said else ""
 
     @property
     def _spent(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,15 @@ from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.data.table.remarks import unlike_public
 from pate.models.student import Predictor
-from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
+from pate.pricing import Budget, PricedRelease, ReleaseShape, budgets_of, plan_release, require_useful
 from pate.pricing.remedies import OF_TRAINING
 from pate.report.report import Heading
+from pate.report.tables import format_epsilon
 from pate.run.payment import AcrossRuns
 from pate.run.places import Places
 from pate.student import Student
 from pate.teachers import Engine, Voter
-from pate.validation import require, require_count, require_positive
+from pate.validation import InvalidValue, require, require_count, require_positive
 
 _CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}  # values that all private inputs have together
 _KINDS: dict[str, type] = {"teacher": Voter, "engine": Engine, "aggregator": Aggregator, "student": Student}
@@ -51,6 +52,8 @@ class Plan:
         target_delta: in (0, 1).
         target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
         max_epsilon: only as many queries are asked as this pays for; not beside a `target_epsilon`.
+        budgets: epsilons by the names that the data set's budget classes have, in place of `target_epsilon`; None where
+            these names are epsilons themselves.
         accountant: makes an empty accountant.
         all_records: whether the model of all private records is trained, which no epsilon covers; None trains it where
             that takes no longer than the rest.
@@ -69,6 +72,7 @@ class Plan:
         data_dependent: whether the report says what the release cost on the votes at hand.
         tensorboard: whether curves are kept in the run's folder.
         heading: what the run is called; nothing else depends on it.
+        classes: epsilons by the names of the data set's budget classes, as `fitted` finds them.
     """
 
     load_dataset: Callable[[], Dataset]
@@ -81,6 +85,7 @@ class Plan:
     target_delta: float
     target_epsilon: float | None = None
     max_epsilon: float | None = None
+    budgets: Any = None
     accountant: Callable[[], Accountant] = AutoAccountant
     all_records: bool | None = None
     allow_useless: bool = False
@@ -96,6 +101,7 @@ class Plan:
     tensorboard: bool = True
     data_dependent: bool = False
     heading: Heading = field(default_factory=Heading)
+    classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
@@ -119,17 +125,29 @@ class Plan:
         """What the release may cost."""
         return Budget(
             target_delta=self.target_delta,
-            target_epsilon=self.target_epsilon,
+            target_epsilon=self.target_epsilon if self.classes is None else None,
             max_epsilon=self.max_epsilon,
             accountant=self.accountant,
+            classes=self.classes,
         )
 
     def fitted(self, dataset: Dataset) -> Plan:
-        """The plan for a data set: no more queries than it has public samples, where nobody named their number."""
-        pool = len(dataset.public)
-        if not self.fewer_queries or self.num_queries <= pool:
+        """The plan for a data set: its budget classes, and no more queries than public samples where none are named."""
+        changed: dict[str, Any] = {}
+        if self.fewer_queries and self.num_queries > len(dataset.public):
+            changed["num_queries"] = len(dataset.public)
+        said = dict(changed)
+        if dataset.budgets is not None:
+            rule = "a budget that noise is solved for: no noise and no max_epsilon that is given"
+            require(self.target_epsilon is not None and self.max_epsilon is None, "data.budget", "several", rule)
+            require(not self.redraw, "redraw", "true", "false beside data.budget, whose classes would pay again")
+            changed["classes"] = budgets_of(np.unique(dataset.budgets).tolist(), self.budgets)
+            said["target_epsilon"] = max(changed["classes"].values())
+        else:
+            require(self.budgets is None, "budgets", self.budgets, "data.budget= beside it, who is in which class")
+        if not changed:
             return self
-        return replace(self, num_queries=pool, public_settings=partial(self.public_settings, num_queries=pool))
+        return replace(self, **changed, public_settings=partial(self.public_settings, **said))
 
     def across(self, dataset: Dataset) -> AcrossRuns | None:
         """The ledger of all runs on these records; None for none."""
@@ -160,8 +178,12 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
     _ = plan.places(num_teachers)  # refuses what cannot be
     shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
+    _require_weights_heeded(plan, dataset, num_teachers)
     priced = plan_release(plan.aggregator, shape, plan.budget, names=OF_TRAINING)
-    counted = replace(shape, num_teachers=plan.teacher.num_protected(num_teachers, groups))
+    protected = plan.teacher.num_protected(num_teachers, groups)
+    if (weights := record_weights(dataset, priced)) is not None:
+        protected = max(1, math.floor(weights[np.unique(dataset.private.group_ids, return_index=True)[1]].sum()))
+    counted = replace(shape, num_teachers=protected)
     doubts = require_useful(
         plan.aggregator,
         replace(priced, shape=counted),
@@ -171,6 +193,43 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
         allow_useless=plan.allow_useless,
     )
     return replace(priced, doubts=doubts)
+
+
+def _require_weights_heeded(plan: Plan, dataset: Dataset, num_teachers: int) -> None:
+    """Raises where groups count differently, and teachers or aggregator would not heed it."""
+    setting, cost = "data.budget", ""
+    if dataset.budgets is None and (shared := dataset.shared) is not None and shared.weights is not None:
+        setting = f"data.group=[{','.join(shared.names)}]"
+        cost = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
+    elif dataset.budgets is None:
+        return
+    groups = dataset.private.num_groups
+    good = plan.teacher.takes_weights and plan.aggregator.takes_weights and num_teachers == groups
+    if not good:
+        rule = f"teacher=kernel aggregator=centered_votes, with one teacher for each of {groups} private groups{cost}"
+        raise InvalidValue(f"{setting}: expected {rule}")
+
+
+def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:
+    """What the group of each private record counts, `[num_private]`; None where all count once."""
+    if dataset.budgets is None:
+        return dataset.weights
+    weight_of = {each.name: each.weight for each in priced.classes}
+    names, places = np.unique(dataset.budgets, return_inverse=True)
+    return np.array([weight_of[name] for name in names.tolist()])[places]
+
+
+def said_of_weights(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
+    """What whoever runs it should know of groups that count differently."""
+    if dataset.budgets is None:
+        return
+    groups = np.unique(dataset.private.group_ids, return_index=True)[1]
+    for each in priced.classes:
+        count = int((dataset.budgets[groups] == each.name).sum())
+        price = f"epsilon <= {format_epsilon(each.epsilon)}"
+        yield f"data.budget={each.name}: {count:,} groups, {price}, each counts {each.weight:.3g}"
+    largest = f"the largest budget, {priced.classes[-1].budget:g}, is in place of target_epsilon"
+    yield f"data.budget: {largest}; who is in which class is taken as public, and no epsilon protects it"
 
 
 def require_parts(

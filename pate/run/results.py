@@ -20,7 +20,7 @@ from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
 from pate.files.values import published_fields
-from pate.pricing import Budget, PricedRelease, ReleaseShape
+from pate.pricing import Budget, BudgetClass, PricedRelease, ReleaseShape
 from pate.pricing.audit import epsilon_on
 from pate.pricing.remedies import group_votes_tell_more
 from pate.report import (
@@ -51,6 +51,7 @@ _UNITS = {
     Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
     Adjacency.ADD_REMOVE: "one teacher added or removed",
 }
+_OF_A_CLASS = " by another one of its budget class"
 _OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
 
 
@@ -63,6 +64,8 @@ def privacy_of(
     num_teachers: int,
     seeded: bool,
     won_by: str | None = None,
+    classes: Sequence[BudgetClass] = (),
+    unit: str | None = None,
 ) -> Privacy:
     """The price of a release with the parameters that it was made with; all of it may be published.
 
@@ -74,7 +77,7 @@ def privacy_of(
         epsilon=epsilon,
         delta=budget.target_delta,
         adjacency=str(release.adjacency),
-        unit=_UNITS[release.adjacency],
+        unit=unit or _UNITS[release.adjacency] + (_OF_A_CLASS if classes else ""),
         accountant=budget.accountant().name,
         won_by=won_by,
         mechanism=type(aggregator).__name__,
@@ -86,6 +89,7 @@ def privacy_of(
         gap_at_50=None if test is None else test.gap_to_pass(0.5),
         gap_at_95=None if test is None else test.gap_to_pass(0.95),
         parameters={name: value for name, value in published.items() if isinstance(value, (str, int, float, bool))},
+        classes={each.name: each.epsilon for each in classes},
         **_charging(release, aggregator, budget, num_teachers),
     )
 
@@ -129,6 +133,7 @@ class Results:
         budget: the delta of the guarantee, and the accountant.
         epsilon: the total of the ledger.
         won_by: the accountant whose figure one draw's price is, where the budget's asks others.
+        classes: of groups that have budgets of their own.
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
         heading: what the run is called.
@@ -147,6 +152,7 @@ class Results:
     budget: Budget
     epsilon: float
     won_by: str | None = None
+    classes: tuple[BudgetClass, ...] = ()
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
     heading: Heading = field(default_factory=Heading)
@@ -171,6 +177,8 @@ class Results:
                 num_teachers=self.num_teachers,
                 seeded=self.seed is not None,
                 won_by=self.won_by,
+                classes=self.classes,
+                unit=None if data.shared is None else data.shared.unit,
             ),
             release=self._release_summary(),
             teachers=TeacherSummary(

@@ -84,6 +84,7 @@ _FINENESS = 2.0**-14  # of the clip: what rounding all entries by a step is wort
 _FLOAT_ERROR = 2.0**-20  # relative, of a length: n 2**-53 for a sum of n squares, n <= 2**30
 _LARGEST_SUM = 2.0**52
 _LEAST_CLIP = 1e-100
+_LEAST_WEIGHT = 2.0**-20  # of a contribution; less counts for nothing
 _BLOCK_ENTRIES = 2**21
 
 
@@ -97,7 +98,8 @@ class ClippedSum:
 
     Formal guarantees:
         * One change (a teacher's votes replaced by any others; a teacher added or removed) moves the sum by at most
-          `l2_sensitivity` steps in l2. Rounding and float errors are counted in.
+          `l2_sensitivity` steps in l2. Rounding and float errors are counted in. A teacher of weight w moves it by at
+          most w times that.
         * The center and the clip are public, or were released at a price of their own.
 
     Attributes:
@@ -132,7 +134,16 @@ class ClippedSum:
         rounding = 3 * math.sqrt(math.prod(self.shape))
         return clips * self.clip / self.step * (1 + _FLOAT_ERROR) + rounding
 
-    def total(self, votes: Any, *, center: NDArray[Any] | float, num_teachers: int) -> Integers:
+    def within(self, weights: Array) -> Array:
+        """What contributions of weights in [0, 1] are scaled by: a little less, as rounding moves light ones as far."""
+        clips = 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
+        rounding = self.l2_sensitivity * self.step / (clips * self.clip) - 1  # over the clips, float errors included
+        scales = weights - (1 - weights) * rounding
+        return np.where(scales < _LEAST_WEIGHT, 0.0, scales)
+
+    def total(
+        self, votes: Any, *, center: NDArray[Any] | float, num_teachers: int, weights: Array | None = None
+    ) -> Integers:
         """The sum `[Q, L]` in steps.
 
         Args:
@@ -140,6 +151,7 @@ class ClippedSum:
                 taken off already and whose span is the same in all of them.
             center: `[Q, L]`, `[L]` or a number.
             num_teachers: N, declared.
+            weights: `[N]`, public, in [0, 1], of the teachers in their order; None where each counts once.
 
         Raises:
             InvalidValue: votes that are not finite, blocks of another shape, or another number of teachers.
@@ -151,26 +163,31 @@ class ClippedSum:
         dense = np.zeros(self.shape, dtype=np.int64)
         span, factored = None, np.zeros((0, 0), dtype=np.int64)
         found = 0
+        scales = None if weights is None else self.within(weights)
         for block in _blocks(votes, math.prod(self.shape)):
+            of_block = None if scales is None else scales[found : found + len(block)]
             found += len(block)
             if isinstance(block, LowRankVotes):
                 if span is None:
                     span, factored = block.span, np.zeros(block.weights.shape[1:], dtype=np.int64)
                 self._require_factored(block, span)
-                factored += self._rounded(block.weights)
+                factored += self._rounded(block.weights, of_block)
             else:
-                dense += self._rounded(self._residuals(block, middle))
+                dense += self._rounded(self._residuals(block, middle), of_block)
         missing = self.adjacency == Adjacency.ADD_REMOVE and 0 < found < num_teachers
         require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
         return dense if span is None else dense + np.rint(span @ factored).astype(np.int64)
 
-    def _rounded(self, residuals: Array) -> Integers:
+    def _rounded(self, residuals: Array, scales: Array | None) -> Integers:
         """The block's clipped contributions, rounded and added: whole numbers below 2**53, exactly."""
         flat = residuals.reshape(len(residuals), -1)
         lengths = np.sqrt(np.einsum("ij,ij->i", flat, flat))
         if not np.isfinite(lengths).all():
             raise InvalidValue("votes=NaN or infinity: expected finite numbers below 1e150")
         weights = self.clip / np.maximum(lengths, self.clip) / self.step
+        if scales is not None:
+            require(len(scales) == len(flat), "len(weights)", len(scales), "one for each teacher in votes")
+            weights *= scales
         scaled = np.rint(flat * weights[:, None])
         return np.asarray(scaled.sum(axis=0).astype(np.int64).reshape(residuals.shape[1:]))
 
@@ -223,7 +240,8 @@ class ClippedMoments:
     is clipped and cut to the product of both grids.
 
     Formal guarantee: one change (a teacher's records replaced by any others; a teacher added or removed) moves the sum
-    by at most `l2_sensitivity` steps in l2. The clip is public or was released.
+    by at most `l2_sensitivity` steps in l2. A teacher of weight w, by which its vote and its clip are multiplied, moves
+    it by at most w times that. The clip is public or was released.
 
     Attributes:
         clip: the greatest length, > 0.
@@ -254,16 +272,17 @@ class ClippedMoments:
         clips = 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
         return clips * self.clip / self.step * (1 + _FLOAT_ERROR)
 
-    def of_single(self, features: NDArray[np.float32], residuals: Array) -> Integers:
+    def of_single(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
         """The sum over teachers with one record each, `[D, L]` in steps.
 
         Args:
             features: `[n, D]`, whole numbers: multiples of 2**-14 times that.
             residuals: `[n, L]`.
+            weights: `[n]`, or one number, in [0, 1].
         """
-        return self._product(features, residuals * self._weights(residuals)[:, None])
+        return self._product(features, residuals * (self._weights(residuals) * weights)[:, None])
 
-    def of_few(self, features: NDArray[np.float32], residuals: Array) -> Integers:
+    def of_few(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
         """The sum over teachers with n records each, whose products need not be formed one by one.
 
         The length of a teacher's mean product comes from the n x n products of its features and of its residuals.
@@ -271,23 +290,25 @@ class ClippedMoments:
         Args:
             features: `[c, n, D]`, whole numbers: multiples of 2**-14 times that; c n <= 4096, n <= 32.
             residuals: `[c, n, L]`.
+            weights: `[c]`, or one number, in [0, 1].
         """
         num, size, num_labels = residuals.shape
-        each, wide = residuals / size, features.astype(np.float64)
+        counted = np.broadcast_to(weights, num)
+        each, wide = residuals / size * counted[:, None, None], features.astype(np.float64)
         alike = (wide @ wide.transpose(0, 2, 1)) * (each @ each.transpose(0, 2, 1)) / FEATURE_STEPS**2
         lengths = np.sqrt(np.maximum(alike.sum(axis=(1, 2)), 0))
         before = np.sqrt((each**2).sum(axis=2)).sum(axis=1)
         _require_finite(before)
-        room = max(self.clip - size * math.sqrt(num_labels) / self._residual_steps, 0.0)
-        weights = room / np.maximum(np.maximum(lengths, before / _MOST_CANCELED), max(room, _TINY))
-        whole = np.trunc(each * (weights * self._residual_steps)[:, None, None])
+        room = np.maximum(counted * self.clip - size * math.sqrt(num_labels) / self._residual_steps, 0.0)
+        scales = room / np.maximum(np.maximum(lengths, before / _MOST_CANCELED), np.maximum(room, _TINY))
+        whole = np.trunc(each * (scales * self._residual_steps)[:, None, None])
         rows = wide.reshape(num * size, -1).T @ whole.reshape(num * size, num_labels)
         return np.asarray(rows.astype(np.int64))
 
-    def of_several(self, means: Array) -> Integers:
-        """The sum over teachers whose mean products are `[c, D, L]`, with features of length at most 1."""
+    def of_several(self, means: Array, weights: Array | float = 1.0) -> Integers:
+        """The sum over teachers of such weights, whose mean products `[c, D, L]` have features no longer than 1."""
         flat = means.reshape(len(means), -1)
-        scaled = flat * (self._weights(flat) / self.step)[:, None]
+        scaled = flat * (self._weights(flat) * weights / self.step)[:, None]
         return np.asarray(np.trunc(scaled).sum(axis=0).astype(np.int64).reshape(means.shape[1:]))
 
     @property

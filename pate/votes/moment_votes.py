@@ -29,6 +29,7 @@ class RoundVotes(ABC):
         num_teachers: N, public.
         records_per_teacher: about, public.
         num_labels: L.
+        weights: `[N]`, public, in [0, 1]: what each teacher counts; None where all count once.
     """
 
     public: NDArray[np.float32]
@@ -36,6 +37,12 @@ class RoundVotes(ABC):
     num_teachers: int
     records_per_teacher: float
     num_labels: int
+    weights: Array | None = None
+
+    @property
+    def total_weight(self) -> float:
+        """Of all teachers together, N where all count once."""
+        return self.num_teachers if self.weights is None else float(self.weights.sum())
 
     @property
     def width(self) -> int:
@@ -128,6 +135,7 @@ class MomentVotes(RoundVotes):
         public_inputs: float32 `[m, …]`, what stands for the pool.
         records_per_teacher: about, public.
         ask: gives what trained teachers say, called once; None for kernel teachers.
+        weights: see `RoundVotes`.
     """
 
     def __init__(
@@ -141,7 +149,9 @@ class MomentVotes(RoundVotes):
         public_inputs: NDArray[np.float32],
         records_per_teacher: float,
         ask: Callable[[], PoolAnswers] | None = None,
+        weights: Array | None = None,
     ) -> None:
+        self.weights = weights
         self.num_teachers, self.records_per_teacher = num_teachers, records_per_teacher
         self.num_labels = labels.shape[1]
         self.public = directions.with_constant(public_inputs).astype(np.float32)
@@ -162,15 +172,17 @@ class MomentVotes(RoundVotes):
             shape = (-1, size, self.width), (-1, size, self.num_labels)
             scale = label_scale * self._weight(size)
             features, left = self._features[rows].reshape(shape[0]), residuals[rows].reshape(shape[1]) * scale
+            teachers = self._teacher_of[self._order[rows][::size]]
+            counted = 1.0 if self.weights is None else self.weights[teachers]
             if answers is not None:
-                teachers = self._teacher_of[self._order[rows][::size]]
-                total += clipped.of_several(_means(features, left) + answers.votes(teachers, weights) * label_scale)
+                said = answers.votes(teachers, weights) * label_scale
+                total += clipped.of_several(_means(features, left) + said, counted)
             elif size == 1:
-                total += clipped.of_single(features[:, 0], left[:, 0])
+                total += clipped.of_single(features[:, 0], left[:, 0], counted)
             elif size <= _FEW:
-                total += clipped.of_few(features, left)
+                total += clipped.of_few(features, left, counted)
             else:
-                total += clipped.of_several(_means(features, left))
+                total += clipped.of_several(_means(features, left), counted)
         return total
 
     def of_each(

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require_count, require_histogram
 from pate.votes.histogram import histogram, limited
+from pate.votes.share_sums import ShareSums, TeacherShares
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
-    from pate.votes.share_sums import ShareSums
 
 
 Bits = NDArray[np.bool_]
@@ -34,6 +34,8 @@ class VoteSource(ABC):
         records_per_teacher: about how many records a teacher has, public: groups over teachers.
         gives_bits: whether there are bits to count. Kernel teachers give functions on the queries instead.
         only_in_rounds: whether there are votes against a student, and no others.
+        weights: `[N]`, public, in [0, 1]: what each teacher counts, for aggregators that `take_weights`; None where all
+            count once.
     """
 
     num_teachers: int
@@ -42,6 +44,12 @@ class VoteSource(ABC):
     records_per_teacher: float
     gives_bits: bool = True
     only_in_rounds: bool = False
+    weights: Array | None = None
+
+    @property
+    def total_weight(self) -> float:
+        """Of all teachers together, N where all count once."""
+        return self.num_teachers if self.weights is None else float(self.weights.sum())
 
     def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Does whatever takes long and is done once, such as training, before votes are read."""
@@ -56,7 +64,7 @@ class VoteSource(ABC):
 
     def share_sums(self) -> ShareSums | Array:
         """What a prevalence is released from: label shares or, where these stay with their holders, sums of them."""
-        return self.label_shares()
+        return self.label_shares() if self.weights is None else TeacherShares(self.label_shares(), self.weights)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Confidences in [0, 1] of teachers 0, 1, …, `[c, Q, L]` per block; the bits, where nothing finer is known."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 
 from pate.accounting import ExactAccountant
 from pate.aggregators import CenteredVotes, GNMax
+from pate.data.dataset import require_dataset
+from pate.data.owners import SharedRecords
 from pate.pipeline import train
 from pate.report import Report
 from pate.run.plan import Plan
@@ -225,3 +229,64 @@ def test_an_aggregator_of_one_vote_a_teacher_gets_no_more_in_a_run(
     assert votes.sum(axis=2).max() > 1
     (asked,) = [counts for counts in seen if len(counts) == votes.shape[1]]  # the others are made up, for the plan
     assert (asked.sum(axis=1) == votes.any(axis=2).sum(axis=0)).all()
+
+
+CLASSES = {"cautious": 0.5, "usual": 3.0}
+
+
+def with_budgets(**changes: Any) -> Plan:
+    """Every third group is cautious."""
+    dataset = small_dataset()
+    words = np.where(dataset.private.group_ids % 3 == 0, "cautious", "usual")
+    given = replace(dataset, budgets=words)
+    return centered_plan(load_dataset=lambda: given, budgets=CLASSES, **changes)
+
+
+def test_each_budget_class_is_told_its_epsilon_and_the_ledger_charges_the_largest(tmp_path: Path) -> None:
+    monitor = SilentMonitor()
+    report = train(with_budgets(ledger=tmp_path / "all.db"), tmp_path / "run", monitor)
+    epsilons = report.privacy.classes
+    assert all(0.99 * CLASSES[name] < epsilon <= CLASSES[name] for name, epsilon in epsilons.items())
+    assert list(epsilons) == list(CLASSES) and report.privacy.epsilon == epsilons["usual"]
+    assert any("who is in which class is taken as public" in line for line in monitor.lines)
+    release = tmp_path / "run" / "release"
+    assert json.loads((release / "privacy.json").read_text())["classes"] == {"cautious": 0.5, "usual": 3.0}
+    for card in ("privacy_card.md", "README.md"):
+        assert "cautious 0.5" in (release / card).read_text()
+    assert "cautious 0.5" in charges(tmp_path / "run")[0]["description"]
+    assert Report.read(tmp_path / "run" / "report.json").privacy.classes == epsilons
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_teachers": 20}, "data.budget: expected teacher=kernel aggregator=centered_votes, with one teacher"),
+        ({"target_epsilon": None}, "data.budget=several: expected a budget that noise is solved for"),
+        ({"budgets": {"cautious": 1.0}}, "data.budget=usual: expected a class of budgets={cautious}"),
+        ({"budgets": None}, "data.budget=cautious: expected a number > 0, the epsilon of a group"),
+        ({"redraw": True}, "redraw=true: expected false beside data.budget"),
+    ],
+)
+def test_what_budgets_cannot_have_is_refused_before_it_is_spent(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidValue, match=re.escape(message)):
+        train(replace(with_budgets(), **changes), tmp_path / "run", SilentMonitor())
+    assert not (tmp_path / "run" / "ledger.db").exists()
+
+
+def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path: Path) -> None:
+    """Where chains of owners link all records; without weights other teachers are refused, with what it costs."""
+    dataset = small_dataset()
+    rows = np.arange(len(dataset.private))
+    shared = SharedRecords.of(("patient", "doctor"), [rows // 2, (rows + 1) // 2 % 50])
+    assert shared.weights is not None and shared.num_groups == 1
+    private = replace(dataset.private, group_ids=dataset.private.record_ids)
+    given = replace(dataset, private=private, shared=shared)
+    report = train(centered_plan(load_dataset=lambda: given), tmp_path / "run", SilentMonitor())
+    assert report.privacy.unit.startswith("all records of one patient or one doctor")
+    plan = small_plan(load_dataset=lambda: given)
+    with pytest.raises(InvalidValue, match=r"data.group=\[patient,doctor\]: expected teacher=kernel .* 1 groups"):
+        train(plan, tmp_path / "other", SilentMonitor())
+    with pytest.raises(InvalidValue, match=r"data.group=.*expected none but in pate-train"):
+        require_dataset(given)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS, Split
+from pate.data.owners import SharedRecords, linked
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, one_spelling
 from pate.data.table.schema import TableSchema
@@ -29,18 +30,24 @@ class Roles:
     """Which columns are what."""
 
     labels: tuple[str, ...]
-    group: str | None = None  # whose rows belong together, such as a person; None where each row is by itself
+    group: tuple[str, ...] = ()  # whose rows belong together, such as a person; none where each row is by itself
     id: str | None = None  # the name of a record; None for the number of its row
     split: str | None = None  # private, public or test; None where each is a file of its own
     # Of a label whose words are neither 0 and 1 nor yes and no, those for no and for yes, as `label_word` gives them;
     # None for a word of no that does not occur.
     truths: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
     true_setting: str | None = None  # that names a word for yes, for messages
+    budget: str | None = None  # the class of a private row's group
 
     @property
     def needed(self) -> tuple[str, ...]:
         """All columns that are read and are no features."""
-        return (*self.labels, *(name for name in (self.group, self.id, self.split) if name is not None))
+        return (*self.labels, *self.named("private"), *((self.split,) if self.split is not None else ()))
+
+    def named(self, split: str) -> tuple[str, ...]:
+        """The columns of a split whose words are kept."""
+        others = (self.id, self.budget if split == "private" else None)
+        return (*self.group, *(name for name in others if name is not None))
 
 
 class Rows:
@@ -49,8 +56,9 @@ class Rows:
     Attributes:
         inputs: features `[n, d]`; of a large table a read-only `np.memmap`.
         labels: bool `[n, L]`.
-        groups: pyarrow words `[n]`, or None.
-        ids: likewise.
+        groups: pyarrow words `[n]`, of each column that names them.
+        ids: likewise, or None.
+        budgets: likewise, of the private split.
         numbers: `[n]`, the rows of the file, from 0.
         labeled: of a public split labels may be missing in all rows, and are False then.
     """
@@ -67,7 +75,7 @@ class Rows:
     ) -> None:
         self._schema, self._roles, self._name, self._split, self._spelling = schema, roles, name, split, spelling
         self._blocks = Spilled(), Spilled()  # of inputs, of labels
-        self._words: dict[str, list[Any]] = {"group": [], "id": []}
+        self._words: dict[str, list[Any]] = {column: [] for column in roles.named(split)}
         self._numbers: list[NDArray[np.int64]] = []
         self._wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
         self._wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
@@ -79,7 +87,8 @@ class Rows:
             done += batch.num_rows
         self.numbers = np.concatenate([np.zeros(0, np.int64), *self._numbers])
         self._require_right()
-        self.groups, self.ids = self._joined("group"), self._joined("id")
+        self.groups = [self._joined("group", column) for column in roles.group]
+        self.ids, self.budgets = self._joined("id", roles.id), self._joined("budget", roles.budget)
         self.inputs, self.labels = (blocks.whole() for blocks in self._blocks)
 
     def _add(self, batch: Any, numbers: NDArray[np.int64]) -> None:
@@ -106,9 +115,8 @@ class Rows:
         self._numbers.append(numbers)
         for blocks, block in zip(self._blocks, (inputs, labels), strict=True):
             blocks.append(block)
-        for role, words in self._words.items():
-            if (column := getattr(roles, role)) is not None:
-                words.append(as_texts(batch.column(column)))
+        for column, words in self._words.items():
+            words.append(as_texts(batch.column(column)))
 
     def _require_right(self) -> None:
         count, split = len(self.numbers), self._roles.split
@@ -131,10 +139,10 @@ class Rows:
         said = f"its words are {' and '.join(words)}" if len(words) == 2 else f"its only word is {words[0]}"
         return f"; {said}: {' or '.join(f'{setting}={word}' for word in words)} names the one for yes"
 
-    def _joined(self, role: str) -> Any:
-        if (column := getattr(self._roles, role)) is None:
+    def _joined(self, role: str, column: str | None) -> Any:
+        if column not in self._words:
             return None
-        words = arrow().chunked_array(self._words[role])
+        words = arrow().chunked_array(self._words[column])
         unseen = arrow().compute.sum(arrow().compute.match_substring_regex(words, _UNSEEN)).as_py() or 0
         if words.null_count + unseen:
             found = f"{words.null_count + unseen} of {len(words)} rows have none"
@@ -162,14 +170,26 @@ def column_names(name: str, values: Any) -> tuple[str, ...]:
 
 def owners_of(rows: Rows, spelling: Spelling = USUAL) -> dict[str, frozenset[bytes]]:
     """Who is in a split: ids and groups in one spelling each, by kind, as far as there are columns for them."""
-    columns = {"id": rows.ids, "group": rows.groups}
+    columns = {"id": [rows.ids] if rows.ids is not None else [], "group": rows.groups}
     return {
         kind: frozenset(
-            str(word).encode() for word in cells.as_values(column.unique(), spelling).to_pylist() if word is not None
+            str(word).encode()
+            for column in named
+            for word in cells.as_values(column.unique(), spelling).to_pylist()
+            if word is not None
         )
-        for kind, column in columns.items()
-        if column is not None
+        for kind, named in columns.items()
+        if named
     }
+
+
+def budgets_of(rows: Rows, spelling: Spelling = USUAL) -> NDArray[np.str_] | None:
+    """The budget class of each private row, in one spelling; None without a column for it."""
+    if rows.budgets is None:
+        return None
+    coded = rows.budgets.combine_chunks().dictionary_encode()
+    words = np.array([str(word) for word in cells.as_values(coded.dictionary, spelling).to_pylist()])
+    return np.asarray(words[coded.indices.to_numpy()], np.str_)
 
 
 def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -> None:
@@ -184,39 +204,54 @@ def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -
 def three_splits(
     rows: Mapping[str, Rows],
     *,
-    group: str | None,
+    group: tuple[str, ...],
     id: str | None,
     seed: int,
     spelling: Spelling = USUAL,
     shown: Callable[[NDArray[Any]], Any] = lambda inputs: inputs,
-) -> tuple[dict[str, Split], NDArray[Any]]:
-    """The splits by name, public records in a random order, and what those are called where they are published.
+) -> tuple[dict[str, Any], NDArray[Any]]:
+    """The splits by name and `shared`, public records in a random order, and what those are called when published.
 
-    `group` and `id` are the columns that were read, or None; `shown` makes inputs of those that were read. Raises where
-    an id occurs twice (but in one group of private or test records), or a group or record is in two splits.
+    `group` and `id` are the columns that were read; `shown` makes inputs of those that were read. Raises where an id
+    occurs twice (but in one group of private or test records), or a group or record is in two splits.
     """
     if id is None:
         ids = [rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)]  # the split in upper bits
     else:
         ids = cells.numbered([rows[split].ids for split in SPLITS], spelling)
         require_apart("id", id, ids)
-    groups = ids
-    if group is not None:
-        groups = cells.numbered([rows[split].groups for split in SPLITS], spelling)
-        require_apart("group", group, groups)
+    owners = [
+        cells.numbered(list(each), spelling) for each in zip(*(rows[split].groups for split in SPLITS), strict=True)
+    ]
+    for column, found in zip(group, owners, strict=True):
+        require_apart("group", column, found)
+    shared, groups = _shared(group, owners) if owners else (None, ids)
     if id is not None:
         free = 1 + max(int(each.max()) for each in ids)
         named = zip(SPLITS, ids, groups, strict=True)
         ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(named)]
-        groups = ids if group is None else groups
-    parts = {
+        groups = groups if owners else ids
+    if shared is not None and shared.weights is not None:
+        groups = ids
+    parts: dict[str, Any] = {
         split: Split(shown(rows[split].inputs), rows[split].labels, record_ids, group_ids)
         for split, record_ids, group_ids in zip(SPLITS, ids, groups, strict=True)
     }
     public = rows["public"]
     order = np.random.default_rng(seed).permutation(len(public.labels))
     names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
-    return parts | {"public": parts["public"].take(order)}, names[order]
+    return parts | {"public": parts["public"].take(order), "shared": shared}, names[order]
+
+
+def _shared(
+    names: tuple[str, ...], owners: list[list[NDArray[np.int64]]]
+) -> tuple[SharedRecords | None, list[NDArray[np.int64]]]:
+    """What records of several owners count, and the groups of each split."""
+    if len(names) == 1:
+        return None, owners[0]
+    shared = SharedRecords.of(names, [each[0] for each in owners])
+    groups = linked([np.concatenate(each) for each in owners])  # no owner is in two splits
+    return shared, np.split(groups, np.cumsum([len(each) for each in owners[0]])[:-1])
 
 
 def _told_apart(id: str, split: str, ids: NDArray[np.int64], groups: NDArray[np.int64], free: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from pate.data.dataset import SPLITS, Dataset, PrivateRecords, Split, Stage, unwatched
+from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, Split, Stage, unwatched
 from pate.data.table.cells import Spelling, arrow, as_texts, column_name, counts_of, numbered, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED, remarks
@@ -17,6 +17,7 @@ from pate.data.table.rows import (
     LabelSets,
     Roles,
     Rows,
+    budgets_of,
     column_names,
     label_word,
     label_words,
@@ -28,7 +29,7 @@ from pate.data.table.schema import TableSchema
 from pate.data.texts import TextReader, TfidfVectors, texts_of
 from pate.validation import InvalidValue, as_setting, nearest_column, require, require_count, require_text
 
-_ROLES = ("labels", "group", "id", "split", "drop")
+_ROLES = ("labels", "group", "id", "budget", "split", "drop")
 _TEXTS_ASKED = 2000  # private texts whose words are counted
 
 
@@ -54,7 +55,10 @@ class Table(TextReader):
         true: the word for yes where labels are two other words than 0 and 1, such as ja.
         label_separator: what stands between labels where one column names them all, such as flu;cough.
         group: column that says which rows belong together, such as a person: epsilon protects all of them at once. None
-            for rows that have nothing to do with each other.
+            for rows that have nothing to do with each other. A list where rows have several owners, such as a patient
+            and a doctor: epsilon protects all rows of each, but not who belongs with whom.
+        budget: column of the private file that says what epsilon a group agreed to, or the name of a class in
+            `budgets=`. It is taken as public, and nothing protects it.
         id: column that names each record; None for the number of the row. Public ids are published.
         drop: columns that are not read.
         category: columns of codes: their numbers or dates are words, each a category.
@@ -78,7 +82,8 @@ class Table(TextReader):
     path: str | None = None
     split: str | None = None
     labels: tuple[str, ...] = ()
-    group: str | None = None
+    group: str | tuple[str, ...] | None = None
+    budget: str | None = None
     id: str | None = None
     drop: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
@@ -96,10 +101,26 @@ class Table(TextReader):
     def __post_init__(self) -> None:
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
-        for name in (*SPLITS, "path", "split", "group", "id", "schema", "true", "label_separator"):
+        if self.group is not None and not isinstance(self.group, str):
+            named = column_names("data.group", self.group)
+            require(len(named) > 0, "data.group", "[]", "null, or the columns that say whose a row is")
+            object.__setattr__(self, "group", named if len(named) > 1 else named[0])
+        several = isinstance(self.group, tuple)
+        require(not several or self.budget is None, "data.budget", self.budget, "one column in data.group beside it")
+        for name in (
+            *SPLITS,
+            "path",
+            "split",
+            *(() if several else ("group",)),
+            "budget",
+            "id",
+            "schema",
+            "true",
+            "label_separator",
+        ):
             value = getattr(self, name)
             require(value is None or (isinstance(value, str) and value != ""), f"data.{name}", value, "a name")
-        for name in ("split", "group", "id"):
+        for name in ("split", "budget", "id", *(() if several else ("group",))):
             object.__setattr__(self, name, None if getattr(self, name) is None else column_name(getattr(self, name)))
         missing = self.missing
         object.__setattr__(self, "missing", tuple(missing) if isinstance(missing, list) else missing)
@@ -128,8 +149,10 @@ class Table(TextReader):
         schema = self._with_vectors(self.table_schema, stage)
         spelling = self._files["public"].spelling(schema.spelling)
         rows = {split: self._rows(file, split, schema, spelling) for split, file in self._files.items()}
-        parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, spelling=spelling)
-        private = self._files["private"]
+        parts, public_ids = three_splits(
+            rows, group=self._named("group"), id=self.id, seed=self.seed, spelling=spelling
+        )
+        private, shared = self._files["private"], parts["shared"]
         return Dataset(
             name=self.name,
             real=True,
@@ -139,8 +162,9 @@ class Table(TextReader):
             public_ids=public_ids,
             public_labeled=rows["public"].labeled,
             private_cells=private_cells(private.batches(), split=self._roles.split, of_text=private.is_text),
-            notes=(*self._notes(), *self._unknown_words(schema)),
+            notes=(*self._notes(), *self._unknown_words(schema), *([shared.said()] if shared is not None else [])),
             owners=owners_of(rows["private"], spelling),
+            budgets=budgets_of(rows["private"], spelling),
             **parts,
         )
 
@@ -150,13 +174,15 @@ class Table(TextReader):
         require(self.schema is not None, "data.schema", self.schema, rule)
         require(self.private is not None, "data.private", self.private, "the file of the private records")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
+        require(self.budget is None, "data.budget", self.budget, PLAIN)
+        require(not isinstance(self.group, tuple), "data.group", list(self._named("group")), PLAIN)
         schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
         file = self._given["private"]
         spelling = file.spelling(schema.spelling)
         self._require_roles(file, "private")
         rows = self._rows(file, "private", schema, spelling)
         ids = rows.numbers if self.id is None else numbered([rows.ids], spelling)[0]
-        groups = ids if self.group is None else numbered([rows.groups], spelling)[0]
+        groups = ids if self.group is None else numbered(rows.groups, spelling)[0]
         cells = private_cells(file.batches(), split=None, of_text=file.is_text)
         records = Split(rows.inputs, rows.labels, ids, groups)
         return PrivateRecords(self.name, self.label_names, records, schema, cells, notes=self._notes())
@@ -229,7 +255,9 @@ class Table(TextReader):
                 _require_column(role, column, features, f"{file.name} that is a feature")
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
         others = table.select([name for name in features if name not in self.text])
-        return schema, tuple(remarks(others, spelling, codes=self.category, group=self.group))
+        return schema, tuple(
+            remarks(others, spelling, codes=self.category, group=", ".join(self._named("group")) or None)
+        )
 
     @property
     def _ungrouped(self) -> tuple[str, ...]:
@@ -338,14 +366,15 @@ class Table(TextReader):
     @cached_property
     def _roles(self) -> Roles:
         split = self.split if self.path is not None else None
-        return Roles(self.label_names, self.group, self.id, split, self._truths(), "data.true")
+        return Roles(self.label_names, self._named("group"), self.id, split, self._truths(), "data.true", self.budget)
 
     @cached_property
     def _no_features(self) -> set[str]:
         """All columns that become no features."""
         split = self.split if self.path is not None else None
         column = self._sets.column if self._sets is not None else None
-        return {*self.label_names, *self.drop, *(each for each in (self.group, self.id, split, column) if each)}
+        others = (each for each in (self.budget, self.id, split, column) if each)
+        return {*self.label_names, *self.drop, *self._named("group"), *others}
 
     @cached_property
     def _given(self) -> dict[str, TableFile]:
@@ -374,7 +403,8 @@ class Table(TextReader):
         for role in _ROLES[:-1]:
             named = (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
             lacks = not any(name.casefold() in there for name in named)
-            if not ((role, split) == ("labels", "public") and lacks):
+            of_private = role == "budget" and split != "private"
+            if not (of_private or ((role, split) == ("labels", "public") and lacks)):
                 yield from ((role, name) for name in named)
 
     def _named(self, role: str) -> tuple[str, ...]:

@@ -1,0 +1,75 @@
+"""docs/proofs/budgets.md, step by step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("clips", [1, 2])
+@pytest.mark.parametrize("weight", [1.0, 0.4, 0.01, 1e-3, 1e-5])
+def test_a_scale_that_is_a_little_smaller_than_the_weight_pays_for_the_rounding(clips: int, weight: float) -> None:
+    for entries, length in ((1, 2.0**14), (24_000, 2.0**14 * math.sqrt(24_000)), (9, 2.0**15 * 3)):  # clip in steps
+        sensitivity = clips * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
+        rounding = sensitivity / (clips * length) - 1
+        scale = weight - (1 - weight) * rounding
+        if scale < 2.0**-20:
+            continue  # counts for nothing
+        moved = clips * scale * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
+        assert moved <= weight * sensitivity * (1 + 1e-12)
+        naive = clips * weight * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
+        assert weight == 1 or naive > weight * sensitivity
+
+
+def test_changes_of_several_groups_add_up_by_their_weights() -> None:
+    for _ in range(100):
+        weights = RNG.dirichlet(np.ones(4)) * RNG.uniform(0, 1)
+        one, other = RNG.normal(size=(2, 4, 6)) * 10 ** RNG.uniform(-2, 2, size=(2, 4, 1))
+        clipped = [side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1) for side in (one, other)]
+        assert np.linalg.norm(weights @ (clipped[0] - clipped[1])) <= 2 * weights.sum() + 1e-12
+
+
+def test_parts_that_all_move_w_times_as_far_cost_noise_that_is_1_over_w_as_large() -> None:
+    weight, multipliers = 0.3, np.array([2.0, 5.0, 3.0])
+    whole = 1 / math.sqrt((1 / multipliers**2).sum())
+    assert 1 / math.sqrt(((weight / multipliers) ** 2).sum()) == pytest.approx(whole / weight)
+    shift = weight / whole
+    for epsilon in (0.1, 1.0):  # the profile of a Gaussian falls with its noise
+        delta = norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift)
+        more = norm.cdf(1 / whole / 2 - epsilon * whole) - math.exp(epsilon) * norm.cdf(
+            -1 / whole / 2 - epsilon * whole
+        )
+        assert delta < more
+
+
+def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
+    for _ in range(30):
+        owners = [RNG.integers(0, RNG.integers(1, 12), 40) for _ in range(int(RNG.integers(2, 4)))]
+        weights = np.ones(40)
+        for step in range(6):
+            before = weights
+            weights = weights / np.max([np.bincount(each, weights)[each] for each in owners], axis=0)
+            assert max(np.bincount(each, weights).max() for each in owners) <= 1 + 1e-12
+            assert step == 0 or (weights >= before * (1 - 1e-12)).all()
+
+
+def test_a_greedy_choice_that_looks_at_what_changes_may_move_many_records() -> None:
+    """Why the graph is fixed: a link that goes lets another record in, and that one keeps out the next."""
+
+    def kept(edges: list[tuple[int, int]]) -> set[tuple[int, int]]:
+        full: set[str] = set()
+        chosen = set()
+        for patient, doctor in edges:
+            names = {f"p{patient}", f"d{doctor}"}
+            if not names & full:
+                chosen.add((patient, doctor))
+                full |= names
+        return chosen
+
+    path = [(i // 2, (i + 1) // 2) for i in range(20)]  # p0-d0, p0-d1, p1-d1, p1-d2, ...
+    assert len(kept(path) ^ kept(path[1:])) == 20

@@ -1,0 +1,137 @@
+"""Groups that count differently: what each class moves in all that is released, against the price of its class."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from pate.accounting import Adjacency, Event, GaussianEvent
+from pate.aggregators import CenteredVotes, Prevalence
+from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.pricing import Budget, ReleaseShape, plan_release
+from pate.verification import PriceRefuted, verify_densities
+from pate.votes.clipping import ClippedMoments, ClippedSum, LowRankVotes
+from pate.votes.public_pca import PublicPCA
+from pate.votes.share_sums import TeacherShares
+from tests.privacy.test_centered_votes import SHAPES, adversaries
+from tests.privacy.test_vote_rounds import furthest, votes_of
+
+Array = NDArray[np.float64]
+ADJACENCIES = tuple(Adjacency)
+WEIGHTS = (1.0, 0.5, 0.07, 0.003)
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_group_moves_a_sum_by_its_weight(shape: tuple[int, int], adjacency: Adjacency, weight: float) -> None:
+    """All pairs of adversarial votes, also factored ones. The control: a weight 10% smaller does not cover them."""
+    clipped = ClippedSum(0.7, shape, adjacency)
+    votes = adversaries(shape, np.random.default_rng(2))
+    parts = np.array([_alone(clipped, each[None], weight) for each in votes])
+    span = PublicPCA.of(np.random.default_rng(0).normal(size=(50, 4)), 1).span(np.ones((shape[0], 4)))
+    factored = [LowRankVotes(span, each[None, :1]) for each in votes]
+    parts_of_span = np.array([_alone(clipped, each, weight) for each in factored])
+    for found in (parts, parts_of_span):
+        moved = furthest(found.astype(np.float64), adjacency)
+        assert 0.9 * weight * clipped.l2_sensitivity < moved <= weight * clipped.l2_sensitivity
+
+
+def _alone(clipped: ClippedSum, votes: Any, weight: float) -> Array:
+    return clipped.total(votes, center=0.0, num_teachers=1, weights=np.array([weight])).ravel()
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_group_moves_a_round_by_its_weight(adjacency: Adjacency, weight: float) -> None:
+    """Groups of one, two, five and 40 records with all labels, and the opposite of each."""
+    rng, scale, parts = np.random.default_rng(1), np.array([3.0, 0.4]), []
+    sums = ClippedMoments(0.6, 1, adjacency)
+    for size, far, labels in product((1, 2, 5, 40), (1e-6, 1.0, 1e6), product((False, True), repeat=2)):
+        votes = votes_of(np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0), [labels] * size, [0] * size, 1)
+        votes.weights = np.array([weight])
+        parts.append(votes.total(rng.normal(size=(5, 2)) * 9, scale * 40, sums).ravel())
+        parts.append(-parts[-1])
+    moved = furthest(np.array(parts, dtype=np.float64), adjacency)
+    assert 0.9 * weight * sums.l2_sensitivity < moved <= weight * sums.l2_sensitivity
+
+
+def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
+    """Also where groups of several sizes stand in another order than their records."""
+    rng = np.random.default_rng(3)
+    teacher_of = np.array([3, 0, 1, 1, 2, 0, 0, 4, 2, 0])
+    weights, sums = np.array([1.0, 0.25, 0.6, 0.1, 0.9]), ClippedMoments(0.6, 5)
+    inputs, labels = rng.normal(size=(10, 3)), rng.random((10, 2)) < 0.5
+    student, scale = rng.normal(size=(5, 2)), np.ones(2)
+    whole = votes_of(inputs, labels, teacher_of, 5)
+    whole.weights = weights
+    total = np.zeros((5, 2), dtype=np.int64)
+    for teacher, weight in enumerate(weights):
+        rows = np.flatnonzero(teacher_of == teacher)
+        alone = votes_of(inputs[rows], labels[rows], np.zeros(len(rows)), 1)
+        alone.weights = np.array([weight])
+        total += alone.total(student, scale, sums)
+    assert np.array_equal(whole.total(student, scale, sums), total)
+    dense = rng.normal(size=(5, 4, 2))
+    clipped = ClippedSum(0.7, (4, 2))
+    each = [clipped.total(dense[t : t + 1], center=0.0, num_teachers=1, weights=weights[t : t + 1]) for t in range(5)]
+    assert np.array_equal(clipped.total(dense, center=0.0, num_teachers=5, weights=weights), sum(each))
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
+    adjacency: Adjacency, weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One group of a weight beside one of weight 1: the steps' furthest moves over their noise, composed."""
+    stds: list[float] = []
+    sums: list[ClippedSum] = []
+    monkeypatch.setattr(
+        "pate.aggregators.prevalence.RoundedGaussian", lambda std: (stds.append(std), RoundedGaussian(std))[1]
+    )
+    monkeypatch.setattr(
+        "pate.aggregators.prevalence.ClippedSum", lambda *given: (sums.append(ClippedSum(*given)), sums[-1])[1]
+    )
+    corners = np.array(list(product((0.0, 1.0), repeat=3)))
+    held = np.array([weight])
+    whole = TeacherShares(np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), np.array([weight, 1.0]))
+    prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
+    prevalence.release(whole, num_teachers=2, rng=np.random.default_rng(0))
+    lengths = np.array([TeacherShares(each[None], held).lengths() for each in corners], dtype=np.float64)
+    moves = [furthest(lengths, adjacency)]
+    for each in sums[1:]:
+        parts = [TeacherShares(c[None], held).total(each, c[::-1] * 0.5).ravel() for c in corners]
+        moves.append(max(furthest(np.array(parts, dtype=np.float64), adjacency), weight * 0.0))
+        assert moves[-1] <= weight * each.l2_sensitivity
+    spent = math.sqrt(sum((move / std) ** 2 for move, std in zip(moves, stds, strict=True)))
+    assert spent <= weight / 2.0
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) -> None:
+    """A release of all rounds is one Gaussian; a class that is charged with another one's weight is refuted."""
+    shape = ReleaseShape(num_queries=500, num_labels=4, num_teachers=900)
+    budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
+    budget = Budget(target_delta=1e-6, classes=budgets)
+    aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency)
+    priced = plan_release(aggregator, shape, budget)
+    assert [each.name for each in priced.classes] == list(budgets)
+    assert priced.classes[-1].weight == 1 and priced.epsilon == priced.classes[-1].epsilon
+    events: list[Event] = [shape.event_of(priced.aggregator.scaled(1 / each.weight)) for each in priced.classes]
+    for place, each in enumerate(priced.classes):
+        assert 0.99 * budgets[each.name] < each.epsilon <= budgets[each.name]
+        assert budget.epsilon_of(events[place]) == each.epsilon
+        shift = each.weight / priced.aggregator.noise_multiplier
+        pair: dict[str, Any] = {"first": norm(0, 1).logpdf, "second": norm(shift, 1).logpdf, "low": -40.0, "high": 40.0}
+        verify_densities(**pair, event=events[place]).require()
+        if place:  # as if it were in the class before it
+            with pytest.raises(PriceRefuted):
+                verify_densities(**pair, event=events[place - 1]).require()
+        with pytest.raises(PriceRefuted):
+            verify_densities(**pair, event=GaussianEvent(1.05 / shift)).require()
