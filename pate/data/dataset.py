@@ -432,9 +432,9 @@ def _require_one_budget(budgets: NDArray[np.str_], group_ids: NDArray[np.int64])
     """Raises unless each group has one budget class throughout."""
     good = budgets.dtype.kind == "U" and budgets.shape == group_ids.shape
     require(good, "budgets", f"{budgets.dtype} {budgets.shape}", f"texts [{len(group_ids)}], one for each record")
-    pairs = np.unique(np.stack([group_ids, np.unique(budgets, return_inverse=True)[1]]), axis=1)[0]
-    mixed = int((np.unique(pairs, return_counts=True)[1] > 1).sum())
-    if mixed:
+    order = np.argsort(group_ids, kind="stable")
+    groups, said = group_ids[order], budgets[order]
+    if mixed := len(np.unique(groups[1:][(groups[1:] == groups[:-1]) & (said[1:] != said[:-1])])):
         raise InvalidValue(f"data.budget: expected one class in all records of a group, {mixed} groups have several")
 
 

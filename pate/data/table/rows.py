@@ -225,13 +225,12 @@ def three_splits(
     ]
     for column, found in zip(group, owners, strict=True):
         require_apart("group", column, found)
-    shared, groups = _shared(group, owners) if owners else (None, ids)
+    shared, groups = _shared(group, owners) if owners else (None, None)
     if id is not None:
         free = 1 + max(int(each.max()) for each in ids)
-        named = zip(SPLITS, ids, groups, strict=True)
+        named = zip(SPLITS, ids, groups or ids, strict=True)
         ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(named)]
-        groups = groups if owners else ids
-    if shared is not None and shared.weights is not None:
+    if groups is None or (shared is not None and shared.weights is not None):
         groups = ids
     parts: dict[str, Any] = {
         split: Split(shown(rows[split].inputs), rows[split].labels, record_ids, group_ids)

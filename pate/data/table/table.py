@@ -107,21 +107,12 @@ class Table(TextReader):
             object.__setattr__(self, "group", named if len(named) > 1 else named[0])
         several = isinstance(self.group, tuple)
         require(not several or self.budget is None, "data.budget", self.budget, "one column in data.group beside it")
-        for name in (
-            *SPLITS,
-            "path",
-            "split",
-            *(() if several else ("group",)),
-            "budget",
-            "id",
-            "schema",
-            "true",
-            "label_separator",
-        ):
+        for name in (*SPLITS, "path", "split", "group", "budget", "id", "schema", "true", "label_separator"):
             value = getattr(self, name)
-            require(value is None or (isinstance(value, str) and value != ""), f"data.{name}", value, "a name")
-        for name in ("split", "budget", "id", *(() if several else ("group",))):
-            object.__setattr__(self, name, None if getattr(self, name) is None else column_name(getattr(self, name)))
+            good = value is None or (isinstance(value, str) and value != "") or (name == "group" and several)
+            require(good, f"data.{name}", value, "a name")
+            if name in ("split", "group", "budget", "id") and isinstance(value, str):
+                object.__setattr__(self, name, column_name(value))
         missing = self.missing
         object.__setattr__(self, "missing", tuple(missing) if isinstance(missing, list) else missing)
         both = self.true is not None and self.label_separator is not None
