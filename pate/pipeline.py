@@ -19,7 +19,7 @@ from pate.report.tensorboard import RunWriter
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder, Workplace
 from pate.run.payment import Payment, require_entered
-from pate.run.plan import Plan, plan_warnings, price, record_weights, said_of_weights, student_is_the_prior
+from pate.run.plan import Plan, plan_warnings, price, record_weights, said_of_weights, student_is_the_prior, taught
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
@@ -73,10 +73,11 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     events = RunWriter(folder.path / "tensorboard" if plan.tensorboard else None)
     place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, events, draw)
     with events:
+        learned = taught(dataset, priced)
         ensemble = Ensemble(
             teacher=plan.teacher,
-            partition=deal(dataset.private, num_teachers, place.randomness),
-            dataset=dataset,
+            partition=deal(learned.private, num_teachers, place.randomness),
+            dataset=learned,
             num_queries=priced.shape.num_queries,
             folder=folder.path,
             randomness=place.randomness,

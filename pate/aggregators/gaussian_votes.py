@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, SelfComposedEvent, ThresholdEvent
+from pate.accounting import Event, OneBitEvent, SelfComposedEvent, ThresholdEvent
 from pate.accounting.data_dependent import DataDependentCost, one_bit_cost
+from pate.accounting.events import BitEvent
 from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
 from pate.mechanisms.noise.noisy_order import are_normally_above
@@ -61,9 +62,11 @@ class GaussianVotes(PerQueryAggregator):
         * Only the signs are released and the noises are independent, so the price charged is that of L bits per
           query: 0.637 of the vector's where noise_std is large.
         * Under add/remove the threshold stays at the declared num_teachers / 2.
+        * Where one change reaches d teachers, each count moves by at most d, and so does the statistic of each bit.
 
     Attributes:
         noise_std: standard deviation in votes, > 0.
+        teachers_reached: d, by one change; more than 1 where groups are with several teachers.
 
     Source: Papernot et al. 2018 for one label; docs/proofs/gaussian_votes.md.
 
@@ -73,15 +76,25 @@ class GaussianVotes(PerQueryAggregator):
     """
 
     noise_std: float = field(metadata={"noise": True})
+    teachers_reached: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("teachers_reached", self.teachers_reached)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """One bit for each label of each query."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        return SelfComposedEvent(threshold_event(self.noise_std, 0.5, num_teachers), num_queries * num_labels)
+        bit: BitEvent = threshold_event(self.noise_std, 0.5, num_teachers)
+        if self.teachers_reached > 1:
+            bit = OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
+        return SelfComposedEvent(bit, num_queries * num_labels)
 
     def cost_on(
         self, votes: NDArray[np.int64], *, num_teachers: int, orders: object, answered: Bits | None = None
-    ) -> DataDependentCost:
+    ) -> DataDependentCost | None:
+        if self.teachers_reached > 1:
+            return None
         return threshold_cost(votes, self.noise_std, 0.5, num_teachers=num_teachers, orders=orders)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:

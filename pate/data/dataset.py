@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from itertools import combinations
 from os import PathLike
@@ -391,6 +391,20 @@ class Dataset:
     def weights(self) -> NDArray[np.float64] | None:
         """What each private record counts where it has several owners, `[num_private]`; None where all count once."""
         return None if self.shared is None else self.shared.weights
+
+    def repeated(self, times: NDArray[np.int64]) -> Dataset:
+        """With each private record so many times, `[num_private]`, each time in another group."""
+        _, group_of = np.unique(self.private.group_ids, return_inverse=True)
+        rows = np.repeat(np.arange(len(times)), times)
+        turn = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)  # 0, 1, … of each record
+        free = 1 + max(int(max(split.record_ids.max(), split.group_ids.max())) for _, split in self._splits())
+        most = int(times.max())
+        private = replace(
+            self.private.take(rows),
+            record_ids=free + rows * most + turn,
+            group_ids=free + group_of[rows] * most + turn,
+        )
+        return replace(self, private=private, budgets=None)
 
     def digest(self) -> str:
         """SHA-256 of all inputs, labels and ids, in hexadecimal: equal for equal data only. Covered by no epsilon."""

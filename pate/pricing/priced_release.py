@@ -30,6 +30,7 @@ _GRID = 2.0**-53
 _MOST_QUERIES = 10**9
 _WEIGHTS = 2**20  # of which weights are multiples
 _MOST_CLASSES = 100
+_MOST_TEACHERS = 16  # of a group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,12 +259,14 @@ class BudgetClass:
         budget: what its epsilon is at most.
         weight: what each of its groups counts, in (0, 1].
         epsilon: what the release costs it, at the release's delta.
+        teachers: how many teachers each of its groups is with.
     """
 
     name: str
     budget: float
     weight: float
     epsilon: float
+    teachers: int = 1
 
 
 @dataclass(frozen=True)
@@ -284,7 +287,7 @@ class PricedRelease:
         """A digest of all that decides the release beside votes and noise: equal for equal releases only."""
         shape = self.shape
         asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        return digest([asked, shape.as_arguments, *([each.name, each.weight] for each in self.classes)])
+        return digest([asked, shape.as_arguments, *([each.name, each.weight, each.teachers] for each in self.classes)])
 
 
 def plan_release(
@@ -327,7 +330,11 @@ def plan_release(
             spelled=names.noise,
             queries=names.num_queries,
         )
-    if budget.target_epsilon is not None:
+    classes: tuple[BudgetClass, ...] = ()
+    if budget.classes is not None and not aggregator.takes_weights:
+        start, (aggregator, classes) = aggregator, _spread(aggregator, shape, budget)
+        solved = changed_fields(start, aggregator)
+    elif budget.target_epsilon is not None:
         start = aggregator
         aggregator = start.calibrated(
             target_epsilon=budget.target_epsilon,
@@ -354,30 +361,51 @@ def plan_release(
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta
     winner = spent.winner(budget.target_delta)
     won_by = winner if winner != spent.name else None
-    classes = _classes(aggregator, shape, budget)
+    classes = classes or _weighted(aggregator, shape, budget)
     return PricedRelease(aggregator, shape, event, epsilon, solved, won_by=won_by, classes=classes)
 
 
-def _classes(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tuple[BudgetClass, ...]:
+def _weighted(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tuple[BudgetClass, ...]:
     """What a group of each class counts, so that a release with noise for the largest budget costs it its own at most.
 
     A group of weight w moves all that is released at most w times as far as one of weight 1 (docs/proofs/budgets.md).
     So it pays what all would pay for noise that is 1 / w times as large.
     """
-    if budget.classes is None:
-        return ()
-    rule = "an aggregator that counts groups by weights: aggregator=centered_votes"
-    require(aggregator.takes_weights, "data.budget", type(aggregator).__name__, rule)
     (noise,), found = declared(type(aggregator)), list[BudgetClass]()
-    terms = {"target_delta": budget.target_delta, "accountant": budget.accountant, **shape.as_arguments}
-    for name, epsilon in sorted(budget.classes.items(), key=lambda each: each[1]):
-        alone = aggregator.calibrated(target_epsilon=epsilon, **terms)
+    for name, epsilon in _by_budget(budget):
+        alone = _calibrated(aggregator, shape, budget, epsilon)
         share = min(getattr(aggregator, noise) / getattr(alone, noise), 1.0)
         weight = math.floor(share * _WEIGHTS) / _WEIGHTS
         require(weight > 0, f"budgets.{name}", epsilon, "a larger one, beside budgets that are so much larger")
-        paid = budget.epsilon_of(shape.event_of(aggregator.scaled(1 / weight)))
-        found.append(BudgetClass(name, epsilon, weight, paid))
+        found.append(
+            BudgetClass(name, epsilon, weight, budget.epsilon_of(shape.event_of(aggregator.scaled(1 / weight))))
+        )
     return tuple(found)
+
+
+def _spread(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
+    """With noise for the smallest budget, and as many teachers for a group of each class as its own budget pays for."""
+    rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
+    require(hasattr(aggregator, "teachers_reached"), "data.budget", type(aggregator).__name__, rule)
+    (_, smallest), *_ = budgets = _by_budget(budget)
+    aggregator = _calibrated(aggregator, shape, budget, smallest)
+    prices = [budget.epsilon_of(shape.event_of(aggregator))]
+    for reached in range(2, min(_MOST_TEACHERS, shape.num_teachers) + 1):
+        prices.append(budget.epsilon_of(shape.event_of(replace(aggregator, teachers_reached=reached))))
+        if prices[-1] > budgets[-1][1]:
+            break
+    counts = [max(place for place, price in enumerate(prices, 1) if price <= most) for _, most in budgets]
+    classes = tuple(BudgetClass(*each, 1.0, prices[n - 1], n) for each, n in zip(budgets, counts, strict=True))
+    return replace(aggregator, teachers_reached=max(counts)), classes
+
+
+def _by_budget(budget: Budget) -> list[tuple[str, float]]:
+    return sorted((budget.classes or {}).items(), key=lambda each: each[1])
+
+
+def _calibrated(aggregator: Aggregator, shape: ReleaseShape, budget: Budget, epsilon: float) -> Aggregator:
+    terms = {"target_delta": budget.target_delta, "accountant": budget.accountant, **shape.as_arguments}
+    return aggregator.calibrated(target_epsilon=epsilon, **terms)
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:

@@ -205,18 +205,28 @@ def _require_weights_heeded(plan: Plan, dataset: Dataset, num_teachers: int) -> 
         return
     groups = dataset.private.num_groups
     good = plan.teacher.takes_weights and plan.aggregator.takes_weights and num_teachers == groups
-    if not good:
+    if not (good or (dataset.budgets is not None and hasattr(plan.aggregator, "teachers_reached"))):
         rule = f"teacher=kernel aggregator=centered_votes, with one teacher for each of {groups} private groups{cost}"
         raise InvalidValue(f"{setting}: expected {rule}")
 
 
 def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:
     """What the group of each private record counts, `[num_private]`; None where all count once."""
-    if dataset.budgets is None:
+    if dataset.budgets is None or not priced.aggregator.takes_weights:
         return dataset.weights
-    weight_of = {each.name: each.weight for each in priced.classes}
+    return _of_records(dataset, {each.name: each.weight for each in priced.classes})
+
+
+def taught(dataset: Dataset, priced: PricedRelease) -> Dataset:
+    """What teachers learn from: where budgets pay for several teachers, a group is with so many of them."""
+    if all(each.teachers == 1 for each in priced.classes):
+        return dataset
+    return dataset.repeated(_of_records(dataset, {each.name: each.teachers for each in priced.classes}))
+
+
+def _of_records(dataset: Dataset, of_class: Mapping[str, float]) -> NDArray[Any]:
     names, places = np.unique(dataset.budgets, return_inverse=True)
-    return np.array([weight_of[name] for name in names.tolist()])[places]
+    return np.array([of_class[name] for name in names.tolist()])[places]
 
 
 def said_of_weights(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
@@ -227,7 +237,8 @@ def said_of_weights(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
     for each in priced.classes:
         count = int((dataset.budgets[groups] == each.name).sum())
         price = f"epsilon <= {format_epsilon(each.epsilon)}"
-        yield f"data.budget={each.name}: {count:,} groups, {price}, each counts {each.weight:.3g}"
+        share = f"is with {each.teachers} teachers" if each.teachers > 1 else f"counts {each.weight:.3g}"
+        yield f"data.budget={each.name}: {count:,} groups, {price}, each {share}"
     largest = f"the largest budget, {priced.classes[-1].budget:g}, is in place of target_epsilon"
     yield f"data.budget: {largest}; who is in which class is taken as public, and no epsilon protects it"
 

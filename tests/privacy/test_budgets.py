@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,14 +12,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from pate.accounting import Adjacency, Event, GaussianEvent
-from pate.aggregators import CenteredVotes, Prevalence
+from pate.accounting import Adjacency, Event, ExactAccountant, GaussianEvent
+from pate.aggregators import CenteredVotes, GaussianVotes, Prevalence
+from pate.data import Partition
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.pricing import Budget, ReleaseShape, plan_release
+from pate.run.plan import taught
 from pate.verification import PriceRefuted, verify_densities
 from pate.votes.clipping import ClippedMoments, ClippedSum, LowRankVotes
 from pate.votes.public_pca import PublicPCA
 from pate.votes.share_sums import TeacherShares
+from tests.e2e.small_run import small_dataset
 from tests.privacy.test_centered_votes import SHAPES, adversaries
 from tests.privacy.test_vote_rounds import furthest, votes_of
 
@@ -135,3 +139,48 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
                 verify_densities(**pair, event=events[place - 1]).require()
         with pytest.raises(PriceRefuted):
             verify_densities(**pair, event=GaussianEvent(1.05 / shift)).require()
+
+
+@pytest.mark.parametrize("reached", [2, 3])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_is_told(
+    adjacency: Adjacency, reached: int
+) -> None:
+    """Two labels, five teachers, exact distributions. The control: the price for a teacher fewer is too low."""
+    num_teachers, std, delta = 5, 1.5, 1e-3
+    here = np.array(list(product(range(num_teachers + 1), repeat=2)))
+    yes = norm.cdf((here - num_teachers / 2) / std)  # [36, 2]
+    bits = np.array(list(product((False, True), repeat=2)))
+    laws = np.where(bits[None], yes[:, None], 1 - yes[:, None]).prod(axis=2)  # [36, 4]
+    moved = here[:, None] - here[None]
+    near = (np.abs(moved) <= reached).all(axis=2)
+    if adjacency is Adjacency.ADD_REMOVE:
+        near &= (moved >= 0).all(axis=2) | (moved <= 0).all(axis=2)
+
+    def worst(teachers: int) -> float:
+        aggregator = GaussianVotes(noise_std=std, teachers_reached=teachers, adjacency=adjacency)
+        event = aggregator.event_for(num_queries=1, num_labels=2, num_teachers=num_teachers)
+        ratio = math.exp(ExactAccountant().compose(event).get_epsilon(delta))
+        return float(np.maximum(laws[:, None] - ratio * laws[None], 0).sum(axis=2)[near].max())
+
+    assert worst(reached) <= delta * (1 + 1e-9) < worst(reached - 1)
+
+
+def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
+    shape = ReleaseShape(num_queries=50, num_labels=4, num_teachers=40)
+    budget = Budget(target_delta=1e-6, classes={"cautious": 1.0, "usual": 4.0})
+    priced = plan_release(GaussianVotes(noise_std=1.0), shape, budget)
+    cautious, usual = priced.classes
+    assert cautious.teachers == 1 and cautious.epsilon <= 1 < 1.01 * cautious.epsilon
+    assert usual.teachers == priced.aggregator.teachers_reached > 1  # type: ignore[attr-defined]
+    assert usual.epsilon == priced.epsilon <= 4
+    more = replace(priced.aggregator, teachers_reached=usual.teachers + 1)  # type: ignore[call-arg]
+    assert budget.epsilon_of(shape.event_of(more)) > 4
+    dataset = replace(small_dataset(), budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2])
+    spread = taught(dataset, priced).private
+    groups = Partition.draw(spread.group_ids, 40, np.random.default_rng(0))
+    groups.verify(spread)
+    for inputs, teachers in zip(
+        dataset.private.inputs[:8], np.where(dataset.private.group_ids[:8] % 2, usual.teachers, 1), strict=True
+    ):
+        assert (spread.inputs == inputs).all(axis=1).sum() == teachers
