@@ -219,8 +219,9 @@ class Aggregator(ABC):
         single_label: whether it is for one label per sample, of the class: every answer names exactly one.
         usual_failure_prob: what a `failure_prob` of None is at most, of the class.
         pays_in_advance: whether a whole session is charged before its first query, of the class.
-        takes_weights: whether it counts teachers by `VoteSource.weights`, of the class: one of weight w then pays what
-            all pay for w times as much.
+        budgets_by: how groups with budgets of their own differ, of the class: by `weights` of their teachers
+            (`VoteSource.weights`), one of weight w paying what all pay for noise 1 / w times as large; by the number of
+            `teachers` that they are with, the field `teachers_reached`; None where they cannot.
         remedies: what helps against a loss to "noise", "the teachers" or "the number of queries", of the class; without
             one for what the method does not lose anything to.
     """
@@ -229,7 +230,7 @@ class Aggregator(ABC):
     single_label: ClassVar[bool] = False
     usual_failure_prob: ClassVar[float] = 1e-9
     pays_in_advance: ClassVar[bool] = False
-    takes_weights: ClassVar[bool] = False
+    budgets_by: ClassVar[Literal["weights", "teachers"] | None] = None
     remedies: ClassVar[Mapping[str, str]] = {
         "noise": "more teachers, fewer queries or a larger epsilon",
         "the teachers": "more records for each teacher, or scaled inputs",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,12 @@ from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.aggregators.vote_rounds import HeardRound, RoundsRelease, VoteRounds
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
-from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
+from pate.validation import InvalidValue, require, require_count, require_entries, require_generator, require_positive
 from pate.votes.clipping import ClippedSum, dense_votes, peeked_votes
 from pate.votes.denoising import shrink_singular_values
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.moment_votes import RoundVotes
+from pate.votes.share_sums import TeacherShares
 from pate.votes.source import VoteSource
 
 Array = NDArray[np.float64]
@@ -106,7 +107,7 @@ class CenteredVotes(TeacherVotesAggregator):
             of the rounds before (`VoteRounds`), at the same price. None for 6, but 1 where `clip` is given, each query
             has a center of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
-        weights: public, `[N]` in [0, 1], what each teacher counts once the center is known; None where all count once.
+        weights: public, `[N]` in [0, 1], what each teacher counts, for `aggregate`; of a source these are its own.
 
     Source: docs/proofs/centered_votes.md.
 
@@ -118,7 +119,7 @@ class CenteredVotes(TeacherVotesAggregator):
     """
 
     input_form: ClassVar[aggregator.InputForm] = "centered"
-    takes_weights: ClassVar[bool] = True
+    budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "weights"
     remedies: ClassVar[Mapping[str, str]] = {  # one Gaussian release pays for any number of queries and teachers
         "noise": "a larger epsilon, or more private groups",
         "the teachers": "scaled inputs, or other features",
@@ -142,6 +143,10 @@ class CenteredVotes(TeacherVotesAggregator):
         require_positive("clip_factor", self.clip_factor)
         if self.rounds is not None:
             require_count("rounds", self.rounds)
+        if self.weights is not None:
+            weights = np.asarray(self.weights, dtype=np.float64)
+            require_entries("weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]")
+            object.__setattr__(self, "weights", weights)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CenteredVotes) and self._text == other._text
@@ -188,7 +193,8 @@ class CenteredVotes(TeacherVotesAggregator):
         rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
         require(whole, "votes", type(votes).__name__, rule)
         array = dense_votes(votes, rule)
-        center = self.prevalence.release(array.mean(axis=1), num_teachers=num_teachers, rng=rng, ledger=ledger)
+        shares = TeacherShares(array.mean(axis=1), self.weights)
+        center = self.prevalence.release(shares, num_teachers=num_teachers, rng=rng, ledger=ledger)
         release = self.centered_at(center).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
         shape = {"num_queries": array.shape[1], "num_labels": array.shape[2]}
         return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))

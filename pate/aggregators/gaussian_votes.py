@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,8 @@ class GaussianVotes(PerQueryAggregator):
     >>> GaussianVotes(noise_std=2.0).aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels
     array([[ True, False,  True]])
     """
+
+    budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "teachers"
 
     noise_std: float = field(metadata={"noise": True})
     teachers_reached: int = 1

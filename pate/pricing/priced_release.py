@@ -331,7 +331,7 @@ def plan_release(
             queries=names.num_queries,
         )
     classes: tuple[BudgetClass, ...] = ()
-    if budget.classes is not None and not aggregator.takes_weights:
+    if budget.classes is not None and aggregator.budgets_by != "weights":
         start, (aggregator, classes) = aggregator, _spread(aggregator, shape, budget)
         solved = changed_fields(start, aggregator)
     elif budget.target_epsilon is not None:
@@ -361,7 +361,8 @@ def plan_release(
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta
     winner = spent.winner(budget.target_delta)
     won_by = winner if winner != spent.name else None
-    classes = classes or _weighted(aggregator, shape, budget)
+    if budget.classes is not None and not classes:
+        classes = _weighted(aggregator, shape, budget)
     return PricedRelease(aggregator, shape, event, epsilon, solved, won_by=won_by, classes=classes)
 
 
@@ -386,17 +387,23 @@ def _weighted(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tu
 def _spread(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """With noise for the smallest budget, and as many teachers for a group of each class as its own budget pays for."""
     rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
-    require(hasattr(aggregator, "teachers_reached"), "data.budget", type(aggregator).__name__, rule)
+    require(aggregator.budgets_by == "teachers", "data.budget", type(aggregator).__name__, rule)
     (_, smallest), *_ = budgets = _by_budget(budget)
     aggregator = _calibrated(aggregator, shape, budget, smallest)
     prices = [budget.epsilon_of(shape.event_of(aggregator))]
     for reached in range(2, min(_MOST_TEACHERS, shape.num_teachers) + 1):
-        prices.append(budget.epsilon_of(shape.event_of(replace(aggregator, teachers_reached=reached))))
+        prices.append(budget.epsilon_of(shape.event_of(_reached(aggregator, reached))))
         if prices[-1] > budgets[-1][1]:
             break
     counts = [max(place for place, price in enumerate(prices, 1) if price <= most) for _, most in budgets]
     classes = tuple(BudgetClass(*each, 1.0, prices[n - 1], n) for each, n in zip(budgets, counts, strict=True))
-    return replace(aggregator, teachers_reached=max(counts)), classes
+    return _reached(aggregator, max(counts)), classes
+
+
+def _reached(aggregator: Aggregator, num_teachers: int) -> Aggregator:
+    """One of which one change reaches so many teachers."""
+    changes: dict[str, Any] = {"teachers_reached": num_teachers}
+    return replace(aggregator, **changes)
 
 
 def _by_budget(budget: Budget) -> list[tuple[str, float]]:
@@ -404,8 +411,8 @@ def _by_budget(budget: Budget) -> list[tuple[str, float]]:
 
 
 def _calibrated(aggregator: Aggregator, shape: ReleaseShape, budget: Budget, epsilon: float) -> Aggregator:
-    terms = {"target_delta": budget.target_delta, "accountant": budget.accountant, **shape.as_arguments}
-    return aggregator.calibrated(target_epsilon=epsilon, **terms)
+    delta, make = budget.target_delta, budget.accountant
+    return aggregator.calibrated(target_epsilon=epsilon, target_delta=delta, accountant=make, **shape.as_arguments)
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Plan:
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
         public_settings: the part of it that may be published, as text, given the aggregator as it was used, and
-            `num_queries=` where that is another number than the settings say.
+            by name what differs from the settings, such as `num_queries=`.
         fewer_queries: whether a public pool with fewer samples is asked whole: nobody named `num_queries`.
         data_dependent: whether the report says what the release cost on the votes at hand.
         tensorboard: whether curves are kept in the run's folder.
@@ -96,7 +96,7 @@ class Plan:
     holders: int | None = None
     seed: int | None = None
     settings: dict[str, Any]
-    public_settings: Callable[..., str] = repr
+    public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
     fewer_queries: bool = False
     tensorboard: bool = True
     data_dependent: bool = False
@@ -204,15 +204,16 @@ def _require_weights_heeded(plan: Plan, dataset: Dataset, num_teachers: int) -> 
     elif dataset.budgets is None:
         return
     groups = dataset.private.num_groups
-    good = plan.teacher.takes_weights and plan.aggregator.takes_weights and num_teachers == groups
-    if not (good or (dataset.budgets is not None and hasattr(plan.aggregator, "teachers_reached"))):
+    by, by_teachers = plan.aggregator.budgets_by, dataset.budgets is not None
+    good = plan.teacher.takes_weights and by == "weights" and num_teachers == groups
+    if not (good or (by_teachers and by == "teachers")):
         rule = f"teacher=kernel aggregator=centered_votes, with one teacher for each of {groups} private groups{cost}"
         raise InvalidValue(f"{setting}: expected {rule}")
 
 
 def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:
     """What the group of each private record counts, `[num_private]`; None where all count once."""
-    if dataset.budgets is None or not priced.aggregator.takes_weights:
+    if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
         return dataset.weights
     return _of_records(dataset, {each.name: each.weight for each in priced.classes})
 
@@ -225,8 +226,8 @@ def taught(dataset: Dataset, priced: PricedRelease) -> Dataset:
 
 
 def _of_records(dataset: Dataset, of_class: Mapping[str, float]) -> NDArray[Any]:
-    names, places = np.unique(dataset.budgets, return_inverse=True)
-    return np.array([of_class[name] for name in names.tolist()])[places]
+    names, places = np.unique(np.asarray(dataset.budgets), return_inverse=True)
+    return np.asarray(np.array([of_class[name] for name in names.tolist()])[places])
 
 
 def said_of_weights(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:

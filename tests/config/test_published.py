@@ -142,7 +142,14 @@ def test_what_is_published_of_all_that() -> None:
         "target_epsilon": 8.0,
         "max_epsilon": None,
         "num_queries": 600,
-        "aggregator": {"_target_": "MyVotes", "noise_std": 40.0, "quorum": 0.5, "kind": "plain", "weights": [1.0, 2.0]},
+        "aggregator": {
+            "_target_": "MyVotes",
+            "noise_std": 40.0,
+            "teachers_reached": 1,
+            "quorum": 0.5,
+            "kind": "plain",
+            "weights": [1.0, 2.0],
+        },
         "accountant": {"_target_": "Plain"},
         "teacher": {
             "_target_": "pate.models.sklearn.SklearnTeacher",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import ExactAccountant
+from pate.accounting import ExactAccountant, Ledger
 from pate.aggregators import CenteredVotes, GNMax
 from pate.data.dataset import require_dataset
 from pate.data.owners import SharedRecords
@@ -253,7 +253,7 @@ def test_each_budget_class_is_told_its_epsilon_and_the_ledger_charges_the_larges
     assert json.loads((release / "privacy.json").read_text())["classes"] == {"cautious": 0.5, "usual": 3.0}
     for card in ("privacy_card.md", "README.md"):
         assert "cautious 0.5" in (release / card).read_text()
-    assert "cautious 0.5" in charges(tmp_path / "run")[0]["description"]
+    assert "cautious 0.5" in Ledger.stored(tmp_path / "run" / "ledger.db").entries[0].description
     assert Report.read(tmp_path / "run" / "report.json").privacy.classes == epsilons
 
 

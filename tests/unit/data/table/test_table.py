@@ -456,13 +456,14 @@ def test_a_column_of_budgets_is_no_feature_and_one_class_a_group(write: Write) -
 def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
     """Two chains of two rows are groups; a doctor with all rows would leave one group, as with counting less."""
     rows = ["q1,2025-01-02,20,F,d1,1,1", "q1,2025-01-03,20,F,d2,0,1", "q2,2024-01-01,40,M,d3,1,0", "q3,,40,M,d3,1,0"]
-    settings = write(private=rows) | {"group": ["patient", "note"]}
+    test = ["t1,2025-01-04,30,F,t,1,0"]
+    settings = write(private=rows, test=test) | {"group": ["patient", "note"]}
     dataset = Table(**settings).load()
     assert dataset.private.group_ids.tolist()[::2] == [0, 1] and dataset.private.num_groups == 2
     assert dataset.weights is None and any("who belongs with whom is taken as public" in line for line in dataset.notes)
     assert set(dataset.owners) == {"group"} and dataset.owners["group"] >= {b"q1", b"d3"}
     square = [f"q{i},2025-01-02,20,F,d{j},1,1" for i in range(8) for j in range(8) if (i - j) % 8 < 2]
-    counted = Table(**write(private=square) | {"group": ["patient", "note"]}).load()
+    counted = Table(**write(private=square, test=test) | {"group": ["patient", "note"]}).load()
     assert counted.weights is not None and counted.private.num_groups == 16
     np.testing.assert_allclose(counted.weights, 0.5, rtol=1e-5)  # each patient and each doctor has two rows
     with pytest.raises(InvalidValue, match=r"data.group=note: expected each note in one split, 2 are in private and"):
