@@ -48,6 +48,8 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
     assert found[0].times.min() > found[1].times.min() > found[2].times.min()
     assert found[0].error < found[1].error < found[2].error <= 2.0 * 1.001
     assert all(10 <= each.num_steps <= 100 for each in found)
+    at_best = [Schedule.best(directions, pool(), prevalence, 1e-2, **RULE, concentrated=yes) for yes in (False, True)]
+    assert 2 - at_best[1].error > 2 * (2 - at_best[0].error) > 0  # what a refusal goes by
 
 
 def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
