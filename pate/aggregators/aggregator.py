@@ -219,9 +219,9 @@ class Aggregator(ABC):
         single_label: whether it is for one label per sample, of the class: every answer names exactly one.
         usual_failure_prob: what a `failure_prob` of None is at most, of the class.
         pays_in_advance: whether a whole session is charged before its first query, of the class.
-        budgets_by: how groups with budgets of their own differ, of the class: by `weights` of their teachers
-            (`VoteSource.weights`), one of weight w paying what all pay for noise 1 / w times as large; by the number of
-            `teachers` that they are with, the field `teachers_reached`; None where they cannot.
+        budgets_by: how groups with budgets of their own differ, of the class; None where they cannot. By `weights` of
+            their teachers (`VoteSource.weights`): one of weight w pays what all pay for noise 1 / w times as large. By
+            the number of `teachers` that they are with: the field `teachers_reached`.
         remedies: what helps against a loss to "noise", "the teachers" or "the number of queries", of the class; without
             one for what the method does not lose anything to.
     """

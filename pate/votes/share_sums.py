@@ -64,7 +64,7 @@ class TeacherShares(ShareSums):
         require(good, "label_shares.shape", f"{shares.dtype} {shares.shape}", "numbers [num_teachers, num_labels]")
         require_entries("label_shares", (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
         found = shares.shape[:1] if weights is None else weights.shape
-        require(found == shares.shape[:1], "weights.shape", found, f"({len(shares)},), one a teacher")
+        require(found == shares.shape[:1], "weights.shape", found, f"({len(shares)},), one for each teacher")
         self.shares = shares.astype(np.float64)
         self.num_teachers, self.num_labels = self.shares.shape
         self.weights, self.parts = weights, 1 if weights is None else _PARTS
