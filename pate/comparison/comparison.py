@@ -226,9 +226,7 @@ class _Comparison:
         if bench.dataset.public_labeled:
             references.append(Reference("true_label_student", bench.true_label_student, seen, student))
         if self.plan.all_records:
-            columns = {"student": kind(bench.student.ceiling)}
-            seen_all = [full_text(bench.student.ceiling)]
-            references.append(Reference("all_records_model", bench.all_records_model, seen_all, columns))
+            references.append(bench.ceiling("all_records_model"))
         references += [found for method in self.plan.methods for found in method.references(bench)]
         made = {}
         for reference in references:

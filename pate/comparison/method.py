@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, NonPrivateEvent
 from pate.aggregators import Release
 from pate.data import Dataset, Split
+from pate.files.values import full_text
 from pate.models.student import Predictor
 from pate.pricing import Budget
 from pate.run.progress import Monitor
 from pate.run.randomness import Streams
-from pate.run.student import train_on_all_records, train_student
+from pate.run.student import ceilings, train_on_all_records, train_student
 from pate.student import Student
 from pate.teachers import Engine
 from pate.validation import require
@@ -102,8 +103,14 @@ class Bench:
     def true_label_student(self, seed: int) -> Trained:
         return self.trained_on_labels(self.queries.labels, seed)
 
+    def ceiling(self, name: str) -> Reference:
+        """The best model of all private records without privacy, under a name."""
+        recipes = ceilings(self.student)
+        columns = {"student": " or ".join(map(kind, recipes))}
+        return Reference(name, self.all_records_model, [full_text(recipe) for recipe in recipes], columns)
+
     def all_records_model(self, seed: int) -> Trained:
-        """A model like the student, of all private records without privacy."""
+        """The best model of all private records without privacy."""
         return Trained(train_on_all_records(self.student, self.dataset, seed=Streams(seed).seeds("student", 1)[0]))
 
 

@@ -234,7 +234,7 @@ class Baselines:
         best_constant: always predicts the one set of labels with the best micro-F1.
         majority_vote_student: the student trained on the votes without noise.
         true_label_student: the student trained on the true labels of the queries.
-        all_records_model: a model like the student, trained on all private records: the ceiling.
+        all_records_model: the best model of all private records, linear or a network: the ceiling.
     """
 
     prior: Scores | None

@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
 from pate.models.student import OnEpoch
-from pate.report.metrics import Membership, label_losses
+from pate.report.metrics import Membership, average_precisions, label_losses
 from pate.run.folder import Workplace
-from pate.student import Student, StudentModel
+from pate.student import LogisticStudent, MLPStudent, Student, StudentModel
 
 _MOST_TRIED = 10_000
+_NETWORK = MLPStudent(hidden=128, folds=2, epochs=80, learning_rate=0.02)
+_MOST_NUMBERS = 2**24  # of private inputs
+_MOST_CHOOSING = 12_000  # records
+_EVERY = 5  # groups, one is held out
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,36 @@ def train_student(
     return student.learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
 
 
-def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> StudentModel:
-    """Trains the ceiling: a model of the student's kind on every private record and its true labels.
+def ceilings(student: Student) -> tuple[Student, ...]:
+    """The recipes of which the best is the ceiling: a network stands beside a linear model, which may not be it."""
+    recipe = student.ceiling
+    return (recipe, _NETWORK) if isinstance(recipe, LogisticStudent) else (recipe,)
 
-    No epsilon covers it. What privacy and PATE cost together is its distance to the student.
+
+def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> StudentModel:
+    """Trains the ceiling: the best recipe on every private record and its true labels.
+
+    The best is that with the greatest mean average precision on a fifth of the private groups, of 12,000 records at
+    most; no test label has a part in it. Inputs of over 16 million numbers are for the first recipe, as networks take
+    long. No epsilon covers any of it. What privacy and PATE cost together is its distance to the student.
     """
-    training = TrainingSet(np.asarray(dataset.private.inputs), dataset.private.labels)
-    return student.ceiling.learn(training, pool=dataset.public.take(slice(0, 0)).inputs, seed=seed)
+    recipes, private = ceilings(student), dataset.private
+    inputs = np.asarray(private.inputs)
+    if len(recipes) > 1 and inputs.size <= _MOST_NUMBERS:
+        recipes = (max(recipes, key=lambda recipe: _on_held_out(recipe, private, seed)),)
+    return recipes[0].learn(TrainingSet(inputs, private.labels), pool=inputs[:0], seed=seed)
+
+
+def _on_held_out(recipe: Student, private: Split, seed: int) -> float:
+    """The mean average precision on a fifth of the groups, trained on others; 0 where no label is there."""
+    rows = np.linspace(0, len(private) - 1, min(len(private), _MOST_CHOOSING)).astype(np.int64)
+    some = private.take(rows)
+    held = np.isin(some.group_ids, np.unique(some.group_ids)[::_EVERY])
+    true = some.labels[held]
+    if not true.any():
+        return 0.0
+    model = recipe.fit(some.inputs[~held], some.labels[~held], seed=seed)
+    return float(np.nanmean(average_precisions(model.predict_proba(some.inputs[held]), true)))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, calibrate
 from pate.aggregators.prevalence import Prevalence
-from pate.comparison.method import Bench, Contender, Method, Reference, Trained, kind
+from pate.comparison.method import Bench, Contender, Method, Reference, Trained
 from pate.files.values import full_text
 from pate.pricing import Budget
 from pate.run.randomness import Streams
@@ -325,15 +325,14 @@ class AllRecords(Method):
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:
-        return [full_text(bench.student.ceiling)]
+        return bench.ceiling(self.name).identity
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
         """Raises: nothing about it is private."""
         raise InvalidValue(f"epsilon={budget.target_epsilon}: expected a private method; this one has no epsilon")
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        columns = {"student": kind(bench.student.ceiling)}
-        yield Reference(self.name, bench.all_records_model, self.identity(bench), columns)
+        yield bench.ceiling(self.name)
 
 
 def prevalence_of(shares: Array, noise_multiplier: float, rng: np.random.Generator) -> Array:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import average_precision_score, f1_score
 
+from pate.data import Split
 from pate.models.linear import _White
+from pate.run.student import train_on_all_records
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent
 from pate.teachers import LinearTeacher, Shard
 
@@ -168,3 +172,14 @@ def test_many_true_labels_are_learned_better_than_by_squares(make_rows, held_out
     assert precision(LogisticStudent()) > precision(LinearStudent())
     assert isinstance(LinearStudent().ceiling, LogisticStudent)
     assert isinstance(LowRankStudent().ceiling, LogisticStudent)
+
+
+@pytest.mark.parametrize(("nonlinear", "kind"), [(False, "logistic"), (True, "mlp")])
+def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(1500, 6)).astype(np.float32)
+    score = inputs[:, 0] * inputs[:, 1] if nonlinear else inputs[:, 0] + inputs[:, 1]
+    labels = (score + 0.3 * rng.normal(size=1500) > 1)[:, None]
+    private = Split(inputs, labels, np.arange(1500), np.arange(1500) // 2)
+    model = train_on_all_records(LowRankStudent(), SimpleNamespace(private=private), seed=0)  # no test labels
+    assert (model.kind, model.num_rows) == (kind, 1500)
