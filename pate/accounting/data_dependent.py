@@ -549,10 +549,9 @@ Sanitizer = GapCostSanitizer | GnmaxCostSanitizer
 def charge(sanitizer: Sanitizer, ledger: Ledger | None) -> None:
     """Charges a release before it is drawn; each call is a release of its own."""
     if ledger is not None:
-        from pate.accounting.ledger import require_ledger  # a price loads no ledger
-
-        description = f"cost, {sanitizer!r}"
-        require_ledger(ledger).charge(sanitizer.event, adjacency=sanitizer.adjacency, description=description)
+        rule = "a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
+        require(hasattr(ledger, "charge"), "ledger", ledger, rule)
+        ledger.charge(sanitizer.event, adjacency=sanitizer.adjacency, description=f"cost, {sanitizer!r}")
 
 
 def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: float) -> float:

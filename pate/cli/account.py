@@ -187,7 +187,7 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease) -> DataDepende
     shape = release.shape
     counts = _counts(config, shape)
     require(len(counts) == shape.num_queries, "num_queries", shape.num_queries, f"{len(counts)}, as in {config.votes}")
-    from pate.pricing.audit import epsilon_on
+    from pate.pricing.priced_release import epsilon_on
 
     found = epsilon_on(release.aggregator, counts, shape, config.target_delta)
     rule = "gaussian_votes, confident_votes, or gnmax and confident_gnmax with replace_one and one vote of each teacher"

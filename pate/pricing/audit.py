@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import DEFAULT_ORDERS, Accountant, Adjacency, AutoAccountant, GaussianEvent, NonPrivateEvent
+from pate.accounting import Accountant, Adjacency, AutoAccountant, GaussianEvent, NonPrivateEvent
 from pate.accounting.data_dependent import DataDependentEpsilon, gnmax_log_q, theorem_6_rdp
 from pate.accounting.paper_epsilons import converted, curve_of
 from pate.accounting.special import ndtr
@@ -26,7 +26,7 @@ from pate.aggregators import (
     StableTopK,
 )
 from pate.files.values import plain
-from pate.pricing.priced_release import Budget, ReleaseShape
+from pate.pricing.priced_release import Budget, ReleaseShape, epsilon_on
 from pate.validation import require, require_non_negative
 from pate.votes.foreign import ImportedVotes
 
@@ -201,18 +201,6 @@ def audit_votes(
         layout=votes.layout,
         shape=shape,
     )
-
-
-def epsilon_on(
-    aggregator: Aggregator,
-    counts: NDArray[np.int64],
-    shape: ReleaseShape,
-    target_delta: float,
-    answered: NDArray[np.bool_] | None = None,
-) -> DataDependentEpsilon | None:
-    """What a release cost on these votes `[Q, L]`, a bound for them alone; None where no theorem says."""
-    cost = aggregator.cost_on(counts, num_teachers=shape.num_teachers, orders=DEFAULT_ORDERS, answered=answered)
-    return None if cost is None else cost.epsilon(target_delta)
 
 
 def _finding(

@@ -8,9 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from pate.accounting import Accountant, AutoAccountant, Event, RdpAccountant
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import DEFAULT_ORDERS, Accountant, AutoAccountant, Event, RdpAccountant
 from pate.accounting.accountant import require_maker
 from pate.accounting.calibration import largest_count
+from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared, require_delta_left
@@ -80,6 +84,18 @@ class ReleaseShape:
     def event_of(self, aggregator: Aggregator) -> Event:
         """The event of a release of this size: what an accountant prices."""
         return aggregator.event_for(**self.as_arguments)
+
+
+def epsilon_on(
+    aggregator: Aggregator,
+    counts: NDArray[np.int64],
+    shape: ReleaseShape,
+    target_delta: float,
+    answered: NDArray[np.bool_] | None = None,
+) -> DataDependentEpsilon | None:
+    """What a release cost on these votes `[Q, L]`, a bound for them alone; None where no theorem says."""
+    cost = aggregator.cost_on(counts, num_teachers=shape.num_teachers, orders=DEFAULT_ORDERS, answered=answered)
+    return None if cost is None else cost.epsilon(target_delta)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from pate.data import Dataset, Split
 from pate.files.disk import write_text
 from pate.files.values import published_fields
 from pate.pricing import Budget, BudgetClass, PricedRelease, ReleaseShape
-from pate.pricing.audit import epsilon_on
+from pate.pricing.priced_release import epsilon_on
 from pate.pricing.remedies import group_votes_tell_more
 from pate.report import (
     Privacy,
