@@ -109,6 +109,8 @@ def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
     terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
     made = compose("train", [*chosen, *number, *terms])
     made.allowed_targets = config.allowed_targets  # which are the command line's
+    if "nonlinear" in made.teacher:  # of the others, as with other methods, features=kernel changes nothing
+        made.features = config.features
     make = maker(made)
     return PATEMethod(
         name=name,

@@ -20,7 +20,7 @@ from pate.config import CONFIG_FOLDER, build
 from pate.config.command_line import given_settings
 from pate.data import Dataset
 from pate.data.dataset import read
-from pate.features import Features, NoFeatures, Text
+from pate.features import Features, Kernel, NoFeatures, Text
 from pate.features.featured_data import FeaturedData
 from pate.files.values import digest
 from pate.report.console import PlainConsole
@@ -47,14 +47,24 @@ def maker(config: DictConfig) -> Callable[[str], Any]:
     allowed = list(config.allowed_targets)
 
     def make(group: str) -> Any:
-        node, arguments = config[group], {}
+        node, arguments = config[group], dict[str, Any]()
         if group == "teacher":
             node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
+        if group == "teacher" and str(config.get("features", {}).get("_target_")).rpartition(".")[2] == Kernel.__name__:
+            _require_kernel_teacher(node)
+            arguments["nonlinear"] = True
         if group == "aggregator":
             arguments["adjacency"] = Adjacency.parse(config.adjacency)
         return build(node, group, allowed_targets=allowed, **arguments)
 
     return make
+
+
+def _require_kernel_teacher(node: DictConfig) -> None:
+    """Raises for teachers that do not vote in the pool's directions."""
+    name = str(node._target_).rpartition(".")[2]
+    rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
+    require(name == "KernelTeacher", "teacher", name, rule)
 
 
 def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, Any]:
@@ -77,7 +87,7 @@ def featured(
 ) -> Any:
     """A reader of data: the one that is given, or that of its features, kept beside the run's folder.
 
-    Texts that settings name are features without `features=`, too.
+    Texts that settings name are features without `features=`, too. `features=kernel` is the teachers' business.
     """
     if isinstance(features, NoFeatures) and getattr(data, "text", None):
         features = Text()

@@ -55,15 +55,18 @@ def way_left_open(words: Iterable[str], command: str) -> str | None:
     """The member of `way` for a data set that does best by it, where a command line leaves that open; None elsewhere.
 
     Where `teacher=`, `features=` or an experiment is named, nothing is chosen: `teacher=cnn` is the papers' way. Where
-    only settings of teachers or an aggregator are given, features are chosen for pictures and no more.
+    only settings of teachers or an aggregator are given, features are chosen for pictures and no more. To
+    `features=kernel`, of kernel teachers, belongs their way on any data.
 
     >>> way_left_open(["data=synth_faces", "aggregator=gaussian_votes"], "train")
     'features'
     >>> way_left_open(["data=celeba", "teacher=cnn"], "train")
-    >>> way_left_open(["data=table", "student=mlp"], "train")
-    'table'
+    >>> way_left_open(["data=table", "student=mlp"], "train"), way_left_open(["features=kernel"], "train")
+    ('table', 'table')
     """
     given = given_settings(words)
+    if given.get("features") == "kernel" and command == "train" and not (_NAMED - {"features"}) & given.keys():
+        return "table"
     way = _WAYS.get(given.get("data", ""))
     if way is None or command not in ("train", "compare") or _NAMED & given.keys():
         return None

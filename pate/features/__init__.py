@@ -7,7 +7,7 @@ from pate.validation import require_extra
 
 if TYPE_CHECKING:
     from pate.features.backbone import Backbone
-    from pate.features.features import Extractor, Features, NoFeatures, PublicPictures
+    from pate.features.features import Extractor, Features, Kernel, NoFeatures, PublicPictures
     from pate.features.patches import Patches
     from pate.features.text import Text
 
@@ -17,6 +17,7 @@ _MODULE_OF = {
     "Backbone": "backbone",
     "Extractor": "features",
     "Features": "features",
+    "Kernel": "features",
     "NoFeatures": "features",
     "Patches": "patches",
     "PublicPictures": "features",
@@ -26,6 +27,7 @@ __all__ = [
     "Backbone",
     "Extractor",
     "Features",
+    "Kernel",
     "NoFeatures",
     "Patches",
     "PublicPictures",

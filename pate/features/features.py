@@ -266,6 +266,15 @@ class NoFeatures(Features):
         raise TypeError("features=none fits nothing")
 
 
+@dataclass(frozen=True)
+class Kernel(NoFeatures):
+    """Inputs as the data set gives them, and beside them a kernel's components in the rounds of kernel teachers.
+
+    See `KernelTeacher.nonlinear`, which takes them by itself where a budget affords many, and may be set beside
+    `features=patches`, too.
+    """
+
+
 @dataclass(frozen=True, eq=False)
 class ExtractedForm(Preprocessing):
     """Pictures brought to one size, then through the extractor."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _FEWEST_GROUPS = 30  # of a pool that tells how many records a group has
 _LEAST, _MOST = 1e-3, 1e6  # of penalties: with less, training may take long; with more, nothing is learned
 _SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
+_AFFORDED = 4.0  # times as many directions as the pool has: then a kernel's components are worth their noise
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
 
@@ -56,6 +57,8 @@ class KernelTeacher(Voter):
     Attributes:
         num_directions: of the public pool, >= 1, or None for `affordable_directions`: a function of the price, the
             numbers of teachers, records and labels.
+        nonlinear: whether a kernel's components stand beside the pool's directions in rounds (`PublicKernel`), as many
+            as can be afforded. None for where these are four times as many as the pool has directions.
     """
 
     is_trained: ClassVar[bool] = False
@@ -63,8 +66,10 @@ class KernelTeacher(Voter):
     takes_weights: ClassVar[bool] = True
 
     num_directions: int | None = None
+    nonlinear: bool | None = None
 
     def __post_init__(self) -> None:
+        require(self.nonlinear in (None, True, False), "nonlinear", self.nonlinear, "true, false or null")
         if self.num_directions is not None:
             require_count("num_directions", self.num_directions)
 
@@ -79,7 +84,13 @@ class KernelTeacher(Voter):
             public_inputs=dataset.public.inputs,
             num_queries=num_queries,
             num_directions=self.num_directions,
+            kernel_from=self.kernel_from,
         )
+
+    @property
+    def kernel_from(self) -> float | None:
+        """How many times the pool's directions have to be affordable for a kernel beside them; None for none."""
+        return {None: _AFFORDED, True: 1.0, False: None}[self.nonlinear]
 
     @staticmethod
     def records_per_group(public: Split) -> float:
@@ -144,7 +155,8 @@ class KernelVotes(VoteSource):
     """Functions on the queries, in public directions, around a center: made where they are read.
 
     `inputs`, float32 `[n, …]`, `labels`, bool `[n, L]`, and `teacher_of`, `[n]`, are private. `public_inputs` is the
-    whole public pool, `[m, …]`, of which the first `num_queries` are asked. `moments` makes the votes in rounds.
+    whole public pool, `[m, …]`, of which the first `num_queries` are asked. `moments` makes the votes in rounds, whose
+    directions are those of `PublicPCA.of(…, kernel_from=…)`.
     """
 
     gives_bits = False
@@ -162,8 +174,9 @@ class KernelVotes(VoteSource):
         records_per_group: float = 1.0,
         num_directions: int | None = None,
         moments: Callable[..., MomentVotes] = MomentVotes,
+        kernel_from: float | None = None,
     ) -> None:
-        self._moments = moments
+        self._moments, self._kernel_from = moments, kernel_from
         self.inputs, self.labels, self.teacher_of, self.num_directions = inputs, labels, teacher_of, num_directions
         self.num_teachers, self.num_groups, self.records_per_group = num_teachers, num_groups, records_per_group
         self.public_inputs, self.num_queries = public_inputs, num_queries
@@ -196,9 +209,9 @@ class KernelVotes(VoteSource):
         )
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
-        directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS)
+        directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS, self._kernel_from)
         found: MomentVotes = self.remembered(
-            ("moments", directions.projection.shape[1]),
+            ("moments", directions.width),
             lambda: self._moments(
                 inputs=self.inputs,
                 labels=self.labels,
@@ -212,7 +225,9 @@ class KernelVotes(VoteSource):
         )
         return found
 
-    def _directions(self, noise_multiplier: float, noise_share: float = _SHARE_IN_ONE) -> PublicPCA:
+    def _directions(
+        self, noise_multiplier: float, noise_share: float = _SHARE_IN_ONE, kernel_from: float | None = None
+    ) -> PublicPCA:
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
         count = self.num_directions or affordable_directions(
             noise_multiplier=noise_multiplier,
@@ -223,7 +238,8 @@ class KernelVotes(VoteSource):
         )
         count = min(count, self.num_queries)
         found: PublicPCA = self.remembered(
-            ("directions", count), lambda: PublicPCA.of(np.asarray(self.public_inputs), count)
+            ("directions", count, kernel_from),
+            lambda: PublicPCA.of(np.asarray(self.public_inputs), count, kernel_from=kernel_from),
         )
         return found
 
@@ -452,23 +468,26 @@ class ReleasedModel(StudentModel):
     kind = "released"
     forms: ClassVar[Mapping[str, str]] = {"center": "d", "projection": "dk", "weights": "wL", "bias": "L"}
 
-    @classmethod
-    def of(cls, weights: Array, public_inputs: Rows, num_rows: int) -> ReleasedModel:
+    @staticmethod
+    def of(weights: Array, public_inputs: Rows, num_rows: int) -> ReleasedModel:
         """That of released weights `[D, L]`, its threshold the best expected micro-F1 on public inputs.
 
-        Weights are on `PublicPCA.with_constant` of directions of all public inputs, float32 `[m, …]`.
+        Weights are on `PublicPCA.with_constant` of directions of all public inputs, float32 `[m, …]`. More of them than
+        these have directions and a height are of a kernel.
         """
-        directions = PublicPCA.of(public_inputs, len(weights) - 1)
-        width = directions.projection.shape[1]
-        arrays = {
+        directions = PublicPCA.of(public_inputs, len(weights) - 1, kernel_from=1.0)
+        arrays: dict[str, Array] = {
             "center": directions.center,
             "projection": directions.projection,
             "weights": weights[:-1] * np.sqrt(len(weights) - 1),
             "bias": weights[-1],
         }
+        if (kernel := directions.kernel) is not None:
+            beside = {"landmarks": kernel.landmarks, "components": kernel.weights, "linear": kernel.linear}
+            arrays |= beside | {"reach": np.array([kernel.reach])}
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
-        shape = np.asarray(public_inputs).shape[1:]
-        model = cls(floats, 0.5, shape, num_rows, {"directions": float(width)})
+        shape, cls = np.asarray(public_inputs).shape[1:], ReleasedModel if kernel is None else ReleasedKernelModel
+        model = cls(floats, 0.5, shape, num_rows, {"directions": float(directions.width - directions.has_height)})
         threshold = expected_f1_threshold(model.predict_proba(public_inputs))
         return cls(floats, threshold, shape, num_rows, model.choices)
 
@@ -480,3 +499,31 @@ class ReleasedModel(StudentModel):
         else:
             scores = (features @ weights[:-1] + weights[-1]) / np.hypot(lengths, 1)
         return np.asarray(scipy.special.expit(scores + self.arrays["bias"]), dtype=np.float32)
+
+
+class ReleasedKernelModel(ReleasedModel):
+    """The same with a kernel's components beside the directions and their height (`PublicKernel`)."""
+
+    kind = "released_kernel"
+    forms: ClassVar[Mapping[str, str]] = {
+        **ReleasedModel.forms,
+        "landmarks": "mD",
+        "components": "mK",
+        "linear": "DK",
+        "reach": "1",
+    }
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+        return np.concatenate([self._of_block(block) for block in blocks])
+
+    def _of_block(self, rows: Rows) -> Rows:
+        arrays = self.arrays
+        linear = np.append(
+            (rows - arrays["center"]) @ arrays["projection"], np.ones((len(rows), 1), np.float32), axis=1
+        )
+        cosines = linear / np.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
+        beside = np.exp((cosines - 1) / arrays["reach"]) @ arrays["components"] - linear @ arrays["linear"]
+        features = np.append(linear, beside, axis=1)
+        scores = features @ arrays["weights"] / np.linalg.norm(features, axis=1, keepdims=True)
+        return np.asarray(scipy.special.expit(scores + arrays["bias"]), dtype=np.float32)

@@ -47,6 +47,7 @@ _OURS = {
     "low_rank": "kernel",
     "mlp": "mlp",
     "released": "kernel",
+    "released_kernel": "kernel",
     "resnet50": "image",
 }
 """The kinds that ship, and the module here that is loaded when one is read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,71 @@ _BITS = 26  # of a row's length, and of a column's: their products and sums stay
 _SMALLEST_VARIANCE = 1e-9  # of the largest
 _NOISE_SHARE = 0.25
 _RIDGE = 0.1  # of the mean variance
+_LANDMARKS, _MOST_COMPONENTS = 1024, 512  # of a kernel
+_FITTED = 10_000  # public rows that a kernel is fitted on
+_ROWS_EACH = 4  # of these for each component, at least
+_ENERGY = 0.5  # of all components together, of the linear features'
+_EVENED = 0.25  # power of a component's variance that is left of it
+_EXPECTED = 0.1  # of a component's log-odds, of a linear feature's
+_BLOCK = 2048
 
 SHARE_IN_ROUNDS = 0.125
 """The noise in the directions of rounds, of the labels' variance."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicKernel:
+    """Nonlinear components beside linear features: what those leave of a Gaussian kernel on rows of a public pool.
+
+    Formal guarantee: the pool's inputs alone decide them, no label is read.
+
+    Attributes:
+        landmarks: `[m, D]`, linear features of public rows, of length 1.
+        reach: of the kernel exp((cosine - 1) / reach), > 0.
+        weights: `[m, K]`, of the kernel's values.
+        linear: `[D, K]`, what is taken off: the least squares fit of linear features in the pool.
+    """
+
+    landmarks: Array
+    reach: float
+    weights: Array
+    linear: Array
+
+    @classmethod
+    def of(cls, linear_features: Array, count: int) -> PublicKernel:
+        """At most `count` components, those of the greatest variance in the pool, of its linear features `[n, D]`."""
+        rows = linear_features[np.linspace(0, len(linear_features) - 1, min(len(linear_features), _FITTED)).astype(int)]
+        landmarks = _of_length_1(rows[np.linspace(0, len(rows) - 1, min(len(rows), _LANDMARKS)).astype(int)])
+        apart = 1 - landmarks @ landmarks.T
+        reach = float(np.median(apart[np.triu_indices(len(apart), 1)]))
+        bare = cls(landmarks, max(reach, _SMALLEST_VARIANCE), np.eye(len(landmarks)), np.zeros((rows.shape[1], 1)))
+        values = np.concatenate([bare._values(rows[i : i + _BLOCK]) for i in range(0, len(rows), _BLOCK)])
+        linear = np.linalg.lstsq(rows, values, rcond=1e-6)[0]
+        left = values - rows @ linear
+        variances, vectors = np.linalg.eigh(left.T @ left / len(left))
+        variances, vectors = variances[::-1][:count], vectors[:, ::-1][:, :count]
+        kept = variances > _SMALLEST_VARIANCE * max(variances[0], _SMALLEST_VARIANCE)
+        vectors = vectors[:, kept] * np.sign(vectors[np.abs(vectors[:, kept]).argmax(axis=0), np.flatnonzero(kept)])
+        variances = variances[kept]
+        energy = _ENERGY * np.square(rows).sum() / len(rows) / (variances**_EVENED).sum()
+        vectors *= np.sqrt(energy * variances ** (_EVENED - 1))
+        return cls(landmarks, bare.reach, vectors, linear @ vectors)
+
+    def features(self, linear_features: Array) -> Array:
+        """Components `[n, K]` of rows of linear features `[n, D]`."""
+        blocks = [linear_features[i : i + _BLOCK] for i in range(0, max(len(linear_features), 1), _BLOCK)]
+        return np.concatenate(
+            [exact_product(self._values(rows), self.weights) - exact_product(rows, self.linear) for rows in blocks]
+        )
+
+    def _values(self, rows: Array) -> Array:
+        cosines = exact_product(_of_length_1(rows), np.ascontiguousarray(self.landmarks.T))
+        return np.asarray(np.exp((cosines - 1) / self.reach))
+
+
+def _of_length_1(rows: Array) -> Array:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +96,21 @@ class PublicPCA:
         projection: `[d, k]`; of the pool's inputs the mean square of an entry is 1.
         variances: `[k]`, of the pool along each direction, falling.
         has_height: whether these are all of the pool's directions.
+        kernel: beside them and their height; None for linear features alone.
     """
 
     center: Array
     projection: Array
     variances: Array
     has_height: bool = False
+    kernel: PublicKernel | None = None
 
     @classmethod
-    def of(cls, public_inputs: NDArray[np.floating], count: int) -> PublicPCA:
+    def of(cls, public_inputs: NDArray[np.floating], count: int, *, kernel_from: float | None = None) -> PublicPCA:
         """The `count` directions of the greatest variance, or all that the pool has where those are fewer.
+
+        Where `count` is more than `kernel_from` times these and their height, a kernel's components stand beside them:
+        as many as `count` leaves, at most 512, and one for four public inputs.
 
         Raises:
             InvalidValue: no two different inputs.
@@ -59,7 +126,11 @@ class PublicPCA:
         vectors = vectors[:, :kept] * np.sign(vectors[np.abs(vectors[:, :kept]).argmax(axis=0), np.arange(kept)])
         shrunk = variances[:kept] / (variances[:kept] + _RIDGE * max(variances.mean(), 0.0))
         projection = vectors * np.sqrt(shrunk / variances[:kept] / shrunk.mean())
-        return cls(center, projection, variances[:kept], kept == there)
+        linear = cls(center, projection, variances[:kept], kept == there)
+        components = min(count - kept - 1, _MOST_COMPONENTS, len(rows) // _ROWS_EACH)
+        if kernel_from is None or components < 1 or count <= kernel_from * (kept + 1):
+            return linear
+        return replace(linear, kernel=PublicKernel.of(linear._before_length(rows), components))
 
     def features(self, inputs: NDArray[np.floating]) -> Array:
         """Features `[n, k]` of length 1, or 0 for the pool's mean."""
@@ -68,22 +139,35 @@ class PublicPCA:
         return np.asarray(found / np.where(lengths > 0, lengths, 1))
 
     def with_constant(self, inputs: NDArray[np.floating]) -> Array:
-        """What rounds vote on: of length sqrt(D - 1), and the constant 1, `[n, D]`, D = k + 1, or k + 2 with a height.
+        """What rounds vote on: of length sqrt(D - 1), and the constant 1, `[n, D]`, D = `width` + 1.
 
         Where all directions of the pool are kept, the projected inputs get a 1 before they are cut to that length. It
         becomes the height: how far an input is from the center, which features of one length forget.
         """
-        found = self._projected(inputs)
-        if self.has_height:
-            found = np.append(found, np.ones((len(found), 1)), axis=1)
+        found = self._before_length(np.asarray(inputs))
+        if self.kernel is not None:
+            found = np.append(found, self.kernel.features(found), axis=1)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         found *= math.sqrt(found.shape[1]) / np.where(lengths > 0, lengths, 1)
         return np.append(found, np.ones((len(found), 1)), axis=1)
 
+    def _before_length(self, inputs: NDArray[np.floating]) -> Array:
+        """The projected inputs and their height."""
+        found = self._projected(inputs)
+        return np.append(found, np.ones((len(found), 1)), axis=1) if self.has_height else found
+
+    @property
+    def width(self) -> int:
+        """Of all features but the constant."""
+        return len(self.feature_variances)
+
     @property
     def feature_variances(self) -> Array:
-        """Of all features but the constant, `[D - 1]`; a height counts as an average direction."""
-        return np.append(self.variances, self.variances.mean()) if self.has_height else self.variances
+        """Of all features but the constant, `[width]`; a height counts as an average direction, a component less."""
+        usual = self.variances.mean()
+        height = np.full(int(self.has_height), usual)
+        components = np.full(0 if self.kernel is None else self.kernel.weights.shape[1], _EXPECTED * usual)
+        return np.concatenate([self.variances, height, components])
 
     def span(self, queries: NDArray[np.floating]) -> Array:
         """The orthonormal `[Q, k]` nearest to the features of the queries, Q >= k.

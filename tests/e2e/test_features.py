@@ -173,7 +173,7 @@ def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> N
         (["features.patch_size=13"], "features.patch_size=13: expected at most 12"),
         (["features=backbone", "features.weights=none.pth"], "features.weights=none.pth: expected a file of weights"),
         (["features=backbone", "features.model=resnet19"], "features.model=resnet19: expected"),
-        (["features=patch"], "features=patch: expected one of backbone, none, patches"),
+        (["features=patch"], "features=patch: expected one of backbone, kernel, none, patches"),
         (["data=wordnet"], "features=patches: expected none: wordnet has no pictures"),
     ],
 )

@@ -106,6 +106,22 @@ def _released(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]
     return graph.add("Sigmoid", graph.add("Add", _scores(graph, rows, arrays), arrays["bias"]))
 
 
+def _released_kernel(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    widened = np.pad(arrays["projection"], ((0, 0), (0, 1)))
+    height = np.append(np.zeros((1, widened.shape[1] - 1)), [[1]], axis=1)
+    linear = graph.add("Add", graph.add("MatMul", graph.add("Sub", rows, arrays["center"]), widened), height)
+    cosines = graph.add("MatMul", _of_length_1(graph, linear), arrays["landmarks"].T)
+    values = graph.add("Exp", graph.add("Div", graph.add("Sub", cosines, np.float32(1)), arrays["reach"]))
+    explained = graph.add("MatMul", linear, arrays["linear"])
+    beside = graph.add("Sub", graph.add("MatMul", values, arrays["components"]), explained)
+    features = _of_length_1(graph, graph.add("Concat", linear, beside, axis=1))
+    return graph.add("Sigmoid", graph.add("Add", graph.add("MatMul", features, arrays["weights"]), arrays["bias"]))
+
+
+def _of_length_1(graph: _Graph, rows: str) -> str:
+    return graph.add("Div", rows, graph.add("ReduceL2", rows, axes=[1], keepdims=1))
+
+
 def _low_rank(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
     scores = _scores(graph, rows, arrays)
     distance = graph.add("Div", graph.add("Sub", scores, arrays["thresholds"]), arrays["spreads"])
@@ -190,6 +206,7 @@ _WRITERS: dict[str, Callable[..., Any]] = {
     "low_rank": _of_rows(_low_rank),
     "mlp": _of_rows(_mlp),
     "released": _of_rows(_released),
+    "released_kernel": _of_rows(_released_kernel),
     "cnn": _of_images,
     "resnet50": _of_images,
 }

@@ -26,6 +26,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("torch")
 
 LABELS = ("one", "two", "never")
+RELEASED = {"released": 4, "released_kernel": 13}  # numbers of weights: those beyond 6 directions are a kernel's
 
 
 def students() -> dict[str, Student]:
@@ -45,9 +46,9 @@ def students() -> dict[str, Student]:
 
 def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
     rng = np.random.default_rng(0)
-    if name == "released":  # weights that a release gives as they are, and no fit
+    if name in RELEASED:  # weights that a release gives as they are, and no fit
         public = rng.standard_normal((rows, 6), dtype=np.float32)
-        return ReleasedModel.of(rng.standard_normal((4, len(LABELS))), public, rows), public
+        return ReleasedModel.of(rng.standard_normal((RELEASED[name], len(LABELS))), public, rows), public
     student = students()[name]
     images = "cnn" in name or "resnet" in name
     inputs = rng.random((rows, 3, 16, 16) if images else (rows, 6), dtype=np.float32)
@@ -94,9 +95,11 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> No
         assert found[:, 0].std() > 0, "the graph looks at its inputs"
 
 
-def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(tmp_path: Path) -> None:
-    """Whose features have length 0."""
-    model, inputs = trained("released")
+@pytest.mark.parametrize("name", RELEASED)
+def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(tmp_path: Path, name: str) -> None:
+    """Whose features have length 0, but for a height."""
+    model, inputs = trained(name)
+    assert model.kind == name
     bundle = Bundle.load(bundle_in(tmp_path / "release", model))
     bundle.to_onnx(tmp_path / "model.onnx")
     asked = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
@@ -105,7 +108,7 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(tmp_path: Pa
 
 def test_every_kind_of_model_has_a_graph_and_is_tested() -> None:
     """Also those that no configuration names, as a release gives them; another package's own have none."""
-    assert set(_OURS) <= {*students(), "released"}
+    assert set(_OURS) <= {*students(), *RELEASED}
     assert set(_OURS) <= set(_WRITERS)
 
 

@@ -204,3 +204,25 @@ def test_impossible_scores_are_refused():
         LowRankStudent().fit_scores(QUERIES, TRUE_SCORES, **(settings | {"prevalence": SHARES[:2]}))
     with pytest.raises(InvalidValue, match=r"noise_std=-1\.0: expected a number >= 0"):
         LowRankStudent().fit_scores(QUERIES, TRUE_SCORES, **(settings | {"noise_std": -1.0}))
+
+
+@pytest.mark.parametrize(
+    ("nonlinear", "noise", "kind"),
+    [
+        (None, 0.05, "released_kernel"),
+        (None, 0.3, "released"),
+        (True, 0.3, "released_kernel"),
+        (False, 0.05, "released"),
+    ],
+)
+def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, noise, kind):
+    """Four times as many as the pool has take a kernel by themselves; the model finds them from the weights' number."""
+    shape = {"labels": LABELS, "teacher_of": np.arange(50), "num_teachers": 50, "num_groups": 50, "num_queries": 300}
+    kernel_from = KernelTeacher(nonlinear=nonlinear).kernel_from
+    source = kernel.KernelVotes(inputs=INPUTS, public_inputs=PUBLIC, kernel_from=kernel_from, **shape)
+    found = source.in_rounds(noise_multiplier=noise)
+    weights = np.random.default_rng(3).normal(size=(found.width, 3))
+    model = kernel.ReleasedModel.of(weights, PUBLIC, 300)
+    assert model.kind == kind
+    logits = found.directions.with_constant(INPUTS) @ weights
+    np.testing.assert_allclose(model.predict_proba(INPUTS), 1 / (1 + np.exp(-logits)), atol=1e-4)

@@ -46,6 +46,38 @@ def test_without_all_directions_there_is_no_height() -> None:
     np.testing.assert_array_equal(directions.feature_variances, directions.variances)
 
 
+def test_a_kernel_sees_what_no_linear_function_does_where_there_is_room() -> None:
+    """The sign of a product; beside the same linear features, of the same length, and the same bits anywhere."""
+    rows = np.random.default_rng(1).normal(size=(1500, 4))
+    wanted = np.sign(rows[:, 0] * rows[:, 1])
+    explained = {}
+    for kernel_from in (None, 1.0):
+        directions = PublicPCA.of(rows[:1000], 105, kernel_from=kernel_from)
+        features = directions.with_constant(rows)
+        assert features.shape[1] == directions.width + 1 == (6 if kernel_from is None else 106)
+        np.testing.assert_allclose(np.linalg.norm(features[:, :-1], axis=1), np.sqrt(directions.width))
+        fit = np.linalg.lstsq(features[:1000], wanted[:1000], rcond=None)[0]
+        explained[kernel_from] = np.corrcoef(features[1000:] @ fit, wanted[1000:])[0, 1]
+    assert abs(explained[None]) < 0.1 < 0.7 < explained[1.0]
+    linear = PublicPCA.of(rows[:1000], 5).with_constant(rows)[:, :5]
+    np.testing.assert_allclose(
+        np.einsum("ij,ij->i", features[:, :5], linear) ** 2, (features[:, :5] ** 2).sum(axis=1) * 5
+    )
+    order = np.random.default_rng(2).permutation(1500)
+    np.testing.assert_array_equal(directions.with_constant(rows[order]), features[order])
+    np.testing.assert_array_equal(directions.with_constant(rows[7:8])[0], features[7])
+
+
+@pytest.mark.parametrize(
+    ("count", "kernel_from", "width"),
+    [(5, 1.0, 5), (6, 1.0, 7), (7, 1.0, 7), (8, 1.0, 8), (27, 4.0, 7), (29, 4.0, 29), (400, 1.0, 107)],
+)
+def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: int) -> None:
+    """400 rows of 6 numbers: components are what `count` leaves beyond 6 directions and a height, one for four rows."""
+    assert PublicPCA.of(POOL, count, kernel_from=kernel_from).width == width
+    assert PublicPCA.of(POOL, count).width == min(count + (count == 6), 7)
+
+
 def test_directions_are_those_of_the_greatest_variance() -> None:
     projection = PublicPCA.of(POOL, 2).projection
     assert np.abs(projection[2:]).max() < 0.1 * np.abs(projection[:2]).max()
