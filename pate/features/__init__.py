@@ -7,7 +7,7 @@ from pate.validation import require_extra
 
 if TYPE_CHECKING:
     from pate.features.backbone import Backbone
-    from pate.features.features import Extractor, Features, Kernel, NoFeatures, PublicPictures
+    from pate.features.features import Extractor, Features, Kernel, NoFeatures
     from pate.features.patches import Patches
     from pate.features.text import Text
 
@@ -20,7 +20,6 @@ _MODULE_OF = {
     "Kernel": "features",
     "NoFeatures": "features",
     "Patches": "patches",
-    "PublicPictures": "features",
     "Text": "text",
 }
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "Kernel",
     "NoFeatures",
     "Patches",
-    "PublicPictures",
     "Text",
 ]
 

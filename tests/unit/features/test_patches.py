@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pate.data.dataset import unwatched
-from pate.features import Extractor, PublicPictures
+from pate.features import Extractor
+from pate.features.features import PublicPictures
 from pate.features.patches import CONTRAST, PatchExtractor, learn_filters, region_weights, spherical_k_means
 from pate.student import LinearStudent
 from pate.validation import InvalidValue
