@@ -123,13 +123,15 @@ class Partition:
         records, groups, teachers = columns
         _require_one_teacher("record", records, teachers)
         require_distinct("manifest.record_ids", records)
-        if missing := len(np.setdiff1d(split.record_ids, records)):
-            rule = f"a teacher for each private record, {missing} have none"
+        order = np.argsort(records)
+        if not np.array_equal(records[order], np.sort(split.record_ids)):
+            missing, unknown = np.setdiff1d(split.record_ids, records), np.setdiff1d(records, split.record_ids)
+            rule = f"a teacher for each private record, {len(missing)} have none"
+            if not len(missing):
+                rule = f"private records, {len(unknown)} of them are not"
             raise InvalidValue(f"manifest.record_ids: expected {rule}")
-        if unknown := len(np.setdiff1d(records, split.record_ids)):
-            raise InvalidValue(f"manifest.record_ids: expected private records, {unknown} of them are not")
         require(digest == _digest(num_teachers, columns), "manifest.sha256", "another", "the digest of its content")
-        rows = np.argsort(records)[np.searchsorted(np.sort(records), split.record_ids)]
+        rows = order[np.searchsorted(records[order], split.record_ids)]
         moved = np.flatnonzero(groups[rows] != split.group_ids)
         if len(moved):
             rule = f"the groups of the private split, {len(moved)} records have others"

@@ -44,7 +44,7 @@ from pate.student import StudentModel
 from pate.validation import VERSION
 
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
-_POINTS = 48
+_POINTS = 24
 _ASKED = {each.name: each for each in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)}
 _EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
 _UNITS = {
