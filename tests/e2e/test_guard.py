@@ -91,7 +91,7 @@ def test_a_comparison_has_a_row_that_says_why(tmp_path: Path) -> None:
         return [run for run in frontier.runs if run.epsilon is not None]
 
     first = compared()
-    assert "aggregators=[votes@24]: expected a release that tells something" in first[0].note
+    assert "'aggregators=[votes@24]': expected a release that tells something" in first[0].note
     assert "epsilons=[" in first[0].note
     assert (first[0].micro_f1, first[1].note) == (None, "")
     assert compared() == first

@@ -221,7 +221,7 @@ class NumberColumn(Column):
 
     def cells(self, block: Block) -> NDArray[np.float64]:
         powers = block[:, 0].astype(np.float64) * self.unit + self.center
-        numbers = _powers(powers, self.power, scipy.special.inv_boxcox1p) * self.std + self.mean
+        numbers = _powers(powers, self.power, "inv_boxcox1p") * self.std + self.mean
         # to a millionth of the public range
         numbers = numbers.round(6 - int(np.ceil(np.log10(max(self.high - self.low, 1e-300)))))
         return np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers
@@ -244,11 +244,12 @@ class NumberColumn(Column):
         return as_numbers(array, spelling)
 
 
-def _powers(numbers: NDArray[np.float64], power: float, way: Any = scipy.special.boxcox1p) -> NDArray[np.float64]:
+def _powers(numbers: NDArray[np.float64], power: float, way: str = "boxcox1p") -> NDArray[np.float64]:
     """Yeo and Johnson's power of numbers, or the `way` back."""
     if power == 1:
         return numbers
-    return np.asarray(np.sign(numbers) * way(np.abs(numbers), np.where(numbers >= 0, power, 2 - power)))
+    of = getattr(scipy.special, way)  # loads slowly, so not as a default argument
+    return np.asarray(np.sign(numbers) * of(np.abs(numbers), np.where(numbers >= 0, power, 2 - power)))
 
 
 @dataclass(frozen=True)
