@@ -203,6 +203,10 @@ class CenteredVotes(TeacherVotesAggregator):
         """The prevalence is that of the teachers' records; one charge covers all."""
         for_prevalence, for_votes = context.rng.spawn(2)
         votes, drawn = self._in_rounds(source), self._drawn(source, context)
+        if votes is None:  # before the prevalence is paid for
+            most = ClippedSum.most_queries(source.num_teachers, source.num_labels)
+            rule = f"at most {most}, as one exact sum of {source.num_teachers:,} teachers holds no more"
+            require(source.num_queries <= most, "num_queries", source.num_queries, rule)
         center = self._center_from(source, drawn, rng=for_prevalence)
         event = self._event_of(source)
 

@@ -367,6 +367,7 @@ class Dataset:
                     found = f"found {shared} in {first} and {second}"
                     raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")
         if self.budgets is not None:
+            require(self.weights is None, "budgets", "several", "one beside records that count differently")
             _require_one_budget(self.budgets, self.private.group_ids)
         if self.public_ids is not None:
             good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (len(self.public),)

@@ -134,6 +134,12 @@ class ClippedSum:
         rounding = 3 * math.sqrt(math.prod(self.shape))
         return clips * self.clip / self.step * (1 + _FLOAT_ERROR) + rounding
 
+    @staticmethod
+    def most_queries(num_teachers: int, num_labels: int) -> int:
+        """How many queries have an exact sum of so many teachers, whatever the clip."""
+        # `total` asks for N (clip / step + 1) Q < 2^52, and clip / step is below 2 sqrt(Q L) / fineness
+        return int((0.999 * _LARGEST_SUM * _FINENESS / (2 * num_teachers * math.sqrt(num_labels))) ** (2 / 3))
+
     def within(self, weights: Array) -> Array:
         """What contributions of weights in [0, 1] are scaled by: a little less, as rounding moves light ones as far."""
         clips = 2 if self.adjacency == Adjacency.REPLACE_ONE else 1

@@ -80,6 +80,15 @@ def test_a_release_of_other_votes_is_no_release_of_rounds(tmp_path: Any) -> None
         RoundsRelease.load(tmp_path / "release" / "release.npz", event=release.event, adjacency=release.adjacency)
 
 
+def test_a_sum_that_is_not_exact_is_refused_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pate.votes.clipping._LARGEST_SUM", 2.0**37)
+    ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
+    rule = "num_queries=100: expected at most 64, as one exact sum of 4,000 teachers holds no more"
+    with pytest.raises(InvalidValue, match=rule):
+        aggregator(rounds=1).release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
+    assert ledger.entries == []
+
+
 def test_one_charge_of_all_rounds_comes_before_the_first_draw() -> None:
     asked = aggregator()
     event = asked.event_for(num_teachers=4000, **SHAPE)

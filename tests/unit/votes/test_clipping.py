@@ -99,6 +99,16 @@ def test_impossible_votes_are_refused(votes: Any, message: str) -> None:
         ClippedSum(1.0, (2, 2)).total(votes, center=0.0, num_teachers=1)
 
 
+@pytest.mark.parametrize("clip", [0.51, 1.0, 1.99])
+def test_as_many_queries_as_are_said_to_be_exact_are_summed(clip: float) -> None:
+    most = ClippedSum.most_queries(2**26, 40)
+    assert most > 8
+    with pytest.raises(InvalidValue, match="votes"):  # there are none; the sum would be exact
+        ClippedSum(clip, (most, 40)).total([], center=0.0, num_teachers=2**26)
+    with pytest.raises(InvalidValue, match="sums of 53 bits"):
+        ClippedSum(clip, (2 * most, 40)).total([], center=0.0, num_teachers=2**26)
+
+
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"clip=0: expected a number > 0"):
         ClippedSum(0, (2, 2))
