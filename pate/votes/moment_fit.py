@@ -16,7 +16,8 @@ Rows = NDArray[np.float32]
 
 _PRIOR_SHARE = 0.1  # of the logits' variance that the moments show: its tail is what noise makes of them
 _FREE = 1e3  # prior variance of a constant
-_SEARCH = {"maxiter": 100, "ftol": 1e-9}  # with 40, what noise there is decided where it stopped
+_STEPS = 100  # of a search; with 40, what noise there is decides where it stops
+_FEWER_STEPS, _MANY = 40, 256  # from so many features on: a budget that affords them has little noise
 _NEWTON_STEPS = 12
 _LOST = 0.005  # error of a share after the steps: so large only where they diverged
 _SLOPES = (0.2, 50.0)  # the least and the most
@@ -145,7 +146,8 @@ class MomentFit:
             gradient = self._moments(probabilities) - target + penalty * weights
             return float(value), (gradient * scale).ravel()
 
-        found = minimize(loss, (start / scale).ravel(), jac=True, method="L-BFGS-B", options=_SEARCH)
+        search = {"maxiter": _FEWER_STEPS if len(scale) > _MANY else _STEPS, "ftol": 1e-9}
+        found = minimize(loss, (start / scale).ravel(), jac=True, method="L-BFGS-B", options=search)
         return np.asarray(found.x.reshape(scale.shape) * scale)
 
     def _calibrated(self, target: Array, weights: Array) -> Array:
