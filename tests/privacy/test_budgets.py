@@ -111,7 +111,7 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     moves = [furthest(lengths, adjacency)]
     for each in sums[1:]:
         parts = [TeacherShares(c[None], held).total(each, c[::-1] * 0.5).ravel() for c in corners]
-        moves.append(max(furthest(np.array(parts, dtype=np.float64), adjacency), weight * 0.0))
+        moves.append(furthest(np.array(parts, dtype=np.float64), adjacency))
         assert moves[-1] <= weight * each.l2_sensitivity
     spent = math.sqrt(sum((move / std) ** 2 for move, std in zip(moves, stds, strict=True)))
     assert spent <= weight / 2.0
