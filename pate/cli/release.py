@@ -65,7 +65,7 @@ def _release_in_rounds(config: DictConfig, aggregator: Aggregator) -> None:
     output_dir = Path(config.output_dir or _folder(settings, config))
     if (made := _in_rounds(config, _plan(config, settings, aggregator), output_dir)) is not None:
         terms, roll = made
-        _print(terms, Places(len(roll.holders), max(roll.holders.values())), output_dir)
+        _print(terms, Places.of(roll.holders), output_dir)
 
 
 def _in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> tuple[Terms, Roll] | None:

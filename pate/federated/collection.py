@@ -27,7 +27,7 @@ from pate.validation import InvalidValue, require
 from pate.votes.gathered import GatheredVotes
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.source import Array, Bits, VoteSource
-from pate.votes.vote_file import VoteFile, VoteManifest
+from pate.votes.vote_file import VoteFile
 
 
 class AbsentVotes(VoteSource):
@@ -45,24 +45,14 @@ class AbsentVotes(VoteSource):
         self.num_queries, self.num_labels = present.num_queries, present.num_labels
         self.records_per_teacher = present.records_per_teacher
 
-    @classmethod
-    def beside(cls, present: GatheredVotes, num_absent: int, aggregator: Aggregator) -> AbsentVotes:
-        """For an aggregator; raises `InvalidValue` where its price does not cover such votes."""
-        if aggregator.adjacency is Adjacency.ADD_REMOVE and aggregator.input_form != "counts":
-            rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
-            raise InvalidValue(f"adjacency=add_remove: expected {rule}; or max_absent=0")
-        return cls(present, num_absent, first_label=aggregator.single_label)
-
     def bits(self) -> Iterator[Bits]:
         yield from self.present.bits()
         yield from self._constant(np.dtype(np.bool_))
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        dtype = np.dtype(np.bool_)
         for block in self.present.confidences():
-            dtype = block.dtype
             yield block
-        yield from self._constant(dtype)
+        yield from self._constant(block.dtype)
 
     def label_shares(self) -> Array:
         """Absent teachers have records without labels."""
@@ -74,8 +64,7 @@ class AbsentVotes(VoteSource):
     def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         one = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
         one[:, :, 0] = self.first_label
-        for _ in range(self.num_absent):
-            yield one
+        yield from [one] * self.num_absent
 
 
 _HEADS = 2**20  # bytes for manifest and headers
@@ -118,7 +107,12 @@ class Collection:
         self.require_enough()
         votes = self.gathered()
         missing = self.roll.num_teachers - votes.num_teachers
-        return AbsentVotes.beside(votes, missing, aggregator) if missing else votes
+        if not missing:
+            return votes
+        if aggregator.adjacency is Adjacency.ADD_REMOVE and aggregator.input_form != "counts":
+            rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
+            raise InvalidValue(f"adjacency=add_remove: expected {rule}; or max_absent=0")
+        return AbsentVotes(votes, missing, first_label=aggregator.single_label)
 
 
 def collect(roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path | str) -> Collection:
@@ -147,7 +141,18 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
         written.write(votes)
     try:
         file = VoteFile.open(path)
-        _require_asked(file.manifest, holder, roll, request)
+        wanted = {
+            "holder": holder,
+            "num_teachers": roll.holders[holder],
+            "num_queries": request.num_queries,
+            "num_labels": request.num_labels,
+            "cast": request.cast,
+            "vote_clip": request.vote_clip,
+        }
+        for name, value in wanted.items():
+            found = getattr(file.manifest, name)
+            require(found == value, name, found, str(value))
+        require(file.manifest.queries == request.digest, "queries", "others", "those that were asked")
         same = file.record_ids.tolist() == request.record_ids.tolist() and file.label_names == request.label_names
         require(same, "record_ids and label_names", "others", "those that were asked")
         for _ in file.bits():
@@ -175,34 +180,12 @@ def _require_size(answer: bytes, num_teachers: int, request: Request) -> None:
     require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
 
 
-def _require_asked(head: VoteManifest, holder: str, roll: Roll, request: Request) -> None:
-    wanted = {
-        "holder": holder,
-        "queries": request.digest,
-        "num_teachers": roll.holders[holder],
-        "num_queries": request.num_queries,
-        "num_labels": request.num_labels,
-        "cast": request.cast,
-        "vote_clip": request.vote_clip,
-    }
-    for name, value in wanted.items():
-        found = getattr(head, name)
-        shown = "others" if name == "queries" else found
-        rule = "those that were asked" if name == "queries" else str(value)
-        require(found == value, name, shown, rule)
-
-
-_RULE = "what was collected for a release"
 _REMEDY = "remove the inbox, and holders are asked again"
-
-Ask = Callable[[], Iterable[Contribution]]
-"""Sends the request to all holders and gives what came back."""
+_MARKER = "collected.json"
 
 
 @dataclass(frozen=True)
 class _Collected:
-    """What `collected.json` holds."""
-
     queries: str  # digest of the request
     sha256: Mapping[str, str]  # of each file that counts, by holder
     refused: Mapping[str, str] = field(default_factory=dict)  # lines, by holder
@@ -218,9 +201,10 @@ class FederatedRelease:
     inbox: Path  # the folder for votes, of mode 0700; no epsilon covers it
     output_dir: Path  # the folder of the release; of it `release/` may be published
 
-    def run(self, ask: Ask, monitor: Monitor | None = None) -> Terms:
+    def run(self, ask: Callable[[], Iterable[Contribution]], monitor: Monitor | None = None) -> Terms:
         """Collects votes, or takes those that were collected before, and releases them.
 
+        `ask` sends the request to all holders and gives what came back.
         Holders are asked until one collection is complete. From then on it stays what it is, so a server that was
         killed goes on with the same votes, charges nothing a second time and gives the same release.
 
@@ -228,31 +212,27 @@ class FederatedRelease:
             InvalidValue: too many holders are absent; whatever `release_votes` refuses. Nothing was charged then.
         """
         monitor = monitor or NullMonitor()
-        collection = self._kept() or self._collect(ask)
+        collection = self._kept()
+        if collection is None:
+            make_folder(self.inbox)
+            collection = collect(self.roll, self.request, ask(), self.inbox)
+            collection.require_enough()
+            digests = {name: file_digest(file.path, remedy=_REMEDY) for name, file in collection.files.items()}
+            collected = _Collected(self.request.digest, digests, collection.refused)
+            write_text(self.inbox / _MARKER, to_json(collected) + "\n")
         for line in collection.refused.values():
             monitor.say(line)
         source = collection.source(self.plan.aggregator)
         votes = collection.gathered()
-        cohort = replace(Cohort.of_files(votes), places=Places(len(self.roll.holders), max(self.roll.holders.values())))
+        cohort = replace(Cohort.of_files(votes), places=Places.of(self.roll.holders))
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
-
-    @property
-    def _marker(self) -> Path:
-        return self.inbox / "collected.json"
-
-    def _collect(self, ask: Ask) -> Collection:
-        make_folder(self.inbox)
-        collection = collect(self.roll, self.request, ask(), self.inbox)
-        collection.require_enough()
-        digests = {name: file_digest(file.path, remedy=_REMEDY) for name, file in collection.files.items()}
-        write_text(self._marker, to_json(_Collected(self.request.digest, digests, collection.refused)) + "\n")
-        return collection
 
     def _kept(self) -> Collection | None:
         """What was collected before; None where nothing is complete."""
-        if not os.path.lexists(self._marker):
+        if not os.path.lexists(marker := self.inbox / _MARKER):
             return None
-        kept = read_value(_Collected, self._marker, name="collected", rule=_RULE, remedy=_REMEDY)
+        rule = "what was collected for a release"
+        kept = read_value(_Collected, marker, name="collected", rule=rule, remedy=_REMEDY)
         rule = "those of the request; take another inbox for another request"
         require(kept.queries == self.request.digest, "inbox, queries", "others", rule)
         files = {}

@@ -11,15 +11,14 @@ from typing import Self
 
 import numpy as np
 
-from pate.federated.question import OPENING, Question, npz_bytes
+from pate.federated.question import OPENING, Question, expected, npz_bytes
 from pate.federated.roll import Contribution, Roll, counted
-from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
+from pate.files.arrays import ArrayForm, arrays_of
 from pate.files.disk import is_regular, make_folder, replacing
-from pate.validation import InvalidValue, require
+from pate.validation import require
 from pate.votes.clipping import Integers
 from pate.votes.vote_file import VoteManifest
 
-_RULE = "a whole answer, as pate.federated makes it"
 _HEADS = 2**20  # bytes for names and headers
 _FORMS = {"head": ArrayForm("U", ()), "question": ArrayForm("U", ()), "total": ArrayForm("biuf")}
 
@@ -44,16 +43,12 @@ class SumAnswer:
     @classmethod
     def from_bytes(cls, data: bytes, question: Question) -> Self:
         """An answer to this question; raises `InvalidValue` for a torn one, one to another, one of another shape."""
-        try:
+        with expected("answer", "a whole answer, as pate.federated makes it"):
             size, most = len(data), most_bytes(question)
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
             arrays = arrays_of(data, _FORMS)
             total = arrays["total"]
             found = cls(VoteManifest.from_text(str(arrays["head"])), str(arrays["question"]), total)
-        except InvalidValue:
-            raise
-        except (*UNREADABLE, OSError):
-            raise InvalidValue(f"answer: expected {_RULE}") from None
         require(found.question == question.digest, "question", "another", "the one that was asked")
         require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
         require(total.shape == question.shape, "sum.shape", total.shape, str(question.shape))
@@ -85,24 +80,22 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
     An answer counts as `counted` says, where it is a whole sum and answers this question. It is no longer than that of
     as many teachers as the roll says, so it moves a sum by what its own teachers are worth, and no more.
     """
-    answers, refused = counted(roll, contributions, lambda holder, sent: _read(holder, sent, roll, question))
-    total = np.zeros(question.shape, dtype=np.int64)
-    for answer in answers.values():
-        total += answer.total
+
+    def read(holder: str, sent: bytes) -> SumAnswer:
+        answer = SumAnswer.from_bytes(sent, question)
+        wanted = {"holder": holder, "num_teachers": roll.holders[holder], "num_labels": question.num_labels}
+        for name, value in wanted.items():
+            found = getattr(answer.head, name)
+            require(found == value, name, found, str(value))
+        require(answer.head.queries == question.asked, "queries", "others", "those that were asked")
+        if question.kind != OPENING:
+            question.require_possible(answer.total, roll.holders[holder])
+        return answer
+
+    answers, refused = counted(roll, contributions, read)
+    total = sum((answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64))
     heads = {name: answer.head for name, answer in answers.items()} if question.kind == OPENING else {}
     return Gathered(total, tuple(answers), heads, refused)
-
-
-def _read(holder: str, sent: bytes, roll: Roll, question: Question) -> SumAnswer:
-    answer = SumAnswer.from_bytes(sent, question)
-    wanted = {"holder": holder, "num_teachers": roll.holders[holder], "num_labels": question.num_labels}
-    for name, value in wanted.items():
-        found = getattr(answer.head, name)
-        require(found == value, name, found, str(value))
-    require(answer.head.queries == question.asked, "queries", "others", "those that were asked")
-    if question.kind != OPENING:
-        question.require_possible(answer.total, roll.holders[holder])
-    return answer
 
 
 class AnswersAwaited(Exception):
@@ -140,11 +133,11 @@ class Mailbox:
         missing = tuple(holder for holder in self.roll.holders if holder not in there)
         if len(missing) > (0 if self.wait else self.roll.max_absent):
             raise AnswersAwaited(sent, answers, missing)
-        return gathered(self.roll, question, [self._read(answers, name, question) for name in sorted(there)])
+        return gathered(self.roll, question, [self._read(answers / f"{name}.npz", question) for name in sorted(there)])
 
-    def _read(self, answers: Path, name: str, question: Question) -> Contribution:
+    def _read(self, path: Path, question: Question) -> Contribution:
         """The answer of a holder; files of strangers, pipes, folders and files that are too large are not read."""
-        path, most = answers / f"{name}.npz", most_bytes(question)
+        name, most = path.stem, most_bytes(question)
         if name not in self.roll.holders:
             return Contribution(name)
         if not is_regular(path) or path.stat().st_size > most:

@@ -11,10 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.data.dataset import require_dataset
 from pate.federated.gathering import SumAnswer
-from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request
+from pate.federated.question import LENGTHS, MOMENTS, SAMPLES, SHARES, Question, Request
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
 from pate.run.ensemble import Ensemble, TrainedVotes, moment_votes
@@ -31,19 +32,16 @@ from pate.votes.share_sums import TeacherShares
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
     """The plan of a holder that answers what is asked of it, and in the form that is asked for; the rest is its own."""
-    queries = queries_file(request, folder)
     form: dict[str, Any] = {"num_queries": request.num_queries, "cast": request.cast, "vote_clip": request.vote_clip}
     settings = {**plan.settings, **form, "queries": request.digest}
-    return replace(
-        plan, load_dataset=AskedData(SimpleNamespace(load=plan.load_dataset), queries).load, settings=settings, **form
-    )
+    data = AskedData(SimpleNamespace(load=plan.load_dataset), queries_file(request, folder))
+    return replace(plan, load_dataset=data.load, settings=settings, **form)
 
 
 def queries_file(request: Request, folder: Path) -> Path:
     """The samples that are asked about, as a file in a folder."""
     path = folder / "queries.npz"
-    names = np.array(request.label_names, np.str_)
-    write_arrays(path, inputs=request.inputs, ids=np.asarray(request.record_ids), label_names=names)
+    write_arrays(path, **{name: array for name, array in request.arrays().items() if name in SAMPLES})
     return path
 
 
@@ -89,16 +87,13 @@ def answer_question(plan: HolderPlan, question: Question, folder: Path | str, mo
     question.require_of(opening)
     path = place / f"{question.kind}-{question.digest[:16]}.npz"
     if not os.path.lexists(path):
-        _keep(path, _answered(asked(plan, opening, place), question, opening, place, monitor or NullMonitor()))
+        monitor = monitor or NullMonitor()
+        _keep(path, _answered(asked(plan, opening, place), question, opening, place / "teachers", monitor))
     return path.read_bytes()
 
 
 def opening_of(question: Question, folder: Path) -> Request:
-    """The samples that the release of a question is about, as the opening brought them; kept in a holder's folder.
-
-    Raises:
-        InvalidValue: a question whose opening this holder has not seen.
-    """
+    """The samples that the release of a question is about, as an opening that this holder has seen brought them."""
     path = folder / question.asked[:16] / "opening.npz"
     if question.opening is not None and not os.path.lexists(path):
         make_folder(path.parent)
@@ -110,16 +105,17 @@ def opening_of(question: Question, folder: Path) -> Request:
 
 
 def _answered(plan: HolderPlan, question: Question, opening: Request, place: Path, monitor: Monitor) -> bytes:
-    folder = RunFolder(place / "teachers")
+    folder = RunFolder(place)
     with folder.opened(plan.settings):
         dataset = require_dataset(plan.load_dataset())
         plan.teacher.check(dataset.input_shape)
         able = plan.teacher.votes_in_rounds and len(dataset.input_shape) == 1
         require(able, "teacher", type(plan.teacher).__name__, _RULE)
+        rule = "null or false: rounds of several holders have linear features alone"
+        require(getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule)
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
-        share = share_of(plan, dataset, folder.path)
-        ensemble = ensemble_of(plan, share, opening.num_queries, folder.path, monitor)
-        total = _total(ensemble, question, folder.path)
+        share = share_of(plan, dataset, place)
+        total = _total(ensemble_of(plan, share, opening.num_queries, place, monitor), question, place)
     return SumAnswer(manifest_of(plan, share, opening.num_queries), question.digest, total).to_bytes()
 
 
@@ -140,7 +136,7 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
 
 
 def _remembered(
-    votes: TrainedVotes, directions: PublicPCA, rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]], folder: Path
+    votes: TrainedVotes, directions: PublicPCA, rows: NDArray[np.float32], folder: Path
 ) -> Callable[[], PoolAnswers]:
     """What teachers say of the pool, asked once for all rounds along the same directions."""
     named = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()

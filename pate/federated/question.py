@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -25,14 +26,10 @@ Array = NDArray[np.float64]
 MOST_CELLS = 2**28
 """Labels of queries that a teacher is asked about in one request, Q times L."""
 
-_RULE_OF_REQUEST = "a request as pate.federated sends it"
-_FORMS_OF_REQUEST = {
-    "inputs": ArrayForm("f"),
-    "ids": ArrayForm("iuU", (None,)),
-    "label_names": ArrayForm("U", (None,)),
-    "cast": ArrayForm("U", ()),
-    "vote_clip": ArrayForm("i", ()),
-}
+SAMPLES = {"inputs": ArrayForm("f"), "ids": ArrayForm("iuU", (None,)), "label_names": ArrayForm("U", (None,))}
+"""The arrays that say what is asked about."""
+
+_FORMS = SAMPLES | {"cast": ArrayForm("U", ()), "vote_clip": ArrayForm("i", ())}
 
 
 def npz_bytes(**arrays: NDArray[Any]) -> bytes:
@@ -40,6 +37,17 @@ def npz_bytes(**arrays: NDArray[Any]) -> bytes:
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     return file.getvalue()
+
+
+@contextmanager
+def expected(name: str, rule: str) -> Iterator[None]:
+    """Says of bytes that are no such message what was expected."""
+    try:
+        yield
+    except InvalidValue:
+        raise
+    except (*UNREADABLE, OSError):
+        raise InvalidValue(f"{name}: expected {rule}") from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,70 +93,61 @@ class Request:
     def digest(self) -> str:
         return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "inputs": np.asarray(self.inputs, dtype=np.float32),
+            "ids": np.asarray(self.record_ids),
+            "label_names": np.array(self.label_names, np.str_),
+            "cast": np.array(self.cast),
+            "vote_clip": np.array(self.vote_clip or 0, np.int64),
+        }
+
     def to_bytes(self) -> bytes:
-        return npz_bytes(
-            inputs=np.asarray(self.inputs, dtype=np.float32),
-            ids=np.asarray(self.record_ids),
-            label_names=np.array(self.label_names, np.str_),
-            cast=np.array(self.cast),
-            vote_clip=np.array(self.vote_clip or 0, np.int64),
+        return npz_bytes(**self.arrays())
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        return cls(
+            inputs=np.asarray(arrays["inputs"], dtype=np.float32),
+            record_ids=arrays["ids"],
+            label_names=tuple(arrays["label_names"].tolist()),
+            cast=str(arrays.get("cast", CASTS[0])),
+            vote_clip=int(arrays.get("vote_clip", 0)) or None,
         )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
-        try:
-            arrays = arrays_of(data, _FORMS_OF_REQUEST)
-            return cls(
-                inputs=np.asarray(arrays["inputs"], dtype=np.float32),
-                record_ids=arrays["ids"],
-                label_names=tuple(str(name) for name in arrays["label_names"].tolist()),
-                cast=str(arrays["cast"]),
-                vote_clip=int(arrays["vote_clip"]) or None,
-            )
-        except InvalidValue:
-            raise
-        except UNREADABLE:
-            raise InvalidValue(f"request: expected {_RULE_OF_REQUEST}") from None
+        with expected("request", "a request as pate.federated sends it"):
+            return cls.of_arrays(arrays_of(data, _FORMS))
 
 
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
 """Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes."""
 
 _RULE = "a question as pate.federated asks it"
-_OPENED = {"inputs": ArrayForm("f"), "ids": ArrayForm("iuU", (None,)), "label_names": ArrayForm("U", (None,))}
 _HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": ArrayForm("i", ())}
-_SIZE = (1e-50, 1e12)  # of lengths whose squares are numbers
-_ANY = (-1e12, 1e12)
-_RANGES: Mapping[str, tuple[float, float]] = {
-    "center": (0, 1),
-    "clip": _SIZE,
-    "records_per_teacher": (1, 1e12),
-    "weights": _ANY,
-    "label_scale": _SIZE,
-    "pool_center": _ANY,
-    "projection": _ANY,
-    "variances": (0, 1e30),
-}
-"""Between which numbers an array's entries are: beyond them all holders but one could be made to say a constant."""
-
 _SHORTEST, _LONGEST = 1e-12, 1e3
 _FAR = 100  # largest inputs of the opening that the center of the pool may be away
-_STATES: Mapping[str, Mapping[str, int]] = {
+_SIZE, _ANY = (1e-50, 1e12), (-1e12, 1e12)  # of lengths whose squares are numbers; of others
+_STATES: Mapping[str, Mapping[str, tuple[int, tuple[float, float]]]] = {
     OPENING: {},
     LENGTHS: {},
-    SHARES: {"center": 1, "clip": 0},
+    SHARES: {"center": (1, (0, 1)), "clip": (0, _SIZE)},
     MOMENTS: {
-        "records_per_teacher": 0,
-        "weights": 2,
-        "label_scale": 1,
-        "clip": 0,
-        "pool_center": 1,
-        "projection": 2,
-        "variances": 1,
+        "records_per_teacher": (0, (1, 1e12)),
+        "weights": (2, _ANY),
+        "label_scale": (1, _SIZE),
+        "clip": (0, _SIZE),
+        "pool_center": (1, _ANY),
+        "projection": (2, _ANY),
+        "variances": (1, (0, 1e30)),
     },
 }
-"""Arrays of each kind, and how many axes they have."""
+"""The arrays of each kind: how many axes they have, and between which numbers their entries are.
+
+Beyond these all holders but one could be made to say a constant.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,13 +171,14 @@ class Question:
     opening: Request | None = None
 
     def __post_init__(self) -> None:
-        axes = _STATES.get(self.kind)
-        good = axes is not None and (self.opening is not None) == (self.kind == OPENING)
-        if axes is None or not good or {name: value.ndim for name, value in self.state.items()} != dict(axes):
+        forms = _STATES.get(self.kind)
+        axes = None if forms is None else {name: axes for name, (axes, _) in forms.items()}
+        good = (self.opening is not None) == (self.kind == OPENING)
+        if forms is None or not good or {name: value.ndim for name, value in self.state.items()} != axes:
             raise InvalidValue(f"question: expected {_RULE}")
         require_count("question.num_labels", self.num_labels)
         for name, value in self.state.items():
-            low, high = _RANGES[name]
+            low, high = forms[name][1]
             rule = f"finite numbers from {low:g} to {high:g}"
             require_entries(f"question.{name}", (value >= low) & (value <= high), rule)
         if self.kind in (SHARES, MOMENTS):
@@ -224,9 +224,8 @@ class Question:
         else:
             good = math.sqrt(float((total.astype(np.float64) ** 2).sum())) <= num_teachers * self.reach * (1 + 1e-9)
         if not good:
-            raise InvalidValue(
-                f"sum: expected one of {num_teachers} teachers, each within its clip; this one is longer"
-            )
+            rule = f"one of {num_teachers} teachers, each within its clip; this one is longer"
+            raise InvalidValue(f"sum: expected {rule}")
 
     def require_of(self, opening: Request) -> None:
         """Raises for a question that is not about the labels and samples of its opening."""
@@ -252,32 +251,26 @@ class Question:
             "num_labels": np.array(self.num_labels, np.int64),
         }
         arrays |= {name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()}
-        if (opening := self.opening) is not None:
-            names = np.array(opening.label_names, np.str_)
-            inputs = np.asarray(opening.inputs, dtype=np.float32)
-            arrays |= dict(zip(_OPENED, (inputs, np.asarray(opening.record_ids), names), strict=True))
+        if self.opening is not None:
+            arrays |= {name: array for name, array in self.opening.arrays().items() if name in SAMPLES}
         return npz_bytes(**arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
-        try:
-            states = {name: ArrayForm("f", (None,) * axes) for each in _STATES.values() for name, axes in each.items()}
-            arrays = arrays_of(data, _HEAD, beside=_OPENED | states)
+        with expected("question", _RULE):
+            states = {
+                name: ArrayForm("f", (None,) * axes) for each in _STATES.values() for name, (axes, _) in each.items()
+            }
+            arrays = arrays_of(data, _HEAD, beside=SAMPLES | states)
             kind = str(arrays["kind"])
-            wanted = _STATES[kind].keys() | (_OPENED.keys() if kind == OPENING else set())
+            wanted = _STATES[kind].keys() | (SAMPLES.keys() if kind == OPENING else set())
             if arrays.keys() != _HEAD.keys() | wanted:
-                raise InvalidValue(f"question: expected {_RULE}")
-            state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
+                raise ValueError("arrays of another kind")
             if kind == OPENING:
-                names = tuple(str(name) for name in arrays["label_names"].tolist())
-                inputs = np.asarray(arrays["inputs"], dtype=np.float32)
-                return cls.of_opening(Request(inputs=inputs, record_ids=arrays["ids"], label_names=names))
+                return cls.of_opening(Request.of_arrays(arrays))
+            state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
             return cls(kind=kind, asked=str(arrays["asked"]), num_labels=int(arrays["num_labels"]), state=state)
-        except InvalidValue:
-            raise
-        except UNREADABLE:
-            raise InvalidValue(f"question: expected {_RULE}") from None
 
     def _require_heard(self) -> None:
         """Raises for a clip so long that votes of any records are cut to 0 on its grid, or so short that none count."""
@@ -296,9 +289,11 @@ class Question:
         else:
             inputs, width = shapes["projection"]
             wide = width + 1 + self.directions.has_height
-            wanted = {"weights": (wide, labels), "label_scale": (labels,), "clip": ()}
-            wanted |= {
+            wanted = {
                 "records_per_teacher": (),
+                "weights": (wide, labels),
+                "label_scale": (labels,),
+                "clip": (),
                 "pool_center": (inputs,),
                 "projection": (inputs, width),
                 "variances": (width,),

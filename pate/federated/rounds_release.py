@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes
 from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.share_sums import ShareSums
-from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.source import Array, SumsAlone
 from pate.votes.vote_file import VoteManifest, queries_digest
 
 _REMEDY = f"{FROM_BACKUP}: later questions were asked about what was released of it"
@@ -69,23 +69,22 @@ class RoundInbox:
         """Names the sums of this inbox. Covered by no epsilon."""
         return hashlib.sha256(to_json(self._opened).encode()).hexdigest()
 
-    def sum(self, question: Question) -> Gathered:
+    def sum(self, question: Question) -> Integers:
         _ = self.opened
         path = self.folder / f"{question.kind}-{question.digest[:16]}.npz"
         if not os.path.lexists(path):
             self._log(path.name)
             found = self._asked(question)
-            names = np.array(found.holders, dtype=np.str_)
-            write_arrays(path, total=found.total, holders=names)
-        kept = read_arrays(path, _FORMS, remedy=_REMEDY, most=_MOST_BYTES)
-        if kept["total"].shape != question.shape:
+            write_arrays(path, total=found.total, holders=np.array(found.holders, dtype=np.str_))
+        total = read_arrays(path, _FORMS, remedy=_REMEDY, most=_MOST_BYTES)["total"]
+        if total.shape != question.shape:
             raise damaged(path, "a sum as it was kept", "another shape", _REMEDY)
-        return Gathered(kept["total"].astype(np.int64), tuple(kept["holders"].tolist()))
+        return total.astype(np.int64)
 
     def total(self, kind: str, num_labels: int, **state: Any) -> Integers:
         """The sum that answers a question of this kind, about the samples of the opening."""
         arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
-        return self.sum(Question(kind=kind, asked=self.opening.asked, num_labels=num_labels, state=arrays)).total
+        return self.sum(Question(kind=kind, asked=self.opening.asked, num_labels=num_labels, state=arrays))
 
     @cached_property
     def _opened(self) -> _Opened:
@@ -116,9 +115,6 @@ class RoundInbox:
             raise InvalidValue(f"inbox={self.folder / name}: expected the sum that later questions rest on; {_REMEDY}")
         if name not in asked:
             write_text(path, "\n".join([*asked, name]) + "\n")
-
-
-_RULE = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 
 
 class AskedShares(ShareSums):
@@ -168,25 +164,17 @@ class AskedMoments(RoundVotes):
         )
 
 
-class AskedVotes(VoteSource):
+class AskedVotes(SumsAlone):
     """Holders say sums and nothing finer, so no other form of votes is there. Queries are the first of the pool."""
 
     gives_bits = False
+    expected = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 
     def __init__(self, inbox: RoundInbox, pool: NDArray[np.float32], num_queries: int, num_labels: int) -> None:
         self._inbox, self._pool = inbox, pool
         self.num_teachers, self.num_queries, self.num_labels = inbox.roll.num_teachers, num_queries, num_labels
         heads = inbox.opened.values()
         self.records_per_teacher = sum(head.num_groups for head in heads) / sum(head.num_teachers for head in heads)
-
-    def bits(self) -> Iterator[Bits]:
-        raise InvalidValue(f"aggregator: expected {_RULE}")
-
-    def confidences(self) -> Iterator[NDArray[np.float32]]:
-        raise InvalidValue(f"aggregator: expected {_RULE}")
-
-    def label_shares(self) -> Array:
-        raise InvalidValue(f"aggregator: expected {_RULE}")
 
     def share_sums(self) -> AskedShares:
         return AskedShares(self._inbox, self.num_labels)
@@ -199,13 +187,13 @@ class AskedVotes(VoteSource):
             num_labels=self.num_labels,
             noise_share=SHARE_IN_ROUNDS,
         )
-        found: AskedMoments = self.remembered(("moments", count), lambda: self._moments(count))
-        return found
 
-    def _moments(self, count: int) -> AskedMoments:
-        rows = self._pool[: max(MOST_PUBLIC, self.num_queries)]
-        directions = PublicPCA.of(self._pool, count)
-        return AskedMoments(self._inbox, directions, rows, self.records_per_teacher, self.num_labels)
+        def moments() -> AskedMoments:
+            rows, directions = self._pool[: max(MOST_PUBLIC, self.num_queries)], PublicPCA.of(self._pool, count)
+            return AskedMoments(self._inbox, directions, rows, self.records_per_teacher, self.num_labels)
+
+        found: AskedMoments = self.remembered(("moments", count), moments)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -265,33 +253,21 @@ class RoundsOfHolders:
         monitor = monitor or NullMonitor()
         inbox = RoundInbox(Path(self.inbox), self.roll, self.opening, exchange, monitor)
         source = AskedVotes(inbox, self.pool, self._count, len(self.label_names))
-        return release_votes(self.plan, source, self._cohort(inbox), self.output_dir, monitor)
-
-    @property
-    def _count(self) -> int:
-        return len(self.pool) if self.num_queries is None else self.num_queries
-
-    def _cohort(self, inbox: RoundInbox) -> Cohort:
-        heads = list(inbox.opened.values())
-        first = heads[0]
-        agreed = {
-            name: text
-            for name, text in first.settings.items()
-            if all(head.settings.get(name) == text for head in heads)
-        }
-        names = {head.dataset for head in heads}
+        heads, ids = list(inbox.opened.values()), self.record_ids[: self._count]
+        names = sorted({head.dataset for head in heads})
         if len(names) > 1:
-            raise InvalidValue(f"dataset={', '.join(sorted(names))}: expected one name for the data of all holders")
-        ids = self.record_ids[: self._count]
-        return Cohort(
-            dataset=first.dataset,
-            real=all(head.real for head in heads),
+            raise InvalidValue(f"dataset={', '.join(names)}: expected one name for the data of all holders")
+        cohort = Cohort.of_heads(
+            heads,
             record_ids=ids,
             label_names=self.label_names,
             digest=inbox.digest,
             queries=queries_digest(np.asarray(self.pool[: self._count], dtype=np.float32), ids),
-            places=Places(len(self.roll.holders), max(self.roll.holders.values())),
+            places=Places.of(self.roll.holders),
             num_groups=sum(head.num_groups for head in heads),
-            features=first.features,
-            settings=agreed,
         )
+        return release_votes(self.plan, source, cohort, self.output_dir, monitor)
+
+    @property
+    def _count(self) -> int:
+        return len(self.pool) if self.num_queries is None else self.num_queries

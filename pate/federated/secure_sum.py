@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import hypergeom
 
 from pate.aggregators import DistributedVotes
 from pate.federated.question import LENGTHS, Question
@@ -56,7 +57,10 @@ class SumTerms:
             require_count("shares", self.shares, minimum=_FEWEST_SHARES)
             rule = f"an odd number below num_holders={self.num_holders}"
             require(self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule)
-            fails = self._chance_of_too_few()
+            # at most: that of some holder's shares too many are with absent holders, when as many are absent as may be
+            spare = self.num_shares - self.threshold
+            each = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
+            fails = float(self.num_holders * each)
             rule = f"more: with max_absent={self.max_absent} a sum could not be opened with probability {fails:.1g}"
             require(fails <= _LIKELY_ENOUGH, "shares", self.shares, rule)
 
@@ -68,8 +72,7 @@ class SumTerms:
     @classmethod
     def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> SumTerms:
         """For counts with shares of noise; raises where the aggregator is for others, or for too many colluders."""
-        names = {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}
-        for name, wanted in names.items():
+        for name, wanted in {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}.items():
             found = getattr(aggregator, name)
             require(found == wanted, f"aggregator.{name}", found, f"{wanted}, as the roll says")
         colluders, spare = aggregator.max_colluders, len(roll.holders) - 2 * roll.max_absent
@@ -92,14 +95,6 @@ class SumTerms:
     def threshold(self) -> int:
         """How many shares of a key it takes to open a sum."""
         return self.least if self.shares is None else -(-2 * self.shares // 3)
-
-    def _chance_of_too_few(self) -> float:
-        """At most: that of some holder's shares too many are with absent holders, when as many are absent as may be."""
-        from scipy.stats import hypergeom  # loads slowly
-
-        spare = self.num_shares - self.threshold
-        each = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
-        return float(self.num_holders * each)
 
     def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
         """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""

@@ -58,7 +58,7 @@ class HolderSum:
         most = self.noise.max_votes
         require(request.vote_clip == most, "vote_clip", request.vote_clip, f"max_votes={most} of the agreed noise")
         self._answer_once(folder, request)
-        rng = secret_generator() if self.seed is None else self._seeded(plan.holder)
+        rng = secret_generator() if self.seed is None else np.random.default_rng([self.seed, *plan.holder.encode()])
         noisy = self.noise.contribution(counts, num_teachers=file.manifest.num_teachers, rng=rng)
         return self.terms.require_sendable(noisy)
 
@@ -73,9 +73,6 @@ class HolderSum:
             rule = f"at most {self.max_answers}, the max_answers of this holder"
             require(others < self.max_answers, "requests answered with noise", others + 1, rule)
             write_text(path, "")
-
-    def _seeded(self, holder: str) -> np.random.Generator:
-        return np.random.default_rng([self.seed or 0, *holder.encode()])
 
 
 def first_note(path: Path, text: str) -> str | None:
@@ -148,8 +145,13 @@ class SummedRelease:
         """
         _ = self.terms
         make_folder(self.inbox)
-        source = self._noisy(ask) if self.noise is not None else self._counted(ask)
-        digest = source.digest if isinstance(source, NoisySum) else _digest(source.counts())
+        source: VoteSource
+        if self.noise is not None:
+            source = self._noisy(ask)
+            digest = source.digest
+        else:
+            source = self._counted(ask)
+            digest = hashlib.sha256(b"summed votes" + np.ascontiguousarray(source.counts()).tobytes()).hexdigest()
         cohort = Cohort(
             dataset=self.dataset,
             real=self.real,
@@ -157,7 +159,7 @@ class SummedRelease:
             label_names=self.request.label_names,
             digest=digest,
             queries=self.request.digest,
-            places=Places(len(self.roll.holders), max(self.roll.holders.values())),
+            places=Places.of(self.roll.holders),
         )
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
@@ -177,24 +179,18 @@ class SummedRelease:
         )
 
     def _counted(self, ask: Callable[[], Summed]) -> VoteSource:
-        total, holders = self._made(ask)
-        absent = sum(count for name, count in self.roll.holders.items() if name not in holders)
-        counts = total.copy()
-        if self.plan.aggregator.single_label:
-            counts[:, 0] += absent  # see `Collection.source`
+        counts, holders = self._made(ask)
+        if self.plan.aggregator.single_label:  # see `Collection.source`
+            counts[:, 0] += sum(count for name, count in self.roll.holders.items() if name not in holders)
         return CountedVotes(counts, num_teachers=self.roll.num_teachers, max_votes=self.request.vote_clip)
 
     def _made(self, ask: Callable[[], Summed]) -> Summed:
         path = self.inbox / "sum.npz"
         if not os.path.lexists(path):
             total, holders = ask()
-            names = np.array(holders, dtype=np.str_)
-            write_arrays(path, total=total, holders=names, asked=np.array(self.request.digest))
+            asked = np.array(self.request.digest)
+            write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), asked=asked)
         found = read_arrays(path, _FORMS, remedy=_REMEDY, most=_MOST_BYTES)
         rule = "those of the request; take another inbox for another request"
         require(str(found["asked"]) == self.request.digest, "inbox, queries", "others", rule)
         return found["total"].astype(np.int64), tuple(found["holders"].tolist())
-
-
-def _digest(counts: NDArray[np.int64]) -> str:
-    return hashlib.sha256(b"summed votes" + np.ascontiguousarray(counts).tobytes()).hexdigest()

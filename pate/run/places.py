@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,6 +88,11 @@ class Places:
 
     num_holders: int
     teachers_each: int
+
+    @classmethod
+    def of(cls, holders: Mapping[str, int]) -> Places:
+        """Of a roll: the teachers of each holder, by name."""
+        return cls(len(holders), max(holders.values()))
 
     @classmethod
     def evenly(cls, num_teachers: int, num_holders: int) -> Places:

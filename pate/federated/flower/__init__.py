@@ -1,4 +1,8 @@
-"""Apps for Flower (extra `flower`): a ClientApp for holders, a ServerApp for the aggregator. Loaded when they run."""
+"""Apps for Flower (extra `flower`): a ClientApp for holders, a ServerApp for the aggregator."""
+
+from pate.validation import require_extra
+
+require_extra(__name__, "flower")
 
 from pate.federated.flower.holder_app import holder_app, secure_holder_app
 from pate.federated.flower.messages import holder_name

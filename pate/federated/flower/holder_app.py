@@ -6,28 +6,35 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flwr.app import ConfigRecord, Context, Message, MessageType
+from flwr.client.mod import secaggplus_mod
+from flwr.clientapp import ClientApp
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, RECORD_KEY_STATE, Key, Stage
+from flwr.compat.common import recorddict_compat as compat
 from numpy.typing import NDArray
 
-from pate.federated.flower.messages import ACTION, SUMS, answer_content, bytes_of, holder_name
+from pate.federated.flower.messages import ACTION, SUMS, bytes_of, content, holder_name
 from pate.federated.gathering import SumAnswer
 from pate.federated.holder import answer, answer_question, votes_path
 from pate.federated.question import KINDS, OPENING, Question, Request
-from pate.federated.roll import Contribution, Roll
+from pate.federated.roll import Roll
 from pate.federated.secure_sum import MODULUS, Limbs, SumTerms
 from pate.federated.summed_release import HolderSum, first_note
 from pate.run.stages.holder import HolderPlan
 from pate.validation import InvalidValue, require
 
-if TYPE_CHECKING:
-    from flwr.app import Context, Message
-    from flwr.clientapp import ClientApp
-
-
 Plans = Callable[[str], tuple[HolderPlan, Path]]
 """From a holder's name its plan and its own folder, of mode 0700."""
+
+Said = Mapping[str, Any]
+"""What the server says of a stage."""
+
+_RECORD = "pate"
+_SHOWN = 40
 
 
 def holder_app(plans: Plans) -> ClientApp:
@@ -40,62 +47,41 @@ def holder_app(plans: Plans) -> ClientApp:
         plans: what the holder teaches with. Nothing of it comes from the server: a request says what is asked and in
             which form, and no more.
     """
-    from flwr.clientapp import ClientApp
+
+    def votes(message: Message, plan: HolderPlan, folder: Path) -> bytes:
+        return answer(plan, Request.from_bytes(bytes_of(message, "request")), folder)
 
     app = ClientApp()
-    answers_votes(app, plans)
-    answers_sums(app, plans, KINDS)
+    _answer(app, ACTION, plans, votes)
+    _answer_sums(app, plans, KINDS)
     return app
 
 
-def answers_votes(app: ClientApp, plans: Plans) -> None:
-    """Has an app answer requests for votes."""
-
-    def votes(message: Message, context: Context) -> Message:
-        def made(name: str) -> bytes:
-            request = Request.from_bytes(bytes_of(message, "request"))
-            plan, folder = plans(name)
-            return answer(plan, request, folder)
-
-        return _replied(message, context, made)
-
-    app.query(ACTION.split(".")[1])(votes)
-
-
-def answers_sums(app: ClientApp, plans: Plans, kinds: Collection[str]) -> None:
+def _answer_sums(app: ClientApp, plans: Plans, kinds: Collection[str]) -> None:
     """Has an app answer questions of rounds, of these kinds, so that the server sees the holder's own sum."""
 
-    def sums(message: Message, context: Context) -> Message:
-        def made(name: str) -> bytes:
-            question = Question.from_bytes(bytes_of(message, "question"))
-            rule = "one that is answered in a secure sum alone"
-            require(question.kind in kinds, "question.kind", question.kind, rule)
-            plan, folder = plans(name)
-            return answer_question(plan, question, folder)
+    def sums(message: Message, plan: HolderPlan, folder: Path) -> bytes:
+        question = Question.from_bytes(bytes_of(message, "question"))
+        require(question.kind in kinds, "question.kind", question.kind, "one that is answered in a secure sum alone")
+        return answer_question(plan, question, folder)
 
-        return _replied(message, context, made)
-
-    app.query(SUMS.split(".")[1])(sums)
+    _answer(app, SUMS, plans, sums)
 
 
-def _replied(message: Message, context: Context, make: Callable[[str], bytes]) -> Message:
-    """The reply with what is made, or with the class of what failed: words of an exception may hold anything."""
-    from flwr.app import Message
+def _answer(app: ClientApp, kind: str, plans: Plans, make: Callable[[Message, HolderPlan, Path], bytes]) -> None:
+    """Replies with what is made, or with the class of what failed: words of an exception may hold anything."""
 
-    name = holder_name(context)
-    try:
-        made = Contribution(name, make(name))
-    except Exception as error:
-        logging.getLogger(__name__).exception("holder=%s: no answer", name)
-        made = Contribution(name, problem=f"its app failed ({type(error).__name__})")
-    return Message(answer_content(made), reply_to=message)
+    def reply(message: Message, context: Context) -> Message:
+        name = holder_name(context)
+        said: dict[str, str | bytes] = {"holder": name}
+        try:
+            said["votes"] = make(message, *plans(name))
+        except Exception as error:
+            logging.getLogger(__name__).exception("holder=%s: no answer", name)
+            said["problem"] = f"its app failed ({type(error).__name__})"
+        return Message(content(**said), reply_to=message)
 
-
-Said = Mapping[str, Any]
-"""What the server says of a stage."""
-
-_RECORD = "pate"
-_SHOWN = 40
+    app.query(kind.split(".")[1])(reply)
 
 
 def secure_holder_app(plans: Plans, own: HolderSum | Roll, *, shares: int | None = None) -> ClientApp:
@@ -114,12 +100,10 @@ def secure_holder_app(plans: Plans, own: HolderSum | Roll, *, shares: int | None
         own: the terms, and the share of the noise; of rounds the roll, which says the terms.
         shares: of rounds, see `SumTerms.shares`.
     """
-    from flwr.clientapp import ClientApp
-
     terms = Limbs.terms_of(own, shares) if isinstance(own, Roll) else own.terms
     app = ClientApp()
     if isinstance(own, Roll):
-        answers_sums(app, plans, {OPENING})
+        _answer_sums(app, plans, {OPENING})
 
     def stage(message: Message, context: Context) -> Message:
         return _answered(plans, own, terms, message, context)
@@ -130,10 +114,6 @@ def secure_holder_app(plans: Plans, own: HolderSum | Roll, *, shares: int | None
 
 def _answered(plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Message, context: Context) -> Message:
     """The answer to a stage of a sum; in the log of the holder why there is none."""
-    from flwr.app import ConfigRecord
-    from flwr.client.mod import secaggplus_mod
-    from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, RECORD_KEY_STATE, Key, Stage
-
     stage = require_stage(terms, message, context.node_id)
     name, state = holder_name(context), context.state.config_records
 
@@ -142,7 +122,8 @@ def _answered(plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Mes
         require(stage == Stage.COLLECT_MASKED_VECTORS, "stage", stage, "the one that masks")
         numbers, asked = _numbers(plans, own, name, message)
         state[_RECORD] = ConfigRecord({"asked": asked})
-        return _reply(numbers, name, message)
+        result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters([numbers]), 1, {"holder": name})
+        return Message(compat.fitres_to_recorddict(result, keep_input=False), reply_to=message)
 
     try:
         answer: Message = secaggplus_mod(message, context, added)
@@ -151,10 +132,15 @@ def _answered(plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Mes
         masked = stage == Stage.COLLECT_MASKED_VECTORS
         expected = (Key.MASKED_PARAMETERS in said) == masked and not bare
         require(expected, "answer", "numbers without masks", "numbers under masks, in their stage alone")
-        if masked:
-            _require_new_keys(plans(name)[1], bytes(state[RECORD_KEY_STATE]["pk1"]))
-        if stage == Stage.UNMASK:
-            _require_one_set(plans(name)[1], str(state[_RECORD]["asked"]), message)
+        if masked:  # of two vectors under one mask the difference has none
+            key = sha256(bytes(state[RECORD_KEY_STATE]["pk1"])).hexdigest()
+            new = first_note(plans(name)[1] / f"masked-{key}", "") is None
+            require(new, "keys", "used", "keys that masked nothing yet")
+        if stage == Stage.UNMASK:  # opened over other holders, the difference would be theirs alone
+            active = repr(sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST]))
+            earlier = first_note(plans(name)[1] / f"opened-{state[_RECORD]['asked']}", active)
+            rule = "those over which this question was opened"
+            require(earlier in (None, active), "holders in the sum", "others", rule)
     except Exception as error:  # its words may hold anything
         logging.getLogger(__name__).exception("holder=%s: no part in the sum", name)
         raise InvalidValue(f"holder={name}: its app failed ({type(error).__name__})") from None
@@ -163,9 +149,6 @@ def _answered(plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Mes
 
 def require_stage(terms: SumTerms, message: Message, node: int) -> str:
     """The stage that a message is for; raises unless it is one of a sum on these terms, with all of it and no more."""
-    from flwr.app import MessageType
-    from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
-
     kind, to = message.metadata.message_type, message.metadata.dst_node_id
     require(kind == MessageType.TRAIN, "message_type", repr(kind), "train, the one that Flower masks")
     require(to == node, "dst_node_id", to, "that of this node")
@@ -175,20 +158,27 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
     require(isinstance(stage, str) and stage in Stage.all(), "stage", repr(stage), rule)
     question = {"fitins.parameters", "fitins.config"} if stage == Stage.COLLECT_MASKED_VECTORS else set()
     require(set(message.content) == {RECORD_KEY_CONFIGS} | question, "records", "others", f"those of {stage}")
-    check = {
-        Stage.SETUP: _require_agreed,
-        Stage.SHARE_KEYS: _require_keys,
-        Stage.COLLECT_MASKED_VECTORS: _require_sources,
-        Stage.UNMASK: _require_present,
-    }
-    check[stage](terms, said, node)
+    if stage == Stage.SETUP:
+        _require_agreed(terms, said)
+    elif stage == Stage.SHARE_KEYS:
+        plain = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in said) and str(node) in said
+        require(plain, "holders that share keys", "others", "this one and others, each by its number")
+        _require_enough(terms, "holders that share keys", len(said))
+    elif stage == Stage.COLLECT_MASKED_VECTORS:
+        _require_names(said, {Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
+        masks = 1 + len(_nodes(said[Key.SOURCE_LIST], without=node))
+        _require_enough(terms, "holders that masks are shared with", masks)
+    else:  # over enough holders, each of the others in it or absent: whose two secrets are told has no mask left
+        _require_names(said, {Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
+        active, dead = (said[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST))
+        require(isinstance(active, list) and node in active, "active_nids", "others", "this holder among them")
+        _require_enough(terms, "holders in the sum", len(_nodes(active)))
+        _nodes([*active, *dead])
     return str(stage)
 
 
-def _require_agreed(terms: SumTerms, said: Said, node: int) -> None:
+def _require_agreed(terms: SumTerms, said: Said) -> None:
     """Raises where the server sets a sum up on other terms."""
-    from flwr.common.secure_aggregation.secaggplus_constants import Key
-
     wanted = {
         Key.SAMPLE_NUMBER: terms.num_holders,
         Key.SHARE_NUMBER: terms.num_shares,
@@ -202,34 +192,6 @@ def _require_agreed(terms: SumTerms, said: Said, node: int) -> None:
     for name, value in wanted.items():
         same = type(said[name]) is type(value) and said[name] == value
         require(same, str(name), repr(said[name])[:_SHOWN], f"{value}, as was agreed")
-
-
-def _require_keys(terms: SumTerms, said: Said, node: int) -> None:
-    plain = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in said)
-    require(plain and str(node) in said, "holders that share keys", "others", "this one and others, each by its number")
-    _require_enough(terms, "holders that share keys", len(said))
-
-
-def _require_sources(terms: SumTerms, said: Said, node: int) -> None:
-    """Raises unless numbers are masked against enough different holders."""
-    from flwr.common.secure_aggregation.secaggplus_constants import Key
-
-    _require_names(said, {Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
-    _require_enough(terms, "holders that masks are shared with", 1 + len(_nodes(said[Key.SOURCE_LIST], without=node)))
-
-
-def _require_present(terms: SumTerms, said: Said, node: int) -> None:
-    """Raises unless a sum is opened over enough holders, and each of the others is either in it or absent.
-
-    A holder whose two secrets are both told has no mask left.
-    """
-    from flwr.common.secure_aggregation.secaggplus_constants import Key
-
-    _require_names(said, {Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
-    active, dead = (said[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST))
-    require(isinstance(active, list) and node in active, "active_nids", "others", "this holder among them")
-    _require_enough(terms, "holders in the sum", len(_nodes(active)))
-    _nodes([*active, *dead])
 
 
 def _require_names(said: Said, wanted: Collection[str]) -> None:
@@ -247,47 +209,17 @@ def _nodes(given: Any, without: int | None = None) -> list[int]:
     return list(given)
 
 
-def _require_new_keys(folder: Path, key: bytes) -> None:
-    """Raises where these keys have masked a vector: of two under one mask the difference has none."""
-    used = first_note(folder / f"masked-{sha256(key).hexdigest()}", "") is not None
-    require(not used, "keys", "used", "keys that masked nothing yet")
-
-
-def _require_one_set(folder: Path, asked: str, message: Message) -> None:
-    """Raises where the sum of a question was opened over other holders: the difference would be theirs alone."""
-    from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key
-
-    active = repr(sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST]))
-    earlier = first_note(folder / f"opened-{asked}", active)
-    require(earlier in (None, active), "holders in the sum", "others", "those over which this question was opened")
-
-
 def _numbers(plans: Plans, own: HolderSum | Roll, name: str, message: Message) -> tuple[NDArray[np.float64], str]:
     """What this holder adds, and the digest of what was asked."""
-    from flwr.compat.common import recorddict_compat as compat
-
     said = compat.recorddict_to_fitins(message.content, keep_input=True).config
     kind = "question" if isinstance(own, Roll) else "request"
     require(set(said) == {kind} and isinstance(said[kind], bytes), "configuration", "others", f"a {kind} alone")
     plan, folder = plans(name)
     if isinstance(own, Roll):
         question = Question.from_bytes(said[kind])
-        return _digits(plan, folder, own, question), question.digest
+        limbs = Limbs.of(question, own)
+        total = SumAnswer.from_bytes(answer_question(plan, question, folder), question).total
+        return limbs.terms.require_sendable(limbs.split(total)), question.digest
     request = Request.from_bytes(said[kind])
     answer(plan, request, folder)
     return own.numbers(plan, request, votes_path(request, folder), folder), request.digest
-
-
-def _digits(plan: HolderPlan, folder: Path, roll: Roll, question: Question) -> NDArray[np.float64]:
-    limbs = Limbs.of(question, roll)
-    total = SumAnswer.from_bytes(answer_question(plan, question, folder), question).total
-    return limbs.terms.require_sendable(limbs.split(total))
-
-
-def _reply(numbers: NDArray[np.float64], name: str, message: Message) -> Message:
-    from flwr.app import Message
-    from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
-    from flwr.compat.common import recorddict_compat as compat
-
-    result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters([numbers]), 1, {"holder": name})
-    return Message(compat.fitres_to_recorddict(result, keep_input=False), reply_to=message)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.serverapp import Grid
 
 from pate.federated.roll import Contribution, Roll
 from pate.validation import InvalidValue
 
-if TYPE_CHECKING:
-    from flwr.app import Context, Message, RecordDict
-
-if TYPE_CHECKING:
-    from flwr.app import Message, RecordDict
-    from flwr.serverapp import Grid
-
-
+_PAUSE = 0.5  # seconds
 _RECORD = "pate"
 ACTION = "query.votes"
 """The kind of message that asks for votes."""
@@ -39,16 +34,7 @@ def holder_name(context: Context) -> str:
 
 def content(**said: str | bytes) -> RecordDict:
     """What goes out or back: a request, a question, or an answer."""
-    from flwr.app import ConfigRecord, RecordDict
-
     return RecordDict({_RECORD: ConfigRecord(dict(said))})
-
-
-def answer_content(contribution: Contribution) -> RecordDict:
-    """What goes back."""
-    if contribution.votes is None:
-        return content(holder=contribution.holder, problem=contribution.problem)
-    return content(holder=contribution.holder, votes=contribution.votes)
 
 
 def bytes_of(message: Message, name: str) -> bytes:
@@ -77,9 +63,6 @@ def _field(message: Message, name: str) -> object:
     return message.content.config_records[_RECORD].get(name)
 
 
-_PAUSE = 0.5  # seconds
-
-
 def nodes_of(grid: Grid, wanted: int, *, seconds: float) -> list[int]:
     """The nodes that are connected: waits until there are as many as wanted, for that long at most."""
     until = time.monotonic() + seconds
@@ -92,8 +75,6 @@ def ask(
     grid: Grid, roll: Roll, content: RecordDict, kind: str, *, group: str, seconds: float, connect_seconds: float
 ) -> Iterator[Contribution]:
     """What holders answer in time to the same question; a line for each that does not."""
-    from flwr.app import Message
-
     nodes = nodes_of(grid, len(roll.holders), seconds=connect_seconds)
     messages = [Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds) for node in nodes]
     heard = set()

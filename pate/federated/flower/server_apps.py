@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.common import FitIns, Parameters, parameters_to_ndarrays
+from flwr.server import LegacyContext, ServerConfig
+from flwr.server.compat.grid_client_proxy import GridClientProxy
+from flwr.server.strategy import FedAvg
+from flwr.server.workflow import SecAggPlusWorkflow
+from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
+from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
 
 from pate.federated.collection import FederatedRelease
@@ -19,9 +27,24 @@ from pate.federated.summed_release import SummedRelease
 from pate.run.progress import Monitor
 from pate.validation import InvalidValue, require
 
-if TYPE_CHECKING:
-    from flwr.app import Context
-    from flwr.serverapp import Grid, ServerApp
+
+class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its classes are Any
+    """Asks the same of all nodes, and keeps the average and the names in it."""
+
+    average: NDArray[np.float64] | None = None
+    holders: tuple[str, ...] = ()
+
+    def __init__(self, grid: Grid, nodes: list[int], said: Mapping[str, bytes]) -> None:
+        super().__init__()
+        self.asked = [(GridClientProxy(node, grid, grid.run.run_id), dict(said)) for node in nodes]
+
+    def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
+        return [(proxy, FitIns(Parameters([], ""), said)) for proxy, said in self.asked]
+
+    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, dict[str, Any]]:
+        self.holders = tuple(str(result.metrics.get("holder")) for _, result in results)
+        self.average = parameters_to_ndarrays(results[0][1].parameters)[0]
+        return None, {}
 
 
 def secure_sum(
@@ -39,14 +62,12 @@ def secure_sum(
     What is asked is `said`, by name. Holders have `seconds` for each of the protocol's four steps. Raises
     `InvalidValue` where too few took part, one twice, or a stranger: then there is no sum.
     """
-    from flwr.server import LegacyContext, ServerConfig
-    from flwr.server.workflow import SecAggPlusWorkflow
-
     nodes = nodes_of(grid, terms.num_holders, seconds=connect_seconds)
     require(len(nodes) == terms.num_holders, "nodes", len(nodes), f"{terms.num_holders}, one for each holder")
-    strategy = _strategy(grid, nodes, said)
+    strategy = _Summing(grid, nodes, said)
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
-    _prepare(legacy)
+    legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: 1})
+    legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
     workflow = SecAggPlusWorkflow(
         terms.num_shares,
         terms.threshold,
@@ -59,46 +80,11 @@ def secure_sum(
     workflow(grid, legacy)
     if strategy.average is None:
         raise InvalidValue(f"holders present: expected at least {terms.least}; with fewer no sum can be opened")
-    _require_names(strategy.holders, roll)
-    return terms.exact_sum(strategy.average, len(strategy.holders)), strategy.holders
-
-
-def _strategy(grid: Grid, nodes: Iterable[int], given: Mapping[str, bytes]) -> Any:
-    from flwr.common import FitIns, Parameters, parameters_to_ndarrays
-    from flwr.server.compat.grid_client_proxy import GridClientProxy
-    from flwr.server.strategy import FedAvg
-
-    class Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its classes are Any
-        average: NDArray[np.float64] | None = None
-        holders: tuple[str, ...] = ()
-
-        def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
-            said = FitIns(Parameters([], ""), dict(given))
-            return [(GridClientProxy(node, grid, grid.run.run_id), said) for node in nodes]
-
-        def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, dict[str, Any]]:
-            self.holders = tuple(str(result.metrics.get("holder")) for _, result in results)
-            self.average = parameters_to_ndarrays(results[0][1].parameters)[0]
-            return None, {}
-
-    return Summing()
-
-
-def _prepare(legacy: Any) -> None:
-    from flwr.app import ArrayRecord, ConfigRecord
-    from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
-
-    legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: 1})
-    legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
-
-
-def _require_names(holders: tuple[str, ...], roll: Roll) -> None:
-    strangers = [name for name in holders if name not in roll.holders]
-    require(
-        not strangers, "holder", "one that is not on the roll", "holders on the roll; their sum cannot be taken apart"
-    )
-    twice = len(set(holders)) < len(holders)
-    require(not twice, "holder", "one twice", "each holder once; their sum cannot be taken apart")
+    holders, apart = strategy.holders, "their sum cannot be taken apart"
+    known = set(holders) <= roll.holders.keys()
+    require(known, "holder", "one that is not on the roll", f"holders on the roll; {apart}")
+    require(len(set(holders)) == len(holders), "holder", "one twice", f"each holder once; {apart}")
+    return terms.exact_sum(strategy.average, len(holders)), holders
 
 
 Release = TypeVar("Release", FederatedRelease, SummedRelease, RoundsOfHolders)
@@ -108,8 +94,6 @@ def _app(
     release: Release | Callable[[Context], Release], serve: Callable[[Grid, Context, Release], object]
 ) -> ServerApp:
     """An app that serves a release, or the one that a function makes from the run's configuration."""
-    from flwr.serverapp import ServerApp
-
     app = ServerApp()
 
     def main(grid: Grid, context: Context) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -40,7 +40,7 @@ from pate.votes.foreign import ForeignVotes
 from pate.votes.gathered import GatheredVotes
 from pate.votes.source import VoteSource
 from pate.votes.sum_file import SummedVotes
-from pate.votes.vote_file import queries_digest
+from pate.votes.vote_file import VoteManifest, queries_digest
 
 TERMS = "terms.json"
 """The name of the terms in `release/`, until a student is there."""
@@ -84,22 +84,24 @@ class Cohort:
         require_text("name", self.dataset)
 
     @classmethod
-    def of_files(cls, votes: GatheredVotes | SummedVotes) -> Self:
-        """The holders of vote files."""
-        first, heads = votes.heads[0], votes.heads
+    def of_heads(cls, heads: Sequence[VoteManifest], **known: Any) -> Self:
+        """Holders who vouch so: what they agree in is said of all; `known` are the other attributes."""
+        first, real = heads[0], all(head.real for head in heads)
         told = first.settings.items()
         agreed = {name: text for name, text in told if all(head.settings.get(name) == text for head in heads)}
-        return cls(
-            dataset=first.dataset,
-            real=all(head.real for head in heads),
+        return cls(dataset=first.dataset, real=real, features=first.features, settings=agreed, **known)
+
+    @classmethod
+    def of_files(cls, votes: GatheredVotes | SummedVotes) -> Self:
+        """The holders of vote files."""
+        return cls.of_heads(
+            votes.heads,
             record_ids=votes.record_ids,
             label_names=votes.label_names,
             digest=votes.digest,
-            queries=first.queries,
-            places=Places(len(heads), votes.teachers_per_holder),
+            queries=votes.heads[0].queries,
+            places=Places(len(votes.heads), votes.teachers_per_holder),
             num_groups=votes.num_groups,
-            features=first.features,
-            settings=agreed,
         )
 
     @classmethod
