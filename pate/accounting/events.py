@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, cast
+from functools import partial
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -72,6 +73,12 @@ class Event:
     """The price of a release, a value. Abstract; no ABC, whose instance check is slow over 100,000 events."""
 
     __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]] = ()  # of a dataclass: the names of its fields
+
+    def __post_init__(self) -> None:
+        for name in self.__match_args__:
+            if name in _CHECKS:
+                _CHECKS[name](name, getattr(self, name))
 
     def to_dp_event(self) -> Any:
         """The matching event of Google's dp-accounting (the extra `pld`); raises if it has no such event."""
@@ -104,6 +111,45 @@ class LeafEvent(Event):
     __slots__ = ()
 
 
+def _require_price(name: str, value: float) -> None:
+    if value != math.inf:
+        require_non_negative(name, value)
+
+
+def _require_event(name: str, value: object) -> None:
+    require_kind(name, value, Event, "an event of pate.accounting")
+
+
+def _require_logits(name: str, logits: tuple[float, ...]) -> None:
+    require_kind(name, logits, tuple, "a tuple of numbers")
+    require(len(logits) > 0, name, "()", "at least one number")
+    require_rising(name, logits)
+
+
+def _require_calls(name: str, number: float) -> None:
+    whole = number == math.inf or (number >= 0 and float(number).is_integer())
+    require(whole, name, number, "a whole number >= 0 or infinity")
+
+
+_CHECKS: dict[str, Callable[[str, Any], object]] = {
+    **dict.fromkeys(("noise_multiplier", "beta"), require_non_negative),
+    **dict.fromkeys(("rho", "epsilon"), _require_price),
+    **dict.fromkeys(("call_epsilon", "noise_std"), require_positive),
+    **dict.fromkeys(("num_candidates", "num_values", "target_hits", "reach"), require_count),
+    **dict.fromkeys(("num_votes", "count"), partial(require_count, minimum=0)),
+    **dict.fromkeys(("event", "accesses"), _require_event),
+    "logits": _require_logits,
+    "num_calls": _require_calls,
+    "hit_prob": require_probability,
+    "num_moving": lambda name, value: require(value in (1, 2), name, value, "1 or 2"),
+    "lowest": lambda name, value: require(math.isfinite(value), name, value, "a finite number"),
+    "sampling_prob": lambda name, value: require(0 < value <= 1, name, value, "a number in (0, 1]"),
+    "failure_prob": lambda name, value: require(0 <= value < 1, name, value, "a number in [0, 1)"),
+    "bounded_range": lambda name, value: require_kind(name, value, bool, "True or False"),
+}
+"""What a field of that name has to be."""
+
+
 @dataclass(frozen=True, slots=True)
 class NoOpEvent(LeafEvent):
     """Nothing was released; its price is zero."""
@@ -126,9 +172,6 @@ class GaussianEvent(LeafEvent):
     """
 
     noise_multiplier: float
-
-    def __post_init__(self) -> None:
-        require_non_negative("noise_multiplier", self.noise_multiplier)
 
     @classmethod
     def composed(cls, noise_multipliers: ArrayLike) -> GaussianEvent:
@@ -163,9 +206,6 @@ class ZCdpEvent(LeafEvent):
 
     rho: float
 
-    def __post_init__(self) -> None:
-        _require_price("rho", self.rho)
-
 
 @dataclass(frozen=True, slots=True)
 class PureDpEvent(LeafEvent):
@@ -176,9 +216,6 @@ class PureDpEvent(LeafEvent):
     """
 
     epsilon: float
-
-    def __post_init__(self) -> None:
-        _require_price("epsilon", self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +231,6 @@ class BoundedRangeEvent(LeafEvent):
 
     epsilon: float
 
-    def __post_init__(self) -> None:
-        _require_price("epsilon", self.epsilon)
-
 
 @dataclass(frozen=True, slots=True)
 class NoisyMaxGaussianEvent(LeafEvent):
@@ -209,10 +243,6 @@ class NoisyMaxGaussianEvent(LeafEvent):
 
     noise_multiplier: float
     num_candidates: int
-
-    def __post_init__(self) -> None:
-        require_non_negative("noise_multiplier", self.noise_multiplier)
-        require_count("num_candidates", self.num_candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +261,6 @@ class WinnerEvent(LeafEvent):
 
     noise_multiplier: float
     num_moving: int
-
-    def __post_init__(self) -> None:
-        require_non_negative("noise_multiplier", self.noise_multiplier)
-        require(self.num_moving in (1, 2), "num_moving", self.num_moving, "1 or 2")
 
 
 class BitEvent(LeafEvent):
@@ -265,12 +291,6 @@ class OneBitEvent(BitEvent):
     logits: tuple[float, ...]
     reach: int = field()  # required: without this the base's property would be its default
 
-    def __post_init__(self) -> None:
-        require_count("reach", self.reach)
-        require_kind("logits", self.logits, tuple, "a tuple of numbers")
-        require(len(self.logits) > 0, "logits", "()", "at least one number")
-        require_rising("logits", self.logits)
-
     @property
     def log_odds(self) -> NDArray[np.float64]:
         return np.array(self.logits)
@@ -289,11 +309,6 @@ class ThresholdEvent(BitEvent):
     noise_std: float
     lowest: float
     num_values: int
-
-    def __post_init__(self) -> None:
-        require_positive("noise_std", self.noise_std)
-        require(math.isfinite(self.lowest), "lowest", self.lowest, "a finite number")
-        require_count("num_values", self.num_values)
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
@@ -317,10 +332,6 @@ class SmoothSensitivityEvent(LeafEvent):
     noise_multiplier: float
     beta: float
 
-    def __post_init__(self) -> None:
-        require_non_negative("noise_multiplier", self.noise_multiplier)
-        require_non_negative("beta", self.beta)
-
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianEvent(LeafEvent):
@@ -338,8 +349,7 @@ class SampledGaussianEvent(LeafEvent):
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        require_non_negative("noise_multiplier", self.noise_multiplier)
-        require(0 < self.sampling_prob <= 1, "sampling_prob", self.sampling_prob, "a number in (0, 1]")
+        Event.__post_init__(self)
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
 
     @property
@@ -365,10 +375,6 @@ class ApproximateEvent(Event):
     event: Event
     failure_prob: float
 
-    def __post_init__(self) -> None:
-        _require_event("event", self.event)
-        require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
-
 
 @dataclass(frozen=True, slots=True)
 class ComposedEvent(Event):
@@ -381,7 +387,8 @@ class ComposedEvent(Event):
     events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        if not all(issubclass(kind, Event) for kind in kinds_of(self.events)):
+        Event.__post_init__(self)
+        if not all(issubclass(kind, Event) for kind in set(map(type, self.events))):
             for event in self.events:
                 _require_event("events", event)
 
@@ -397,10 +404,6 @@ class SelfComposedEvent(Event):
 
     event: Event
     count: int
-
-    def __post_init__(self) -> None:
-        _require_event("event", self.event)
-        require_count("count", self.count, minimum=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,33 +424,30 @@ class SelectThenTestEvent(ComposedEvent):
     num_votes: int = 0
 
     def __post_init__(self) -> None:
-        super(SelectThenTestEvent, self).__post_init__()
+        ComposedEvent.__post_init__(self)
         require_count("num_candidates", self.num_candidates, minimum=2)
-        require_count("num_votes", self.num_votes, minimum=0)
-        logits = self._parts()[1].logits
-        require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
+        match self.events:
+            case (BoundedRangeEvent(), ApproximateEvent(event=OneBitEvent(logits=logits))):
+                require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
+            case _:
+                kinds = ", ".join(type(event).__name__ for event in self.events)
+                rule = "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent"
+                raise InvalidValue(f"events=({kinds}): expected {rule}")
 
     @property
     def selection(self) -> BoundedRangeEvent:
         """The first part."""
-        return self._parts()[0]
+        return cast(BoundedRangeEvent, self.events[0])
 
     @property
     def bit(self) -> OneBitEvent:
         """The second part, given that the test does not fail."""
-        return self._parts()[1]
+        return cast(OneBitEvent, cast(ApproximateEvent, self.events[1]).event)
 
     @property
     def num_teachers(self) -> int:
         """T, the votes that all gaps share."""
         return max(self.num_votes, len(self.bit.logits) - 1)
-
-    def _parts(self) -> tuple[BoundedRangeEvent, OneBitEvent]:
-        match self.events:
-            case (BoundedRangeEvent() as selection, ApproximateEvent(event=OneBitEvent() as bit)):
-                return selection, bit
-        kinds = ", ".join(type(event).__name__ for event in self.events)
-        raise InvalidValue(f"events=({kinds}): expected a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,11 +470,7 @@ class SessionEvent(LeafEvent):
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
-        require_probability("hit_prob", self.hit_prob)
-        require_count("target_hits", self.target_hits)
-        whole = self.num_calls == math.inf or (self.num_calls >= 0 and float(self.num_calls).is_integer())
-        require(whole, "num_calls", self.num_calls, "a whole number >= 0 or infinity")
-        require_kind("accesses", self.accesses, Event, "an event of pate.accounting")
+        Event.__post_init__(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,20 +486,14 @@ class BoundarySessionEvent(SessionEvent):
     call_epsilon: float
     bounded_range: bool
 
-    def __post_init__(self) -> None:
-        super(BoundarySessionEvent, self).__post_init__()
-        require_positive("call_epsilon", self.call_epsilon)
-        require_kind("bounded_range", self.bounded_range, bool, "True or False")
 
-
-def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
-    """The parts of an event that have no parts, with how often each occurs; raises for what is no event."""
+def nodes(event: Event, *, count: int = 1) -> Iterator[tuple[Event, int]]:
+    """An event and all its parts, with how often each occurs; raises for what is no event."""
     pending = [(event, count)]
     while pending:
         node, times = pending.pop()
-        if isinstance(node, LeafEvent):
-            yield node, times
-        elif isinstance(node, ComposedEvent):
+        yield node, times
+        if isinstance(node, ComposedEvent):
             for part in node.events:
                 if isinstance(part, LeafEvent):
                     yield part, times
@@ -513,13 +503,13 @@ def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
             pending.append((node.event, times * node.count))
         elif isinstance(node, ApproximateEvent):
             pending.append((node.event, times))
-        else:
+        elif not isinstance(node, LeafEvent):
             raise InvalidValue(f"event={type(node).__name__}: expected an event of pate.accounting")
 
 
-def kinds_of(events: Iterable[object]) -> set[type]:
-    """The different classes among many events; much faster than looking at each."""
-    return set(map(type, events))
+def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
+    """Those that have no parts."""
+    return ((node, times) for node, times in nodes(event, count=count) if isinstance(node, LeafEvent))
 
 
 LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
@@ -529,16 +519,14 @@ LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
 def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
     """The parts without parts of an event and how often each occurs, by kind."""
     if isinstance(event, ComposedEvent) and count > 0:
-        kinds = kinds_of(event.events)
+        kinds = set(map(type, event.events))
         if len(kinds) == 1 and issubclass(kind := kinds.pop(), LeafEvent):
             all_of_it = cast(list[LeafEvent], list(event.events))  # by its kind; looking at 100,000 of them takes long
             return {kind: (all_of_it, [count] * len(all_of_it))}
     counts: LeafCounts = {}
     for leaf, times in leaves(event, count=count):
         if times > 0:
-            group = counts.get(type(leaf))
-            if group is None:
-                group = counts[type(leaf)] = ([], [])
+            group = counts.setdefault(type(leaf), ([], []))
             group[0].append(leaf)
             group[1].append(times)
     return counts
@@ -549,9 +537,9 @@ def by_accesses(event: Event) -> Event:
     if isinstance(event, SessionEvent):
         return event.accesses
     if isinstance(event, ComposedEvent):
-        kinds = kinds_of(event.events)
+        kinds = set(map(type, event.events))  # looking at 100,000 parts takes long
         if all(issubclass(kind, LeafEvent) and not issubclass(kind, SessionEvent) for kind in kinds):
-            return event  # by its kinds; looking at 100,000 parts takes long
+            return event
         parts = tuple(map(by_accesses, event.events))
         return event if all(map(operator.is_, parts, event.events)) else replace(event, events=parts)
     if isinstance(event, (SelfComposedEvent, ApproximateEvent)):
@@ -567,7 +555,7 @@ def failure_probability(event: Event) -> float:
     if isinstance(event, SelfComposedEvent):
         return event.count * failure_probability(event.event)
     if isinstance(event, ComposedEvent):
-        if all(issubclass(kind, LeafEvent) for kind in kinds_of(event.events)):
+        if all(issubclass(kind, LeafEvent) for kind in set(map(type, event.events))):
             return 0.0
         return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
     return 0.0
@@ -618,12 +606,3 @@ def _value_from_json(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_value_from_json(part) for part in value)
     return float(value) if value in ("inf", "-inf") else value
-
-
-def _require_event(name: str, value: object) -> None:
-    require_kind(name, value, Event, "an event of pate.accounting")
-
-
-def _require_price(name: str, value: float) -> None:
-    if value != math.inf:
-        require_non_negative(name, value)
