@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.special import few_erfcx, few_ndtr, gauss_legendre
-from pate.validation import require_non_negative, require_probability
+from pate.validation import require_choice, require_count, require_non_negative, require_positive, require_probability
 
 Array = NDArray[np.float64]
 
@@ -53,6 +53,27 @@ def rdp_to_epsilons_classic(orders: Array, rdp: Array, *, target_delta: float) -
     """The epsilon of each order by the classic rdp + log(1/delta) / (a - 1) of Mironov (2017): valid, looser."""
     require_probability("target_delta", target_delta)
     return np.asarray(rdp + math.log(1 / target_delta) / (orders - 1))
+
+
+Curve = Callable[[Array], Array]
+"""Renyi divergences as a function of the orders, `[A]` each."""
+
+_CONVERSIONS = {"classic": rdp_to_epsilons_classic, "tight": rdp_to_epsilons}
+_ORDERS_OF_PAPERS: Array = 1 + np.geomspace(1e-3, 1e4, 4001)  # 0.4% apart
+
+
+def converted(curve: Curve, *, count: int, target_delta: float, conversion: str) -> float:
+    """The smallest epsilon of `count` releases with that Renyi curve, as papers print it: never a guarantee."""
+    require_choice("conversion", conversion, tuple(_CONVERSIONS))
+    orders = _ORDERS_OF_PAPERS
+    return float(_CONVERSIONS[conversion](orders, count * curve(orders), target_delta=target_delta).min())
+
+
+def corollary_9_rdp(orders: Array, *, noise_multiplier: float, num_labels: int) -> Array:
+    """The curve of Corollary 9 of Zhu & Wang (2022) for the Gaussian noisy maximum: 2 a / z**2 + log(m) / (a - 1)."""
+    require_positive("noise_multiplier", noise_multiplier)
+    require_count("num_labels", num_labels)
+    return np.asarray(2 * orders / noise_multiplier**2 + math.log(num_labels) / (orders - 1))
 
 
 def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:

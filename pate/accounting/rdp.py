@@ -6,7 +6,7 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, Self
 
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from pate.accounting import events, renyi
 from pate.accounting.accountant import Accountant
-from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
+from pate.accounting.conversion import Curve, rdp_to_deltas, rdp_to_epsilons
 from pate.accounting.events import Event, LeafCounts, LeafEvent, by_accesses, count_leaves, failure_probability
 from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
 from pate.accounting.winner import winner_rdp
-from pate.validation import InvalidValue, require, require_count, require_each
+from pate.validation import require, require_count, require_each
 
 Array = NDArray[np.float64]
 
@@ -60,7 +60,6 @@ class RdpAccountant(Accountant):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The orders, where they are not the default ones."""
         return {} if self._refine else {"orders": self.orders.tolist()}
 
     def compose(self, event: Event, count: int = 1) -> Self:
@@ -193,9 +192,8 @@ class LossAccountant(AccountantBesideRenyi):
 
 def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     """The Renyi curve of counted events, `[len(orders)]`."""
-    unknown = [kind.__name__ for kind in counts if kind not in _CURVES]
-    if unknown:
-        raise InvalidValue(f"event={unknown[0]}: expected an event with a Renyi curve")
+    for kind in counts:
+        require(kind in _CURVES, "event", kind.__name__, "an event with a Renyi curve")
     total = np.zeros_like(orders)
     with np.errstate(over="ignore", invalid="ignore"):
         for kind, (leaves, times) in counts.items():
@@ -203,15 +201,21 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
 
 
+def curve_of(event: Event) -> Curve:
+    """The Renyi curve of an event."""
+    return partial(rdp_curve, count_leaves(event))
+
+
+def gaussian_stand_in(*, selection_multiplier: float, test_multiplier: float) -> Event:
+    """Selection and test as papers price them, both Gaussian. For the selection that is false, for any adjacency."""
+    return events.ComposedEvent((events.GaussianEvent(selection_multiplier), events.GaussianEvent(test_multiplier)))
+
+
 def _gaussian(leaves: list[Any], counts: Array, orders: Array) -> Array:
     multipliers = np.fromiter(map(attrgetter("noise_multiplier"), leaves), dtype=np.float64, count=len(leaves))
     if (multipliers == 0).any():
         return np.full_like(orders, np.inf)
     return orders * math.fsum(counts * (1 / multipliers) ** 2 / 2)
-
-
-def _zcdp(leaves: list[Any], counts: Array, orders: Array) -> Array:
-    return orders * math.fsum(count * leaf.rho for count, leaf in zip(counts, leaves, strict=True))
 
 
 def _one_by_one(curve: Callable[[Any, Array], Array]) -> Callable[[list[Any], Array, Array], Array]:
@@ -228,26 +232,24 @@ def _one_by_one(curve: Callable[[Any, Array], Array]) -> Callable[[list[Any], Ar
     return many
 
 
+_OF_ONE: dict[type[LeafEvent], Callable[[Any, Array], Array]] = {
+    events.PureDpEvent: lambda leaf, orders: renyi.pure_dp_rdp(leaf.epsilon, orders),
+    events.BoundedRangeEvent: lambda leaf, orders: renyi.bounded_range_rdp(leaf.epsilon, orders),
+    events.NoisyMaxGaussianEvent: renyi.noisy_max_gaussian_rdp,
+    events.OpposedMaximaEvent: renyi.noisy_max_gaussian_rdp,
+    events.WinnerEvent: lambda leaf, orders: winner_rdp(leaf.noise_multiplier, leaf.num_moving, orders),
+    events.SmoothSensitivityEvent: renyi.smooth_sensitivity_rdp,
+    events.SessionEvent: renyi.session_rdp,
+    events.BoundarySessionEvent: renyi.session_rdp,
+    events.SampledGaussianEvent: sampled_gaussian_rdp,
+    events.OneBitEvent: renyi.bit_rdp,
+    events.ThresholdEvent: renyi.bit_rdp,
+}
 _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     events.NoOpEvent: lambda leaves, counts, orders: np.zeros_like(orders),
     events.NonPrivateEvent: lambda leaves, counts, orders: np.full_like(orders, np.inf),
     events.GaussianEvent: _gaussian,
-    events.ZCdpEvent: _zcdp,
-    events.PureDpEvent: _one_by_one(lambda leaf, orders: renyi.pure_dp_rdp(leaf.epsilon, orders)),
-    events.BoundedRangeEvent: _one_by_one(lambda leaf, orders: renyi.bounded_range_rdp(leaf.epsilon, orders)),
-    events.NoisyMaxGaussianEvent: _one_by_one(
-        lambda leaf, orders: renyi.noisy_max_gaussian_rdp(leaf.noise_multiplier, leaf.num_candidates, orders)
+    events.ZCdpEvent: lambda leaves, counts, orders: (
+        orders * math.fsum(count * leaf.rho for count, leaf in zip(counts, leaves, strict=True))
     ),
-    events.OpposedMaximaEvent: _one_by_one(
-        lambda leaf, orders: renyi.opposed_maxima_rdp(leaf.noise_multiplier, leaf.num_candidates, orders)
-    ),
-    events.WinnerEvent: _one_by_one(lambda leaf, orders: winner_rdp(leaf.noise_multiplier, leaf.num_moving, orders)),
-    events.SmoothSensitivityEvent: _one_by_one(
-        lambda leaf, orders: renyi.smooth_sensitivity_rdp(leaf.noise_multiplier, leaf.beta, orders)
-    ),
-    events.SessionEvent: _one_by_one(renyi.session_rdp),
-    events.BoundarySessionEvent: _one_by_one(renyi.session_rdp),
-    events.SampledGaussianEvent: _one_by_one(sampled_gaussian_rdp),
-    events.OneBitEvent: _one_by_one(lambda leaf, orders: renyi.pairs_rdp(renyi.bit_pairs(leaf), orders)),
-    events.ThresholdEvent: _one_by_one(lambda leaf, orders: renyi.pairs_rdp(renyi.bit_pairs(leaf), orders)),
-}
+} | {kind: _one_by_one(curve) for kind, curve in _OF_ONE.items()}

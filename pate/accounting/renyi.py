@@ -35,21 +35,16 @@ def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array
     zeros = orders * log_not_p - (orders - 1) * log_not_q
     log_moment = np.maximum(np.logaddexp(ones, zeros), 0.0)
     lead = ones - zeros  # the smaller of both brings as little of its error as of itself
-    terms = (
-        1
-        + np.exp(np.minimum(lead, 0)) * _size(log_p, log_q)
-        + np.exp(np.minimum(-lead, 0)) * _size(log_not_p, log_not_q)
+    size, other_size = (
+        np.minimum(-one, _LONGEST) + np.minimum(-two, _LONGEST) for one, two in ((log_p, log_q), (log_not_p, log_not_q))
     )
+    terms = 1 + np.exp(np.minimum(lead, 0)) * size + np.exp(np.minimum(-lead, 0)) * other_size
     return np.asarray((log_moment + _ROUNDING / 4 * orders * terms) / (orders - 1))
 
 
-def _size(one: Array, other: Array) -> Array:
-    return np.asarray(np.minimum(-one, _LONGEST) + np.minimum(-other, _LONGEST))
-
-
-def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
-    """The largest D_a between one bit's distributions at two statistics that differ by at most `reach`."""
-    return pairs_rdp(pairs_apart(logits, reach), orders)
+def bit_rdp(event: BitEvent, orders: Array) -> Array:
+    """The largest D_a between the distributions of a bit at any two neighbors."""
+    return pairs_rdp(bit_pairs(event), orders)
 
 
 def pairs_rdp(pairs: Array, orders: Array) -> Array:
@@ -143,20 +138,16 @@ def pairs_apart(logits: Array, reach: int) -> Array:
 
 def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
     """The largest D_a of any epsilon-DP pair: that of randomized response (Kairouz, Oh & Viswanath 2015)."""
-    if math.isinf(epsilon):
-        return np.full_like(orders, np.inf)
-    if epsilon == 0:
-        return np.zeros_like(orders)
+    if epsilon in (0, math.inf):
+        return np.full_like(orders, epsilon)
     yes, no = np.array(log_expit(epsilon)), np.array(log_expit(-epsilon))
     return np.minimum(bernoulli_rdp(yes, no, no, yes, orders), orders * (epsilon * epsilon / 2))
 
 
 def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
     """The largest D_a of any pair whose log-ratio spans at most `epsilon` (Dong, Durfee & Rogers 2020)."""
-    if math.isinf(epsilon):
-        return np.full_like(orders, np.inf)
-    if epsilon == 0:
-        return np.zeros_like(orders)
+    if epsilon in (0, math.inf):
+        return np.full_like(orders, epsilon)
     # The supremum over where the span lies is attained at exp(t) = (a-1)(1 - exp(-a e)) / (a (exp(-e) - exp(-a e))).
     # Where a * e is so small that the closed form would cancel, a e**2 / 8 is returned, which is above it by O(e**4).
     bound = orders * (epsilon * epsilon / 8)
@@ -171,31 +162,20 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
     return np.where(cancels, bound, np.minimum(exact, np.minimum(bound, epsilon)))
 
 
-def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:
+def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -> Array:
     """An upper bound for the argmax of values with Gaussian noise, each moved by at most one sensitivity."""
-    return _maximum_rdp(noise_multiplier, num_candidates, orders, opposed=False)
-
-
-def opposed_maxima_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:
-    """The same or less: the release is also dominated by two maxima that move by D / 2 in opposite ways."""
-    return _maximum_rdp(noise_multiplier, num_candidates, orders, opposed=True)
-
-
-def _maximum_rdp(noise_multiplier: float, num_candidates: int, orders: Array, *, opposed: bool) -> Array:
-    if num_candidates == 1:
-        return np.zeros_like(orders)
-    if noise_multiplier == 0:
-        return np.full_like(orders, np.inf)
+    if event.num_candidates == 1 or event.noise_multiplier == 0:
+        return np.full_like(orders, 0.0 if event.num_candidates == 1 else np.inf)
     # With M the maximum of the other normals and D = 2 / noise_multiplier, the release is dominated by the pair (M + D,
     # M) and, the other way, by (M, M + D); either divergence bounds both directions (docs/proofs/gap_selection.md). The
     # bound of Corollary 9 of Zhu & Wang (2022) serves alone where a * D is too large to integrate.
-    shift = 2 / noise_multiplier
-    bound = orders * (shift * shift / 2) + math.log(num_candidates) / (orders - 1)
+    shift, count = 2 / event.noise_multiplier, event.num_candidates - 1
+    bound = orders * (shift * shift / 2) + math.log(event.num_candidates) / (orders - 1)
     near = orders * shift <= _MAX_SHIFT
     if near.any():
-        smallest = np.minimum(*_both_ways(num_candidates - 1, shift, orders[near]))
-        if opposed:
-            smallest = np.minimum(smallest, sum(_both_ways(num_candidates - 1, shift / 2, orders[near])))
+        smallest = np.minimum(*_both_ways(count, shift, orders[near]))
+        if isinstance(event, events.OpposedMaximaEvent):  # also dominated by two maxima that move in opposite ways
+            smallest = np.minimum(smallest, sum(_both_ways(count, shift / 2, orders[near])))
         bound[near] = np.minimum(bound[near], np.maximum(smallest / (orders[near] - 1), 0.0))
     return bound
 
@@ -205,29 +185,26 @@ def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
     low, high = -12 - orders * shift, 12 + orders * shift  # [A]
     points = low + np.linspace(0, 1, _GRID_SIZE)[:, None] * (high - low)  # [G, A]
     steps = (high - low) / (_GRID_SIZE - 1)
-    moved, still = _log_density_of_maximum(points - shift, count), _log_density_of_maximum(points, count)
-    forward = _log_integral(orders * moved - (orders - 1) * still, steps)
-    backward = _log_integral(orders * still - (orders - 1) * moved, steps)
-    return forward, backward
+
+    def log_density(x: Array) -> Array:  # of count * phi(x) * Phi(x)**(count - 1)
+        log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+        return np.asarray(math.log(count) + log_phi + (count - 1) * log_ndtr(x))
+
+    def log_integral(one: Array, other: Array) -> Array:  # by trapezoids; the integrand vanishes at both ends
+        log_values = orders * one - (orders - 1) * other
+        peak = log_values.max(axis=0)
+        return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
+
+    moved, still = log_density(points - shift), log_density(points)
+    return log_integral(moved, still), log_integral(still, moved)
 
 
-def _log_density_of_maximum(x: Array, count: int) -> Array:
-    """Log of count * phi(x) * Phi(x)**(count - 1)."""
-    log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
-    return np.asarray(math.log(count) + log_phi + (count - 1) * log_ndtr(x))
-
-
-def _log_integral(log_values: Array, steps: Array) -> Array:
-    """Log of the trapezoid sum down axis 0 (the integrand vanishes at both ends)."""
-    peak = log_values.max(axis=0)
-    return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
-
-
-def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) -> Array:
+def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: Array) -> Array:
     """The largest D_a between N(v, s**2) and N(v', s'**2) over what a smooth sensitivity allows, b = beta."""
     # s / s' is within exp(-b)..exp(b), and v - v' within s / z and s' / z, z = noise_multiplier. Theorem 23 of Papernot
     # et al. 2018, a exp(2 b) / z**2 + (a b - log(1 - 2 a b) / 2) / (a - 1), is below this for some a b > 1/4 and false
     # there.
+    noise_multiplier, beta = event.noise_multiplier, event.beta
     price = np.full_like(orders, np.inf)
     lost = -orders * math.expm1(-2 * beta)
     left = 1 - lost - _ROUNDING * (1 + lost)
@@ -292,7 +269,9 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
 def hit_cost(event: SessionEvent, orders: Array) -> Array:
     """The largest u for which some call has a moment above 1 although its hits weigh 1 - u, from above."""
     with np.errstate(over="ignore", invalid="ignore"):  # of orders at which hits limit nothing
-        cost = _target_cost(event.epsilon, event.hit_prob, orders)
+        least = min(event.hit_prob, 1 / (math.exp(event.epsilon) + 1))
+        excess = _excess(pure_dp_rdp(event.epsilon, orders), orders)
+        cost = excess * np.exp((orders - 1) * event.epsilon) / least * (1 + _RELATIVE)
         if isinstance(event, events.BoundarySessionEvent):
             of_call = _range_cost if event.bounded_range else _pure_cost
             cost = np.fmin(cost, of_call(event.call_epsilon, orders))
@@ -304,16 +283,13 @@ def call_cost(event: SessionEvent, orders: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         cost = _excess(pure_dp_rdp(event.epsilon, orders), orders)
         if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
-            cost = np.fmin(cost, _range_call_cost(event.call_epsilon, orders))
+            # a wrapped call of a bounded range: that of the call, or of near ties if it is larger
+            of_call = _excess(bounded_range_rdp(event.call_epsilon, orders), orders)
+            ties = _near_ties(of_call, 1 / (math.exp(event.call_epsilon) + 1), orders, answered=1)
+            cost = np.fmin(cost, np.maximum(of_call, ties))
         elif isinstance(event, events.BoundarySessionEvent):
             cost = np.fmin(cost, _excess(bounded_range_rdp(2 * event.call_epsilon, orders), orders))
     return np.asarray(cost)
-
-
-def _target_cost(epsilon: float, hit_prob: float, orders: Array) -> Array:
-    least = min(hit_prob, 1 / (math.exp(epsilon) + 1))
-    excess = _excess(pure_dp_rdp(epsilon, orders), orders)
-    return np.asarray(excess * np.exp((orders - 1) * epsilon) / least * (1 + _RELATIVE))
 
 
 def _range_cost(epsilon: float, orders: Array) -> Array:
@@ -321,9 +297,8 @@ def _range_cost(epsilon: float, orders: Array) -> Array:
     gained, lost = (orders - 1) * epsilon, (orders - 1) * math.expm1(epsilon)
     rare = np.where(lost < 1, -2 * np.expm1(gained + np.log1p(-np.where(lost < 1, lost, 0))), np.inf)
     rare = rare * (1 + _RELATIVE) + 2.0**-48 * (gained + lost)
-    return np.maximum(
-        rare, _tie_cost(_excess(bounded_range_rdp(epsilon, orders), orders), 1 / (math.exp(epsilon) + 1), orders)
-    )
+    excess = _excess(bounded_range_rdp(epsilon, orders), orders)
+    return np.maximum(rare, _tie_cost(excess, 1 / (math.exp(epsilon) + 1), orders))
 
 
 def _pure_cost(epsilon: float, orders: Array) -> Array:
@@ -341,23 +316,20 @@ def _pure_cost(epsilon: float, orders: Array) -> Array:
 
 
 def _tie_cost(excess: Array, least: float, orders: Array) -> Array:
-    corners = [_short(excess, *at, orders) / _weighed(*at, orders) for at in ((0.5, least), (least, 0.5))]
-    return np.maximum(excess / least * (1 + _RELATIVE), np.maximum(*corners) + _OF_POWERS * orders)
+    return np.maximum(excess / least * (1 + _RELATIVE), _near_ties(excess, least, orders, answered=0))
 
 
-def _range_call_cost(epsilon: float, orders: Array) -> Array:
-    """The excess moment of a wrapped call of a bounded range: that of the call, or of near ties if it is larger."""
-    excess, least = _excess(bounded_range_rdp(epsilon, orders), orders), 1 / (math.exp(epsilon) + 1)
+def _near_ties(excess: Array, least: float, orders: Array, *, answered: int) -> Array:
+    """By how much a call's moment and the boundary's exceed that of their sum, as a share of that or of the boundary's.
+
+    Of the boundary's alone unless it counts that the call was `answered`.
+    """
     corners = [
-        _short(excess, one, other, orders) / _weighed(1 + one, 1 + other, orders)
+        (1 + excess + _weighed(one, other, orders) - _weighed(1 + one, 1 + other, orders))
+        / _weighed(answered + one, answered + other, orders)
         for one, other in ((0.5, least), (least, 0.5))
     ]
-    return np.maximum(excess, np.maximum(*corners) + _OF_POWERS * orders)
-
-
-def _short(excess: Array, one: float, other: float, orders: Array) -> Array:
-    """By how much a call's moment and the boundary's, before both are divided by their sum, exceed the sum's."""
-    return 1 + excess + _weighed(one, other, orders) - _weighed(1 + one, 1 + other, orders)
+    return np.asarray(np.maximum(*corners) + _OF_POWERS * orders)
 
 
 def _weighed(one: float, other: float, orders: Array) -> Array:

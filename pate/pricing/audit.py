@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, GaussianEvent, NonPrivateEvent
+from pate.accounting.conversion import converted
 from pate.accounting.data_dependent import DataDependentEpsilon, gnmax_log_q, theorem_6_rdp
-from pate.accounting.paper_epsilons import converted, curve_of
+from pate.accounting.rdp import curve_of
 from pate.accounting.special import ndtr
 from pate.aggregators import (
     Aggregator,

@@ -18,7 +18,8 @@ from pate.accounting import (
     RdpAccountant,
     ZCdpEvent,
 )
-from pate.accounting.paper_epsilons import Curve, converted, corollary_9_rdp, curve_of, gaussian_stand_in
+from pate.accounting.conversion import Curve, converted, corollary_9_rdp
+from pate.accounting.rdp import curve_of, gaussian_stand_in
 from pate.aggregators import StableTopK
 
 NUM_QUERIES, NUM_LABELS, NUM_TEACHERS = 600, 40, 800

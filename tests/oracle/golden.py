@@ -14,9 +14,8 @@ from scipy.special import logit, ndtr
 import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.data_dependent import gap_selection_rdp, gnmax_log_q, theorem_6_rdp
-from pate.accounting.events import count_leaves
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
-from pate.accounting.rdp import rdp_curve
+from pate.accounting.rdp import curve_of
 from pate.accounting.target_charging import (
     boundary,
     boundary_distribution,
@@ -89,18 +88,15 @@ def _failure_prob(inputs: Inputs) -> float:
     return delta_t if inputs["exact_quantile"] else float(ndtr(-math.sqrt(2 * math.log(1 / delta_t))))
 
 
-def _gaussian_test(inputs: Inputs, *, sens: int, failure_prob: float, num_teachers: int) -> StabilityTest:
-    return StabilityTest.gaussian(
-        test_std=inputs["sigma"],
-        failure_prob=failure_prob,
-        num_teachers=num_teachers,
-        adjacency=_ADJACENCIES[sens],
-    )
+def _gaussian_test(inputs: Inputs, **of: Any) -> StabilityTest:
+    adjacency = _ADJACENCIES[of.pop("sens")]
+    return StabilityTest.gaussian(test_std=inputs["sigma"], adjacency=adjacency, **of)
 
 
 def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
-    test = _gaussian_test(inputs, sens=inputs["floor"], failure_prob=_failure_prob(inputs), num_teachers=inputs["gap"])
-    return float(test.pass_probabilities(np.array(inputs["gap"])))
+    failure, gap = _failure_prob(inputs), inputs["gap"]
+    test = _gaussian_test(inputs, sens=inputs["floor"], failure_prob=failure, num_teachers=gap)
+    return float(test.pass_probabilities(np.array(gap)))
 
 
 def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
@@ -114,10 +110,14 @@ def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
     return float(test.pass_probabilities(np.array(inputs["gap"])))
 
 
+def _price_at(event: pa.Event, order: float) -> float:
+    return float(curve_of(event)(np.array([order]))[0])
+
+
 def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
     largest_gap = inputs["gap_range"][1]
     test = _gaussian_test(inputs, sens=inputs["sens"], failure_prob=inputs["delta_t"], num_teachers=largest_gap)
-    return float(rdp_curve(count_leaves(test.event), np.array([inputs["alpha"]]))[0])
+    return _price_at(test.event, inputs["alpha"])
 
 
 def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
@@ -152,16 +152,6 @@ def _stable_topk_eps_tight(inputs: Inputs) -> float:
     return pa.RdpAccountant().compose(event).get_epsilon(inputs["delta"])
 
 
-def _optimal_stability_table_logit(inputs: Inputs) -> list[float]:
-    table = optimal_stability_table(
-        order=inputs["alpha"],
-        rdp_budget=inputs["rdp_budget"],
-        failure_prob=inputs["delta_t"],
-        num_levels=inputs["first_n"],
-    )
-    return list(table.logits)
-
-
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
     """From the argmax's distribution: tied gaps against gaps moved up or down by one, of the class that moved up."""
     up, sigma, order = inputs["n_up"], inputs["sigma"], inputs["alpha"]
@@ -169,10 +159,6 @@ def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
     p, q = (float(gaussian_argmax(values / sigma)[:up].sum()) for values in (np.zeros_like(moves), moves))
     moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
     return math.log(moment) / (order - 1)
-
-
-def _bounded_range_rdp(inputs: Inputs) -> float:
-    return float(rdp_curve(count_leaves(pa.BoundedRangeEvent(inputs["eps"])), np.array([inputs["alpha"]]))[0])
 
 
 def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, float]:
@@ -204,21 +190,9 @@ def _tct_q_values(inputs: Inputs) -> dict[str, float]:
     }
 
 
-def _tct_overrun_prob(inputs: Inputs) -> float:
-    return overrun_probability(inputs["n"], target_hits=inputs["tau"], hit_prob=inputs["q"])
-
-
-def _tct_min_accesses(inputs: Inputs) -> int:
-    return min_accesses(target_hits=inputs["tau"], hit_prob=inputs["q"], overrun_prob=inputs["delta_star"])
-
-
 def _tct_exact_q_pair(inputs: Inputs) -> float:
     in_target = np.isin(np.arange(len(inputs["P0"])), inputs["target"])
     return exact_hit_prob(inputs["P0"], inputs["P1"], in_target=in_target, epsilon=inputs["eps"])
-
-
-def _kov_epsilon(inputs: Inputs) -> float:
-    return pure_dp_composition_epsilon(inputs["eps"], count=inputs["n"], target_delta=inputs["delta"])
 
 
 def _joint_price(inputs: Inputs) -> dict[str, Any]:
@@ -239,10 +213,6 @@ def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
         adjacency=pa.Adjacency.ADD_REMOVE,
     )
     return _top_k_distribution(mechanism, inputs)
-
-
-def _gnmax_probs(inputs: Inputs) -> list[float]:
-    return [float(p) for p in gaussian_argmax(np.array(inputs["hist"]) / inputs["sigma"])]
 
 
 def _gnmax_logq(inputs: Inputs) -> float:
@@ -278,20 +248,33 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "gaussian_exact_eps": lambda inputs: pa.gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
     "rdp_to_dp_cks_linear_rdp": lambda inputs: pa.zcdp_to_epsilon(inputs["rho"], target_delta=inputs["delta"]),
     "gap_select_probs": _gap_select_probs,
-    "rdp_bounded_range": _bounded_range_rdp,
+    "rdp_bounded_range": lambda inputs: _price_at(pa.BoundedRangeEvent(inputs["eps"]), inputs["alpha"]),
     "ptr_gauss_pass_prob": _ptr_gauss_pass_prob,
     "ptr_laplace_pass_prob_paper_alg5": _ptr_laplace_pass_prob,
     "ptr_onebit_rdp_worst": _ptr_onebit_rdp_worst,
     "stable_topk_output_dist": _stable_topk_output_dist,
     "stable_topk_eps_zcdp_cks": _stable_topk_eps_zcdp,
     "stable_topk_eps_tight_rdp_cks": _stable_topk_eps_tight,
-    "optimal_stability_table_logit": _optimal_stability_table_logit,
+    "optimal_stability_table_logit": lambda inputs: [
+        *optimal_stability_table(
+            order=inputs["alpha"],
+            rdp_budget=inputs["rdp_budget"],
+            failure_prob=inputs["delta_t"],
+            num_levels=inputs["first_n"],
+        ).logits
+    ],
     "rnm_gauss_tie_renyi": _rnm_gauss_tie_renyi,
     "tct_q_values": _tct_q_values,
     "boundary_wrapper_dist": lambda inputs: boundary_distribution(inputs["base"]),
-    "tct_overrun_prob": _tct_overrun_prob,
-    "tct_min_accesses": _tct_min_accesses,
-    "kov_optimal_composition_eps": _kov_epsilon,
+    "tct_overrun_prob": lambda inputs: overrun_probability(
+        inputs["n"], target_hits=inputs["tau"], hit_prob=inputs["q"]
+    ),
+    "tct_min_accesses": lambda inputs: min_accesses(
+        target_hits=inputs["tau"], hit_prob=inputs["q"], overrun_prob=inputs["delta_star"]
+    ),
+    "kov_optimal_composition_eps": lambda inputs: pure_dp_composition_epsilon(
+        inputs["eps"], count=inputs["n"], target_delta=inputs["delta"]
+    ),
     "tct_exact_q_pair": _tct_exact_q_pair,
     "peel_ordered_probs_gumbel": lambda inputs: _top_k_distribution(PeelingTopK(**_top_k_price(inputs)), inputs),
     "peel_ordered_probs_expo": lambda inputs: _top_k_distribution(PermuteAndFlipTopK(**_top_k_price(inputs)), inputs),
@@ -301,7 +284,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "joint_class_counts": _joint_class_counts,
     "canonical_subset_probs": _canonical_subset_probs,
     "limited_domain_probs": _limited_domain_probs,
-    "gnmax_probs": _gnmax_probs,
+    "gnmax_probs": lambda inputs: gaussian_argmax(np.array(inputs["hist"]) / inputs["sigma"]).tolist(),
     "gnmax_logq": _gnmax_logq,
     "gnmax_data_dep_rdp": _gnmax_data_dep_rdp,
     "em_data_dependent_rdp": _em_data_dependent_rdp,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting.renyi import noisy_max_gaussian_rdp
+from pate.accounting import NoisyMaxGaussianEvent
+from pate.accounting.rdp import curve_of
 from pate.validation import InvalidValue
 from tests.oracle.golden import EVALUATORS, entries, evaluate
 
@@ -56,7 +57,7 @@ def test_the_comparison_notices_a_relative_error_of_twice_the_tolerance() -> Non
 def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(entry: dict[str, Any]) -> None:
     inputs = entry["inputs"]
     order = np.array([inputs["alpha"]])
-    bound = noisy_max_gaussian_rdp(inputs["sigma"], inputs["n_gaps"], order)[0]
+    bound = curve_of(NoisyMaxGaussianEvent(inputs["sigma"], inputs["n_gaps"]))(order)[0]
     corollary_9 = 2 * inputs["alpha"] / inputs["sigma"] ** 2 + np.log(inputs["n_gaps"]) / (inputs["alpha"] - 1)
     assert entry["value"] <= bound <= corollary_9
 

@@ -9,8 +9,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from pate.accounting import OpposedMaximaEvent
 from pate.accounting.pld import opposite_maxima
-from pate.accounting.renyi import opposed_maxima_rdp
+from pate.accounting.rdp import curve_of
 
 Array = np.ndarray
 
@@ -88,7 +89,7 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
                 assert tight <= loose * (1 + 1e-8)
         orders = np.array([1.5, 4.0, 16.0])
         exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
-        assert (exact <= opposed_maxima_rdp(std / sens, candidates, orders) + 1e-9).all()
+        assert (exact <= curve_of(OpposedMaximaEvent(std / sens, candidates))(orders) + 1e-9).all()
 
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:

@@ -14,12 +14,15 @@ from scipy.special import log_ndtr, ndtr
 import pate.accounting as pa
 from pate.accounting.conversion import (
     conversion_penalty,
+    converted,
+    corollary_9_rdp,
     rdp_to_deltas,
     rdp_to_epsilons,
     rdp_to_epsilons_classic,
     rdp_to_hockey_sticks,
     zcdp_to_epsilon_classic,
 )
+from pate.accounting.rdp import curve_of, gaussian_stand_in
 from pate.validation import InvalidValue
 
 mpmath.mp.dps = 50
@@ -61,6 +64,21 @@ def test_the_classic_conversion_by_hand() -> None:
     assert rdp_to_epsilons_classic(orders, np.array([0.5, 1.0]), target_delta=math.exp(-4)) == pytest.approx([4.5, 2.0])
     with pytest.raises(InvalidValue, match=r"target_delta=1.0: expected a number in \(0, 1\)"):
         rdp_to_epsilons_classic(orders, orders, target_delta=1.0)
+
+
+def test_papers_epsilons_are_what_they_are_said_to_be() -> None:
+    orders = np.array([1.5, 2.0, 8.0, 64.0])
+    assert corollary_9_rdp(np.array([3.0]), noise_multiplier=2.0, num_labels=7)[0] == 1.5 + math.log(7) / 2
+    for multiplier in (1.0, 50.0):
+        printed = corollary_9_rdp(orders, noise_multiplier=multiplier, num_labels=40)
+        assert (printed >= curve_of(pa.NoisyMaxGaussianEvent(multiplier, 40))(orders)).all()
+    stand_in = gaussian_stand_in(selection_multiplier=2.0, test_multiplier=4.0)
+    assert curve_of(stand_in)(orders) == pytest.approx(orders * (1 / 8 + 1 / 32), rel=1e-12)
+    for conversion, exact in (("classic", zcdp_to_epsilon_classic), ("tight", pa.zcdp_to_epsilon)):
+        found = converted(curve_of(pa.GaussianEvent(10.0)), count=20, target_delta=1e-6, conversion=conversion)
+        assert found == pytest.approx(exact(0.1, target_delta=1e-6), rel=1e-5)
+    with pytest.raises(InvalidValue, match="conversion=other: expected one of classic, tight"):
+        converted(curve_of(pa.GaussianEvent(1.0)), count=1, target_delta=0.1, conversion="other")
 
 
 def test_hockey_sticks_at_several_epsilons_are_the_best_over_the_orders() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pate.accounting import SmoothSensitivityEvent
 from pate.accounting.data_dependent import (
     gnmax_cost,
     gnmax_log_q,
@@ -17,7 +18,7 @@ from pate.accounting.data_dependent import (
     gnmax_smooth_sensitivity,
     theorem_6_rdp,
 )
-from pate.accounting.renyi import smooth_sensitivity_rdp
+from pate.accounting.rdp import curve_of
 from pate.validation import InvalidValue
 
 Counts = NDArray[np.int64]
@@ -79,13 +80,6 @@ def test_the_realized_cost_is_the_sum_over_the_queries_that_drew_noise() -> None
     np.testing.assert_allclose(total, each.sum(axis=0), rtol=1e-12)
 
 
-def test_the_orders_need_not_rise_and_each_stands_for_itself() -> None:
-    votes, orders = realistic_votes(40), np.array([300.0, 1.01, 8.0, 40.0, 2.0])
-    cost = gnmax_cost(votes, noise_std=20.0, num_teachers=250, orders=orders).rdp
-    each = [gnmax_cost(votes, noise_std=20.0, num_teachers=250, orders=order).rdp[0] for order in orders]
-    np.testing.assert_allclose(cost, each, rtol=1e-12)
-
-
 @pytest.mark.parametrize("std", [2.0, 30.0])
 def test_the_bound_is_the_formula_of_the_proof_note(std: float) -> None:
     """Written a second time, in 60 digits, with the condition on dm/dq at every order."""
@@ -137,16 +131,6 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     assert max((smooth[i] / smooth[some]).max() for i, some in enumerate(near)) <= math.exp(beta) * (1 + 1e-12)
 
 
-def test_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
-    """A peer's is 0 unless class 0 wins."""
-    values = [
-        gnmax_smooth_sensitivity(np.roll([[40, 7, 3]], shift), noise_std=4.0, num_teachers=50, order=4.0, beta=0.1)
-        for shift in range(3)
-    ]
-    assert values[0] > 0
-    assert values == [values[0]] * 3
-
-
 def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
     """D_a between normals whose variances differ by at most exp(2 beta), means as far apart as both allow: a grid."""
     log_ratio = np.linspace(-2 * beta, 2 * beta, 2001)  # of the second variance to the first
@@ -161,7 +145,7 @@ def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
     ("order", "multiplier", "beta"), [(8, 5, 0.06125), (20, 10, 0.0245), (4, 2, 0.01), (1.5, 3, 0.3)]
 )
 def test_smooth_noise_costs_the_worst_divergence_of_normals(order: float, multiplier: float, beta: float) -> None:
-    price = smooth_sensitivity_rdp(multiplier, beta, np.array([float(order)]))[0]
+    price = curve_of(SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
     assert price == pytest.approx(normal_divergences(multiplier, beta, order).max(), rel=1e-9)
     ab = order * beta
     sufficient = order / (2 * multiplier**2 * (1 - 2 * ab)) + (ab - 0.5 * math.log(1 - 2 * ab)) / (order - 1)
@@ -170,10 +154,10 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(order: float, multip
 
 def test_smooth_noise_is_gaussian_noise_at_beta_0_and_infinite_at_high_orders_or_without_noise() -> None:
     orders = np.array([2.0, 8.0, 100.0])
-    np.testing.assert_allclose(smooth_sensitivity_rdp(3.0, 0.0, orders), orders / 18, rtol=1e-12)
-    infinite = np.isposinf(smooth_sensitivity_rdp(3.0, 0.1, orders))
+    np.testing.assert_allclose(curve_of(SmoothSensitivityEvent(3.0, 0.0))(orders), orders / 18, rtol=1e-12)
+    infinite = np.isposinf(curve_of(SmoothSensitivityEvent(3.0, 0.1))(orders))
     assert infinite.tolist() == [False, True, True]  # from order 1 / (1 - exp(-0.2)) = 5.5 on
-    assert np.isposinf(smooth_sensitivity_rdp(0.0, 0.1, orders)).all()
+    assert np.isposinf(curve_of(SmoothSensitivityEvent(0.0, 0.1))(orders)).all()
 
 
 @pytest.mark.parametrize(

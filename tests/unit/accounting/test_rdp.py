@@ -77,12 +77,6 @@ def test_curve_adds_kinds_and_counts() -> None:
     np.testing.assert_allclose(rdp_curve(count_leaves(mixed), orders), expected, rtol=1e-12)
 
 
-def test_approximate_events_add_their_curve_and_their_failure() -> None:
-    accountant = pa.RdpAccountant([2.0]).compose(pa.ApproximateEvent(pa.GaussianEvent(1.0), 1e-6), 3)
-    assert accountant.rdp == pytest.approx([3.0], rel=1e-12)
-    assert accountant.failure_prob == pytest.approx(3e-6, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("name", "orders"),
     [("orders.shape", []), ("orders.shape", np.ones((2, 2)) * 2)]

@@ -12,18 +12,16 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 
-from pate.accounting.renyi import (
-    bernoulli_rdp,
-    bounded_range_rdp,
-    noisy_max_gaussian_rdp,
-    one_bit_rdp,
-    opposed_maxima_rdp,
-    pure_dp_rdp,
-    smooth_sensitivity_rdp,
-)
+from pate.accounting import Event, NoisyMaxGaussianEvent, OneBitEvent, OpposedMaximaEvent, SmoothSensitivityEvent
+from pate.accounting.rdp import curve_of
+from pate.accounting.renyi import bernoulli_rdp, bounded_range_rdp, pure_dp_rdp
 
 mpmath.mp.dps = 50
 ORDERS = np.array([1.001, 1.5, 2.0, 8.0, 64.0, 1000.0])
+
+
+def price(event: Event, *orders: float) -> np.ndarray:
+    return curve_of(event)(np.array(orders) if orders else ORDERS)
 
 
 def exact_bernoulli(logit_p: float, logit_q: float, order: float) -> Any:
@@ -42,7 +40,7 @@ def test_one_bit_is_the_larger_of_both_directions(logit_p: float, logit_q: float
     expected = [
         max(float(exact_bernoulli(logit_p, logit_q, a)), float(exact_bernoulli(logit_q, logit_p, a))) for a in ORDERS
     ]
-    computed = one_bit_rdp(np.array([logit_p, logit_q]), 1, ORDERS)
+    computed = price(OneBitEvent((logit_p, logit_q), 1))
     np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-15 / (ORDERS[0] - 1))
 
 
@@ -52,28 +50,25 @@ def test_one_bit_takes_the_worst_pair_within_reach() -> None:
     for reach in (1, 2, 5, 20):
         pairs = [(i, j) for i in range(12) for j in range(12) if 0 < abs(i - j) <= reach]
         expected = [max(float(exact_bernoulli(logits[i], logits[j], a)) for i, j in pairs) for a in ORDERS[:4]]
-        np.testing.assert_allclose(one_bit_rdp(logits, reach, ORDERS[:4]), expected, rtol=1e-9)
+        np.testing.assert_allclose(price(OneBitEvent(tuple(logits), reach), *ORDERS[:4]), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("worst", [0, 255, 256, 2999])
 def test_one_bit_of_many_statistics_takes_the_worst_wherever_it_is_and_little_memory(worst: int) -> None:
-    logits = np.arange(3001) / 1e4
+    logits, orders = np.arange(3001) / 1e4, np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
     tracemalloc.start()
-    found = one_bit_rdp(logits, 1, np.linspace(1.1, 99, 400))
+    found = price(OneBitEvent(tuple(logits.tolist()), 1), *orders)
     assert tracemalloc.get_traced_memory()[1] < 2**24  # all pairs at once take 60 MB
     tracemalloc.stop()
-    np.testing.assert_array_equal(found, one_bit_rdp(logits[worst : worst + 2], 1, np.linspace(1.1, 99, 400)))
+    np.testing.assert_array_equal(found, price(OneBitEvent(tuple(logits[worst : worst + 2].tolist()), 1), *orders))
 
 
-def test_one_bit_that_cannot_change_costs_nothing() -> None:
-    for logits in ([3.0], [0.5, 0.5, 0.5], [-math.inf, -math.inf], [math.inf]):
-        assert (one_bit_rdp(np.array(logits), 2, ORDERS) == 0).all()
-
-
-def test_one_bit_that_reveals_everything_costs_infinity() -> None:
-    for logits in ([-math.inf, 0.0], [0.0, math.inf], [-math.inf, math.inf]):
-        assert (one_bit_rdp(np.array(logits), 1, ORDERS) == np.inf).all()
+def test_a_bit_that_cannot_change_is_free_and_one_that_reveals_everything_is_not() -> None:
+    for logits in ((3.0,), (0.5, 0.5, 0.5), (-math.inf, -math.inf), (math.inf,)):
+        assert (price(OneBitEvent(logits, 2)) == 0).all()
+    for logits in ((-math.inf, 0.0), (0.0, math.inf), (-math.inf, math.inf)):
+        assert (price(OneBitEvent(logits, 1)) == np.inf).all()
 
 
 def test_bernoulli_of_equal_distributions_is_zero_and_never_negative() -> None:
@@ -132,15 +127,14 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     apart = divergence(shift / 2, 0.0) + divergence(0.0, shift / 2)
     expected = min(divergence(shift, 0.0), divergence(0.0, shift))
     corollary_9 = order * shift**2 / 2 + math.log(candidates) / (order - 1)
-    for curve, least in ((noisy_max_gaussian_rdp, expected), (opposed_maxima_rdp, min(expected, apart))):
-        computed = curve(multiplier, candidates, np.array([order]))[0]
+    for kind, least in ((NoisyMaxGaussianEvent, expected), (OpposedMaximaEvent, min(expected, apart))):
+        computed = price(kind(multiplier, candidates), order)[0]
         assert computed == pytest.approx(min(least, corollary_9), rel=1e-6, abs=1e-9)
 
 
 def test_noisy_max_edge_cases() -> None:
-    assert (noisy_max_gaussian_rdp(1.0, 1, ORDERS) == 0).all()
-    assert (noisy_max_gaussian_rdp(0.0, 2, ORDERS) == np.inf).all()
-    assert (noisy_max_gaussian_rdp(0.0, 1, ORDERS) == 0).all()
+    ends = [price(NoisyMaxGaussianEvent(*numbers)).tolist() for numbers in ((1.0, 1), (0.0, 1), (0.0, 2))]
+    assert ends == [[0.0] * 6, [0.0] * 6, [math.inf] * 6]
 
 
 @pytest.mark.parametrize(("epsilon", "order"), [(2.3e-7, 2141.0), (5e-4, 3119.0), (1e-5, 2e4), (0.05, 8.0), (3.0, 1e5)])
@@ -155,7 +149,7 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     assert computed <= float(exact) * (1 + 1e-3)
     high = -29.0 + epsilon
     bit = max(exact_bernoulli(-29.0, high, order), exact_bernoulli(high, -29.0, order))
-    assert bit <= mpmath.mpf(one_bit_rdp(np.array([-29.0, high]), 1, np.array([order]))[0]) * (1 + mpmath.mpf(2) ** -52)
+    assert bit <= mpmath.mpf(price(OneBitEvent((-29.0, high), 1), order)[0]) * (1 + mpmath.mpf(2) ** -52)
 
 
 def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
@@ -164,5 +158,5 @@ def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
     narrower = -a * b - mpmath.log(left) / 2
     wider = a * b - mpmath.log1p(a * mpmath.expm1(2 * b)) / 2
     exact = a * mpmath.exp(-2 * b) / (2 * z * z * left) + max(narrower, wider) / (a - 1)
-    computed = smooth_sensitivity_rdp(4440.0, 1.5e-6, np.array([1.005]))[0]
+    computed = price(SmoothSensitivityEvent(4440.0, 1.5e-6), 1.005)[0]
     assert exact <= computed <= float(exact) * (1 + 1e-3)
