@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import reduce
 from importlib.util import find_spec
 from typing import Self, TypeVar
 
 from pate.accounting import events
 from pate.accounting.accountant import Accountant
-from pate.accounting.events import Event, SelectThenTestEvent
+from pate.accounting.events import Event
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
 from pate.accounting.pld import PldAccountant
@@ -98,38 +100,32 @@ class AutoAccountant(AccountantBesideRenyi):
 
     def _asked(self) -> list[Accountant]:
         if self._others is None:
-            self._others = [*self._joint_law(), *self._by_loss()]
+            kinds = {kind for event, count in self._composed for kind in select_then_tests(event, count)}
+            helps = 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(
+                kind.num_teachers <= MOST_TEACHERS
+                and kind.num_teachers * kind.selection.epsilon / (2 * kind.bit.reach) <= _MOST_SCALES
+                for kind in kinds
+            )
+            self._others = [self._with_everything(JointLawAccountant())] if helps else []
+            self._others += self._by_loss()
         return [self._rdp, *self._others]
-
-    def _joint_law(self) -> list[JointLawAccountant]:
-        """The accountant of selections and their tests, where there are few kinds."""
-        kinds = {kind for event, count in self._composed for kind in select_then_tests(event, count)}
-        few = 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(map(_votes_are_few, kinds))
-        return [self._with_everything(JointLawAccountant())] if few else []
 
     def _by_loss(self) -> list[PldAccountant] | list[ExactAccountant]:
         """That of loss distributions or optimal composition, where one of them knows every event and is affordable."""
-        different, steps = set[Event](), 0
+        different = Counter[Event]()
         for event, count in self._composed:
             for leaf, times in events.leaves(events.by_accesses(event), count=count):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):
-                    different.add(leaf)
-                    steps += times
+                    different[leaf] += times
         # A noisy maximum's loss distribution is tighter than Renyi's bound, and optimal composition is not.
         by_loss = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in different)
         if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
             return [self._with_everything(PldAccountant())]
-        if not set(map(type, different)) <= _STEPS or len(different) > _MOST_DIFFERENT or steps > _MOST_STEPS:
+        many = len(different) > _MOST_DIFFERENT or different.total() > _MOST_STEPS
+        if many or not set(map(type, different)) <= _STEPS:
             return []
         exact = self._with_everything(ExactAccountant())
         return [exact] if exact.work() <= _MOST_WORK else []
 
     def _with_everything(self, accountant: Kind) -> Kind:
-        for event, count in self._composed:
-            accountant.compose(event, count)
-        return accountant
-
-
-def _votes_are_few(event: SelectThenTestEvent) -> bool:
-    scales = event.num_teachers * event.selection.epsilon / (2 * event.bit.reach)
-    return event.num_teachers <= MOST_TEACHERS and scales <= _MOST_SCALES
+        return reduce(lambda spent, part: spent.compose(*part), self._composed, accountant)

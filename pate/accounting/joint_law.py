@@ -23,14 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.events import (
-    ApproximateEvent,
-    ComposedEvent,
-    Event,
-    SelectThenTestEvent,
-    SelfComposedEvent,
-    count_leaves,
-)
+from pate.accounting.events import Event, SelectThenTestEvent, count_leaves, nodes
 from pate.accounting.rdp import AccountantBesideRenyi, rdp_curve
 from pate.accounting.special import expit
 
@@ -62,7 +55,9 @@ class CandidateTypes:
         """All types of gaps within the event's T votes."""
         logits, reach = np.array(event.bit.logits), event.bit.reach
         num_teachers, largest = event.num_teachers, event.selection.epsilon / 2
-        gaps, moves = _gaps_and_moves(num_teachers, reach)
+        every = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
+        inside = (sum(every) >= 0) & (sum(every) <= num_teachers)
+        gaps, moves = (of[inside] for of in every)
         before, after = (logits[np.minimum(some, len(logits) - 1)] for some in (gaps, gaps + moves))
         finite = np.isfinite(before) & np.isfinite(after)
         furthest = float(np.abs(after[finite] - before[finite]).max(initial=0.0))
@@ -84,13 +79,6 @@ class CandidateTypes:
         )
 
 
-def _gaps_and_moves(num_teachers: int, reach: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All gaps in 0..T with all moves of at most `reach` that stay there."""
-    gaps, moves = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
-    inside = (gaps + moves >= 0) & (gaps + moves <= num_teachers)
-    return gaps[inside], moves[inside]
-
-
 MOST_TEACHERS = 20_000
 """Of a joint law, which goes over every gap: with more of them selection and test cost what they do alone."""
 
@@ -104,7 +92,9 @@ _MOST_STEPS = 200
 
 def row_prices(values: Array, rows: Array) -> Array:
     """What relaxing each row would add to the largest mean of the values, and that mean."""
-    limits = _limits(rows)
+    limits = np.full((len(rows), rows.shape[1] + 1), _ALLOWED)  # of the rows and of the ones, with what is allowed
+    limits[:, 0] *= np.sign(rows[:, 0].max(axis=1) + rows[:, 0].min(axis=1))
+    limits[:, -1] = 1
     tableau, basis, inverse = _start(values, rows, limits)
     found = np.zeros(basis.shape)
     rising = np.arange(len(basis))
@@ -121,14 +111,6 @@ def row_prices(values: Array, rows: Array) -> Array:
             rising, limits, tableau, basis, inverse, entering = (part[more] for part in parts)
         _step(tableau, limits, basis, inverse, entering)
     return found
-
-
-def _limits(rows: Array) -> Array:
-    """What the rows and the ones add up to, `[B, R + 1]`, with what is allowed."""
-    limits = np.full((len(rows), rows.shape[1] + 1), _ALLOWED)
-    limits[:, 0] *= np.sign(rows[:, 0].max(axis=1) + rows[:, 0].min(axis=1))
-    limits[:, -1] = 1
-    return limits
 
 
 def _start(values: Array, rows: Array, limits: Array) -> tuple[Array, Places, Array]:
@@ -222,77 +204,6 @@ class Corner(NamedTuple):
     growth: float
 
 
-class Corners:
-    """The programs at corners, and how to make them.
-
-    Attributes:
-        places: of each corner in the arrays.
-        shares: `[N]`, what the moved weights are multiplied by, so that all together are 1 again.
-        limited: `[N, 2]`, whether refusals are limited from below and from above.
-        moved: `[2, K]`: by how much a type's weight is multiplied, and its refusals.
-    """
-
-    def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
-        self._types, self._divergence = types, divergence
-        self.moved = np.stack([types.moved, types.moved * types.moved_fails])
-        self._parts = np.stack([types.fails, *self.moved, np.ones_like(types.fails), *types.limits])
-        self.places: dict[Corner, int] = {}
-        self.shares, self.limited = np.zeros(0), np.zeros((0, 2), dtype=bool)
-        self._weights, self._sizes = np.zeros((0, 7, 7)), np.zeros((0, 7))
-        self._added: list[Array] = []
-        self._kept: dict[tuple[float, bool], Array] = {}
-
-    def add(self, corners: Iterable[Corner]) -> Places:
-        """Makes programs where there are none, and returns their places."""
-        known = len(self.places)
-        for corner in corners:
-            self.places.setdefault(corner, len(self.places))
-        if new := list(self.places)[known:]:
-            self._make(new)
-        return np.arange(known, len(self.places))
-
-    def programs(self, places: Places, some: Places | slice = slice(None)) -> LinearPrograms:
-        """Those at some corners, over some types."""
-        added = np.stack([self._added[place][some] for place in places.tolist()])
-        return LinearPrograms(self._parts[:, some], self._weights[places], self._sizes[places], added)
-
-    def _make(self, corners: list[Corner]) -> None:
-        low, high, growth = np.array(corners).T
-        low, high, share = (np.exp(self._types.largest * logs) for logs in (low, high, -growth))
-        limited = np.column_stack([low > 0, high < np.inf])
-        near, far = self._divergence(np.stack([low, high]))
-        chord = limited.all(axis=1) & np.isfinite(near) & np.isfinite(far)
-        slope = np.where(chord, (far - near) / (high - low), 0.0)
-        added = [self._of_growth(*of) for of in zip(growth.tolist(), chord.tolist(), strict=True)]
-
-        weights = np.zeros((len(corners), 7, 7))
-        weights[:, _VALUES, _FAILS] = np.where(chord, near - slope * low, 0.0)
-        weights[:, _VALUES, _MOVED_FAILS] = slope * share
-        weights[:, _EVEN, _MOVED], weights[:, _EVEN, _ONE] = share, -1
-        weights[:, _SHARED, _LIMITS] = np.eye(3)
-        of_refusals = np.stack([[low, -share], [-high, share]])
-        weights[:, _REFUSED, _FAILS:_ONE:2] = np.where(limited[:, :, None], of_refusals.transpose(2, 0, 1), 0.0)
-        sizes = np.abs(weights) @ np.abs(self._parts).max(axis=1)
-        sizes[:, _VALUES] += np.where(chord, 2 * np.abs(slope * low), 0.0) + [np.abs(part).max() for part in added]
-
-        self.shares, self.limited = np.append(self.shares, share), np.append(self.limited, limited, axis=0)
-        self._weights, self._sizes = np.append(self._weights, weights, axis=0), np.append(self._sizes, sizes, axis=0)
-        self._added += added
-
-    def _of_growth(self, growth: float, by_chord: bool) -> Array:
-        """What passing adds to the divergence, and refusing where that is not by the chord; kept for other corners."""
-        if (growth, by_chord) not in self._kept:
-            types, share = self._types, math.exp(-self._types.largest * growth)
-            if by_chord:
-                ratios = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
-                added = np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
-            else:
-                ratios = types.moved * types.moved_fails * share / types.fails
-                added = self._of_growth(growth, True) + types.fails * self._divergence(ratios)
-            self._kept[growth, by_chord] = added
-        return self._kept[growth, by_chord]
-
-
 _GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)  # logs, in units of the largest move
 _REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)  # the same
 _WIDEST = 0.3  # of growths, where a part of unbounded refusals is divided by these
@@ -308,20 +219,17 @@ _UP = 1e-12  # for the rounding of a divergence's values about 1
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     """An upper bound on the divergence of the laws of any two neighbors, for one query."""
     with np.errstate(all="ignore"):  # what double precision cannot say becomes infinite
-        return _largest(_Solved(Corners(types, divergence)))
-
-
-def _largest(solved: _Solved) -> float:
-    bounds = solved.bounds(
-        [_Span(*refusals, *growths) for refusals in pairwise(_REFUSALS) for growths in pairwise(_GROWTHS)]
-    )
-    for _ in range(_HALVINGS):
-        enough = _CLOSE_BOUND * solved.attained
-        halves = [half for span, bound in bounds.items() if bound > enough for half in span.halves()]
-        if not halves or len(bounds) > _MOST_SPANS:
-            break
-        bounds = {span: bound for span, bound in bounds.items() if bound <= enough} | solved.bounds(halves)
-    return max(bounds.values()) + _UP
+        solved = _Solved(types, divergence)
+        bounds = solved.bounds(
+            [_Span(*refusals, *growths) for refusals in pairwise(_REFUSALS) for growths in pairwise(_GROWTHS)]
+        )
+        for _ in range(_HALVINGS):
+            enough = _CLOSE_BOUND * solved.attained
+            halves = [half for span, bound in bounds.items() if bound > enough for half in span.halves()]
+            if not halves or len(bounds) > _MOST_SPANS:
+                break
+            bounds = {span: bound for span, bound in bounds.items() if bound <= enough} | solved.bounds(halves)
+        return max(bounds.values()) + _UP
 
 
 class _Span(NamedTuple):
@@ -348,25 +256,32 @@ class _Span(NamedTuple):
 
 
 class _Solved:
-    """Multipliers at corners: the best over some types, to which those are added that multipliers leave out.
+    """Programs at corners and multipliers: the best over some types, to which those are added that they leave out.
 
     Attributes:
         attained: the largest value of a program where refusals are limited. No finer growths bring a bound below it.
     """
 
-    def __init__(self, corners: Corners) -> None:
-        self._corners = corners
-        moved = corners.moved[0]
-        self._of_move = [np.flatnonzero(moved == factor) for factor in sorted(set(moved.tolist()))]
-        self._some = np.arange(len(moved)) % max(1, len(moved) // _SOLVED_FIRST) == 0
+    def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
+        self._types, self._divergence = types, divergence
+        # `[2, K]`: by how much a type's weight is multiplied, and its refusals
+        self._moved = np.stack([types.moved, types.moved * types.moved_fails])
+        self._parts = np.stack([types.fails, *self._moved, np.ones_like(types.fails), *types.limits])
+        self._places: dict[Corner, int] = {}  # of each corner in the arrays
+        self._shares = np.zeros(0)  # what the moved weights are multiplied by, so that all together are 1 again
+        self._limited = np.zeros((0, 2), dtype=bool)  # whether refusals are limited from below and from above
+        self._weights, self._sizes = np.zeros((0, 7, 7)), np.zeros((0, 7))
+        self._added: list[Array] = []
+        self._kept: dict[tuple[float, bool], Array] = {}
+        self._of_move = [np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))]
+        self._some = np.arange(len(types.moved)) % max(1, len(types.moved) // _SOLVED_FIRST) == 0
         self._multipliers, self._bounds = np.zeros((0, 6)), np.zeros(0)
         self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
         """On the divergence of the laws in each span."""
         self._add(corner for span in spans for corner in span.corners)
-        places = self._corners.places
-        first, second = np.array([[places[corner] for corner in span.corners] for span in spans]).T
+        first, second = np.array([[self._places[corner] for corner in span.corners] for span in spans]).T
         bounds = np.maximum(self._bounds[first], self._bounds[second]) + self._missed(first, second)
         wide = np.flatnonzero(~(bounds <= _CLOSE_BOUND * self.attained))
         for here, there in ((first[wide], second[wide]), (second[wide], first[wide])):
@@ -378,26 +293,28 @@ class _Solved:
     def _missed(self, first: Places, second: Places) -> Array:
         """At most this is above both corners of each span where multipliers change evenly."""
         bent = self._multipliers[second] - self._multipliers[first]
-        width = self._corners.shares[second] - self._corners.shares[first]
+        width = self._shares[second] - self._shares[first]
         weights = np.column_stack([bent[:, 0], bent[:, -1] - bent[:, -2]]) * width[:, None]
-        parts = self._corners.moved
-        missed = [(weights[some] @ parts).max(axis=1) for some in self._portions(len(weights))]
+        missed = [(weights[some] @ self._moved).max(axis=1) for some in self._portions(len(weights))]
         return np.asarray(np.maximum(np.concatenate(missed), 0.0) / 4)
 
     def _add(self, corners: Iterable[Corner]) -> None:
-        """Finds multipliers at new corners; types are added where they would lower a bound much."""
-        places = self._corners.add(corners)
+        """Makes programs at new corners, and finds multipliers; types are added where they would lower a bound much."""
+        known = len(self._places)
+        for corner in corners:
+            self._places.setdefault(corner, len(self._places))
+        if new := list(self._places)[known:]:
+            self._make(new)
+        places = np.arange(known, len(self._places))
         self._multipliers = np.append(self._multipliers, np.zeros((len(places), 6)), axis=0)
         self._bounds = np.append(self._bounds, np.full(len(places), np.inf))
         for _ in range(_ROUNDS):
-            if not places.size:
-                break
-            places = self._solve(places)
+            places = self._solve(places) if places.size else places
 
     def _solve(self, places: Places) -> Places:
         """Keeps multipliers that are better, adds types that they left out, and returns where there were such."""
-        limited = self._corners.limited[places]
-        multipliers, attained = best_multipliers(self._corners.programs(places, np.flatnonzero(self._some)))
+        limited = self._limited[places]
+        multipliers, attained = best_multipliers(self._programs(places, np.flatnonzero(self._some)))
         multipliers[:, -2:] *= limited
         self.attained = max(self.attained, float(attained[limited.all(axis=1)].max(initial=0.0)))
         enough, added, lacking = _CLOSE_BOUND * np.maximum(attained, self.attained), self._some.copy(), []
@@ -417,14 +334,55 @@ class _Solved:
     def _looked_at(self, places: Places, multipliers: Array) -> Iterator[tuple[slice, Array, Array]]:
         """Bounds by these multipliers at corners, `[b]`, and what is left of each type, `[b, K]`, some at a time."""
         for some in self._portions(len(places)):
-            programs = self._corners.programs(places[some])
+            programs = self._programs(places[some])
             left = programs.left(multipliers[some])
             yield some, programs.bounds(multipliers[some], left), left
 
     def _portions(self, count: int) -> list[slice]:
         """So few corners at a time that what is computed of all types stays small."""
-        size = max(1, _AT_ONCE // self._corners.moved.shape[1])
+        size = max(1, _AT_ONCE // self._moved.shape[1])
         return [slice(first, first + size) for first in range(0, count, size)]
+
+    def _programs(self, places: Places, some: Places | slice = slice(None)) -> LinearPrograms:
+        """Those at some corners, over some types."""
+        added = np.stack([self._added[place][some] for place in places.tolist()])
+        return LinearPrograms(self._parts[:, some], self._weights[places], self._sizes[places], added)
+
+    def _make(self, corners: list[Corner]) -> None:
+        low, high, growth = np.array(corners).T
+        low, high, share = (np.exp(self._types.largest * logs) for logs in (low, high, -growth))
+        limited = np.column_stack([low > 0, high < np.inf])
+        near, far = self._divergence(np.stack([low, high]))
+        chord = limited.all(axis=1) & np.isfinite(near) & np.isfinite(far)
+        slope = np.where(chord, (far - near) / (high - low), 0.0)
+        added = [self._of_growth(*of) for of in zip(growth.tolist(), chord.tolist(), strict=True)]
+
+        weights = np.zeros((len(corners), 7, 7))
+        weights[:, _VALUES, _FAILS] = np.where(chord, near - slope * low, 0.0)
+        weights[:, _VALUES, _MOVED_FAILS] = slope * share
+        weights[:, _EVEN, _MOVED], weights[:, _EVEN, _ONE] = share, -1
+        weights[:, _SHARED, _LIMITS] = np.eye(3)
+        of_refusals = np.stack([[low, -share], [-high, share]])
+        weights[:, _REFUSED, _FAILS:_ONE:2] = np.where(limited[:, :, None], of_refusals.transpose(2, 0, 1), 0.0)
+        sizes = np.abs(weights) @ np.abs(self._parts).max(axis=1)
+        sizes[:, _VALUES] += np.where(chord, 2 * np.abs(slope * low), 0.0) + [np.abs(part).max() for part in added]
+
+        self._shares, self._limited = np.append(self._shares, share), np.append(self._limited, limited, axis=0)
+        self._weights, self._sizes = np.append(self._weights, weights, axis=0), np.append(self._sizes, sizes, axis=0)
+        self._added += added
+
+    def _of_growth(self, growth: float, by_chord: bool) -> Array:
+        """What passing adds to the divergence, and refusing where that is not by the chord; kept for other corners."""
+        if (growth, by_chord) not in self._kept:
+            types, share = self._types, math.exp(-self._types.largest * growth)
+            if by_chord:
+                ratios = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
+                added = np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
+            else:
+                ratios = types.moved * types.moved_fails * share / types.fails
+                added = self._of_growth(growth, True) + types.fails * self._divergence(ratios)
+            self._kept[growth, by_chord] = added
+        return self._kept[growth, by_chord]
 
 
 _STEP = 1.05  # between two orders minus 1, on one grid for all: what was found serves other readings
@@ -543,15 +501,7 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
 def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:
     """How often each of them is in an event that happens `count` times."""
     found: Counter[SelectThenTestEvent] = Counter()
-    pending = [(event, count)]
-    while pending:
-        node, times = pending.pop()
+    for node, times in nodes(event, count=count):
         if isinstance(node, SelectThenTestEvent):
             found[node] += times
-        elif isinstance(node, SelfComposedEvent):
-            pending.append((node.event, times * node.count))
-        elif isinstance(node, ApproximateEvent):
-            pending.append((node.event, times))
-        elif isinstance(node, ComposedEvent):
-            pending += [(part, times) for part in node.events]
     return +found  # without those that never happen

@@ -55,12 +55,6 @@ def test_a_copy_is_its_own(event: pa.Event) -> None:
     assert pa.JointLawAccountant().get_epsilon(DELTA) == 0.0
 
 
-def test_delta_goes_with_epsilon(event: pa.Event) -> None:
-    spent = pa.JointLawAccountant().compose(event)
-    assert spent.get_delta(spent.get_epsilon(DELTA)) == pytest.approx(DELTA, rel=0.1)
-    assert spent.get_delta(1e-3) <= pa.RdpAccountant().compose(event).get_delta(1e-3)
-
-
 @pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
 def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]) -> None:
     release = StableTopK(selection_scale=40.0, test_std=60.0)
@@ -244,27 +238,6 @@ def test_the_mean_is_that_of_a_library(num_rows: int, num_types: int) -> None:
         assert bound(value, row, prices) == pytest.approx(expected, abs=1e-5)
         assert (prices[1:-1] >= -1e-9).all()
         assert np.abs(prices[:-1]).max() <= PENALTY * (1 + 1e-9)
-
-
-def test_programs_do_not_disturb_each_other() -> None:
-    rng = np.random.default_rng(0)
-    values, rows = rng.random((20, 50)), rng.uniform(-1, 1, (20, 3, 50))
-    together = row_prices(values, rows)
-    alone = np.concatenate([row_prices(values[i : i + 1], rows[i : i + 1]) for i in range(20)])
-    np.testing.assert_allclose(together, alone, atol=1e-12)
-
-
-@pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_of_prices_that_are_as_good_the_smallest_is_found(side: float) -> None:
-    """Only the first type meets the row: any price of that sign, if large enough, says so."""
-    rows = side * np.array([[[0.0, 0.5, 1.0]]])
-    [prices] = row_prices(np.array([[0.2, 0.3, 0.9]]), rows)
-    np.testing.assert_allclose(prices, [side * 0.7, 0.2], atol=1e-6)
-
-
-def test_what_no_distribution_meets_costs_the_penalty() -> None:
-    [prices] = row_prices(np.array([[1.0, 0.5]]), np.array([[[0.5, 0.2]]]))
-    np.testing.assert_allclose(prices, [PENALTY, 0.5 - 0.2 * PENALTY], atol=1e-5)
 
 
 @pytest.mark.parametrize(
