@@ -23,7 +23,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from pate.validation import InvalidValue
 
 __all__ = ["DamagedLedger", "Line", "Store"]
 
+_IN_MEMORY = "ledger.path=None: expected a file, through which copies know of each other's charges"
 REMEDY = "restore the ledger from a backup; nothing is released until then"
 LARGEST_INSIDE = 2**20
 """Bytes of a release from which on it lies in a file of its own, so that the ledger stays small to read and to copy."""
@@ -51,7 +52,8 @@ CREATE TRIGGER charges_stay BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'cha
 CREATE TRIGGER charges_are BEFORE UPDATE ON line BEGIN SELECT RAISE(ABORT, 'charges stay as they are'); END;
 """
 _COLUMNS = "number, data, key, under, event, about, sha256, digest"
-_FULL, _IO, _READ_ONLY, _CANT_OPEN, _BUSY = 13, 10, 8, 14, 5  # SQLite's result codes
+_OF_SYSTEM = {13: errno.ENOSPC, 10: errno.EIO, 8: errno.EACCES, 14: errno.EACCES}  # by SQLite's result codes
+_BUSY = 5
 
 
 class DamagedLedger(InvalidValue):
@@ -108,7 +110,10 @@ class Store:
     def __init__(self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> None:
         if path is not None:
             require_posix(f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too")
-        self.path = None if path is None else _resolved(Path(path))
+        self.path = None if path is None else Path(path).resolve()
+        if path is not None and os.path.islink(path) and not os.path.lexists(Path(path).resolve()):
+            # a new ledger would be made elsewhere
+            raise InvalidValue(f"ledger={path}: expected a file or a new name, found a link that leads nowhere")
         self.lines: list[Line] = []
         self.settings: dict[str, Any] = {}
         self.process = os.getpid()
@@ -128,7 +133,7 @@ class Store:
     def __getstate__(self) -> dict[str, Any]:
         """What a copy in another process opens anew: the file."""
         if self.path is None:
-            raise InvalidValue("ledger.path=None: expected a file, through which copies know of each other's charges")
+            raise InvalidValue(_IN_MEMORY)
         return {"path": self.path}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -150,9 +155,8 @@ class Store:
             DamagedLedger: they are not those that were committed, or their file is gone.
         """
         with self._opened() as db:
-            found = db.execute("SELECT release FROM line WHERE number = ?", (line.number,)).fetchone()
-        content = None if found is None else found[0]
-        if found is not None and content is None and self.path is not None:
+            (content,) = db.execute("SELECT release FROM line WHERE number = ?", (line.number,)).fetchone() or ("",)
+        if content is None and self.path is not None:
             with suppress(FileNotFoundError):
                 content = self._file(line.sha256).read_bytes()
         if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != line.sha256:
@@ -193,14 +197,20 @@ class Store:
         if self.find(data, key) is None:
             release = draw()
             digest = hashlib.sha256(release).hexdigest()
-            self._write_outside(release, digest)
+            outside = self.path is not None and len(release) >= LARGEST_INSIDE
+            if outside:  # a large release in its file, before the line that names it; without one it was never shown
+                path = self._file(digest)
+                make_folder(path.parent, within=path.parent.parent)
+                with replacing(path) as file:
+                    file.write(release)
             with self._transaction("BEGIN IMMEDIATE") as db:
                 if self.find(data, key) is None:
                     if under and self.find(data, under) is None:
                         raise InvalidValue(f"under={under}: expected the key of a charge in ledger={self.path}")
                     if admit is not None:
                         admit()
-                    line = self._insert(db, (data, key, under, event, json.dumps(about())), digest, release)
+                    stated = (data, key, under, event, json.dumps(about()))
+                    line = self._insert(db, stated, digest, None if outside else release)
                     db.execute("COMMIT")  # from here on it is shown
                     self._take([line])
                     return line, release
@@ -241,26 +251,13 @@ class Store:
                 db.execute("COMMIT")
         return found
 
-    def _insert(self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, release: bytes) -> Line:
+    def _insert(self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None) -> Line:
         assert self._state is not None
         number, previous = self._state
-        stated = (number + 1, *values, sha256)
-        line = Line(*stated, _chained(previous, *stated))  # type: ignore[call-arg, arg-type]
-        inside = None if self._is_outside(release) else release
+        line = Line(number + 1, *values, sha256, _chained(previous, number + 1, *values, sha256))  # type: ignore[call-arg]
         db.execute("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*vars(line).values(), inside))
         db.execute("UPDATE head SET number = ?, digest = ?", (line.number, line.digest))
         return line
-
-    def _is_outside(self, release: bytes) -> bool:
-        return self.path is not None and len(release) >= LARGEST_INSIDE
-
-    def _write_outside(self, release: bytes, digest: str) -> None:
-        """A large release in its file, before the line that names it; one that no line names was never shown."""
-        if self._is_outside(release):
-            path = self._file(digest)
-            make_folder(path.parent, within=path.parent.parent)
-            with replacing(path) as file:
-                file.write(release)
 
     def _file(self, digest: str) -> Path:
         assert self.path is not None
@@ -283,22 +280,23 @@ class Store:
         """A connection for one transaction, as none may be carried into a forked process."""
         if self.path is None:
             if os.getpid() != self.process or self._memory is None:
-                raise InvalidValue(
-                    "ledger.path=None: expected a file, through which copies know of each other's charges"
-                )
+                raise InvalidValue(_IN_MEMORY)
             yield self._memory
             return
-        _require_plain(self.path)
-        with _by_its_path(self.path):
-            db = sqlite3.connect(
-                f"file:{quote(str(self.path))}?mode=rw", uri=True, timeout=_WAIT_S, isolation_level=None
-            )
-            try:
-                db.execute("PRAGMA synchronous=EXTRA")
-                db.execute("PRAGMA fullfsync=ON")
-                yield db
-            finally:
-                db.close()
+        try:
+            status = os.lstat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise InvalidValue(f"ledger={self.path}: expected a ledger, found no file; {REMEDY}") from None
+        if not stat.S_ISREG(status.st_mode):  # SQLite would make a new one, or wait for a pipe
+            raise InvalidValue(f"ledger={self.path}: expected a plain file, not a link or a folder; remove it")
+        if status.st_size == 0:
+            raise damaged(self.path, "a ledger, found an empty file")
+        name = f"file:{quote(str(self.path))}?mode=rw"
+        options: dict[str, Any] = {"uri": True, "timeout": _WAIT_S, "isolation_level": None}
+        with _by_its_path(self.path), closing(sqlite3.connect(name, **options)) as db:
+            db.execute("PRAGMA synchronous=EXTRA")
+            db.execute("PRAGMA fullfsync=ON")
+            yield db
 
     def _read(self, db: sqlite3.Connection) -> None:
         number, digest, settings = self._head(db)
@@ -373,13 +371,9 @@ def _make(path: Path, settings: str) -> None:
         descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE, OWNERS_FILE)
         os.fchmod(descriptor, OWNERS_FILE)
         os.close(descriptor)
-        with _by_its_path(path):
-            db = sqlite3.connect(partial, isolation_level=None)
-            try:
-                db.execute("PRAGMA synchronous=EXTRA")
-                _fill(db, settings)
-            finally:
-                db.close()
+        with _by_its_path(path), closing(sqlite3.connect(partial, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous=EXTRA")
+            _fill(db, settings)
         with suppress(FileExistsError):
             os.link(partial, path)
     except OSError as error:
@@ -392,26 +386,6 @@ def _make(path: Path, settings: str) -> None:
     sync_folder(path.parent)
 
 
-def _resolved(path: Path) -> Path:
-    """Where the file is; a link that leads nowhere is refused, as a new ledger would be made elsewhere."""
-    found = path.resolve()
-    if os.path.islink(path) and not os.path.lexists(found):
-        raise InvalidValue(f"ledger={path}: expected a file or a new name, found a link that leads nowhere")
-    return found
-
-
-def _require_plain(path: Path) -> None:
-    """Raises where there is no file, or something else: SQLite would make a new one, or wait for a pipe."""
-    try:
-        status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise InvalidValue(f"ledger={path}: expected a ledger, found no file; {REMEDY}") from None
-    if not stat.S_ISREG(status.st_mode):
-        raise InvalidValue(f"ledger={path}: expected a plain file, not a link or a folder; remove it")
-    if status.st_size == 0:
-        raise damaged(path, "a ledger, found an empty file")
-
-
 @contextmanager
 def _by_its_path(path: Path) -> Iterator[None]:
     """What SQLite says, in the words of a ledger: a full disk is one, and damage has its remedy."""
@@ -421,12 +395,8 @@ def _by_its_path(path: Path) -> Iterator[None]:
         raise damaged(path, "a sound file (its text cannot be decoded)") from None
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == _FULL:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
-        if code == _IO:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path)) from error
-        if code in (_READ_ONLY, _CANT_OPEN):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from error
+        if code in _OF_SYSTEM:
+            raise OSError(_OF_SYSTEM[code], os.strerror(_OF_SYSTEM[code]), str(path)) from error
         if code == _BUSY:
             rule = f"a lock within {_WAIT_S:.0f} s; another process holds it, or the file system has none"
             raise InvalidValue(f"ledger={path}: expected {rule}") from error

@@ -88,15 +88,12 @@ def require_extra(name: str, extra: str) -> None:
     >>> require_extra("pate.classifier", "train")
     """
     for package in _PACKAGES[extra].split():
-        if not _is_installed(package):
+        try:
+            found = find_spec(package) is not None
+        except (ImportError, ValueError):  # what tests and programs put in place of a package
+            found = package in sys.modules
+        if not found:
             raise MissingPackage(f"{name}: expected the package {package}: {how_to_install(extra)}")
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except (ImportError, ValueError):  # what tests and programs put in place of a package
-        return package in sys.modules
 
 
 def how_to_install(extra: str, *, anywhere: bool = False) -> str:
@@ -155,11 +152,8 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(" " if each.isspace() else each if each.isprintable() else _escaped(each) for each in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    escaped = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(" " if each.isspace() else shown for each, shown in zip(text, escaped, strict=True))
 
 
 def require(condition: bool, name: str, value: object, rule: str) -> None:
@@ -331,8 +325,7 @@ def require_generator(rng: Any) -> np.random.Generator:
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     """Returns `value` if it is among the choices, or raises naming the nearest."""
     if value not in choices:
-        near = nearest(value, choices)
-        require(False, name, value, f"one of {', '.join(choices)}{near}")
+        require(False, name, value, f"one of {', '.join(choices)}{nearest(value, choices)}")
     return value
 
 
@@ -351,11 +344,8 @@ def nearest_column(value: str, names: Sequence[str]) -> str:
 
 
 def _is_number(value: object) -> bool:
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, (float, np.floating, np.integer)) or (
-        isinstance(value, int) and abs(value) <= _LARGEST_NUMBER
-    )
+    small = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST_NUMBER
+    return small or isinstance(value, (float, np.floating, np.integer))
 
 
 if not hasattr(sys.modules["pate"], "__version__"):  # its other owner came later, or took it along

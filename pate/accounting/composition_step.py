@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -41,8 +41,7 @@ _OUTWARD = 1 + 2.0**-50
 _NEARLY = 1e-8  # relative: a loss this little below a multiple of the spacing is rounded to it
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(NamedTuple):
     """By how many points a loss moves the grid, and the weights of the point there and of the one above."""
 
     whole: int
@@ -78,7 +77,7 @@ class LossGrid:
         nearly = abs(loss) <= abs(multiple) <= abs(loss) * (1 + _NEARLY)
         return multiple if nearly else loss * _OUTWARD
 
-    def shift(self, loss: float, *, weight: float = 1.0) -> Shift:
+    def shift(self, loss: float, weight: float = 1.0) -> Shift:
         """Where a loss moves the points to: the same expectation as the loss itself, for what is linear between."""
         if abs(loss) > (self.size - 1) * self.spacing:
             return Shift(-self.size if loss > 0 else self.size + 1, weight, 0.0)
@@ -97,15 +96,6 @@ class LossGrid:
         if shift.upper == 0:
             return here if shift.lower == 1 else shift.lower * here
         return np.asarray(shift.lower * here + shift.upper * padded[start + 1 : start + 1 + self.size])
-
-    def at(self, values: Array, x: float) -> float:
-        """The bound at any x."""
-        position = x / self.spacing - self.first
-        if position >= self.size - 1:
-            return float(values[-1])
-        index = max(math.floor(position), 0)
-        share = math.expm1(x - (self.first + index) * self.spacing) / math.expm1(self.spacing)
-        return float(values[index] + min(max(share, 0.0), 1.0) * (values[index + 1] - values[index]))
 
 
 @dataclass(frozen=True)
@@ -126,7 +116,7 @@ def rounded_spacing(spacing: float) -> float:
 
 
 _ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
-_FARTHEST = 9.0  # standard deviations
+_NEAR = 9.0  # standard deviations
 FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
 
 
@@ -189,7 +179,7 @@ class ShiftedMaximum:
     @property
     def variance(self) -> float:
         """The second moment of the loss where it is positive, under both distributions: a measure, not a bound."""
-        x = np.linspace(-_FARTHEST, self.shift + _FARTHEST, 1001)
+        x = np.linspace(-_NEAR, self.shift + _NEAR, 1001)
         mass = np.diff(self.first(x)[0] + self.second(x)[0])
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
 
@@ -234,7 +224,7 @@ class SampledPair:
     @property
     def variance(self) -> float:
         """The second moment of the loss: a measure, not a bound."""
-        x = np.linspace(self.down - _FARTHEST, self.up + _FARTHEST, 2001)
+        x = np.linspace(self.down - _NEAR, self.up + _NEAR, 2001)
         return float(np.sum(np.diff(self.first(x)[0]) * self.loss(x[1:]) ** 2))
 
     def loss(self, x: Array) -> Array:
@@ -248,20 +238,16 @@ class SampledPair:
 
     @property
     def farthest(self) -> float:
-        """See `ShiftedMaximum.farthest`."""
+        """Beyond it, on either side, there is no mass in double precision."""
         return max(self.up, -self.down) + FARTHEST
 
     def first(self, x: Array) -> tuple[Array, Array]:
         """The first distribution's masses up to x and above x, each to its last digits."""
-        return self._tails(x, self.up)
+        return mixture(x, -self.up, self.sampling_prob), mixture(-x, self.up, self.sampling_prob)
 
     def second(self, x: Array) -> tuple[Array, Array]:
         """The same of the second one."""
-        return self._tails(x, self.down)
-
-    def _tails(self, x: Array, shift: float) -> tuple[Array, Array]:
-        below, above = mixture(x, -shift, self.sampling_prob), mixture(-x, shift, self.sampling_prob)
-        return below, above
+        return mixture(x, -self.down, self.sampling_prob), mixture(-x, self.down, self.sampling_prob)
 
 
 DominatingPairs = Box | Span | ShiftedMaximum | SampledPair | Winner
@@ -291,14 +277,19 @@ def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, miss
     other, other_rounding = _interval_masses(*pair.second(x))  # [C] under its neighbor
     last = int(np.abs(multiples).max())
     made, middle = np.zeros(2 * last + 3), last + 1
-    losses = multiples.astype(np.float64) * grid.spacing
-    images = [(losses[:-1], (mass, other), (rounding, other_rounding))]
+    losses, scale = multiples.astype(np.float64) * grid.spacing, -math.expm1(-grid.spacing)
+    images = [(losses[:-1], mass, other, rounding, other_rounding)]
     if isinstance(pair, ShiftedMaximum):
-        images.append((-losses[1:], (other, mass), (other_rounding, rounding)))
-    for low, masses, roundings in images:
-        at = middle + np.round(low / grid.spacing).astype(np.int64)
-        for farther, moved in enumerate(_split_masses(low, masses, roundings, blur, -math.expm1(-grid.spacing))):
-            np.add.at(made, at + farther, moved)
+        images.append((-losses[1:], other, mass, other_rounding, rounding))
+    for low, here, there, lost_here, lost_there in images:
+        # The mass of an interval goes to its two ends such that both distributions keep theirs: no smaller for whatever
+        # is convex in exp(-loss). What rounding and the search for the ends may have moved goes one point farther,
+        # where V is larger.
+        at, ratio = middle + np.round(low / grid.spacing).astype(np.int64), np.exp(low)
+        upper = np.clip((here - ratio * there) / scale, 0.0, here)
+        moved = (lost_here + ratio * lost_there) / scale + (here + lost_here) * blur
+        for farther, part in enumerate((here - upper, upper, 2 * moved)):
+            np.add.at(made, at + farther, part)
     (below, _), (above, last_above) = (tails.tolist() for tails in pair.first(x[[0, -1]]))
     if isinstance(pair, SampledPair):
         made[middle + int(multiples[0]) + 1] += below * (1 + _OF_MASSES)
@@ -309,43 +300,26 @@ def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, miss
     return -middle, made, (last_above + unmatched) * (1 + _OF_MASSES)
 
 
-def _split_masses(
-    low: Array, masses: tuple[Array, Array], roundings: tuple[Array, Array], blur: Array, scale: float
-) -> tuple[Array, Array, Array]:
-    """The mass of each interval, `[C]`, that goes to its lower end, to its upper end and one point farther."""
-    # The first two are such that both distributions keep their masses: no smaller for whatever is convex in exp(-loss).
-    # What rounding and the search for the ends may have moved goes one point farther, where V is larger.
-    ratio = np.exp(low)
-    upper = np.clip((masses[0] - ratio * masses[1]) / scale, 0.0, masses[0])
-    moved = (roundings[0] + ratio * roundings[1]) / scale + (masses[0] + roundings[0]) * blur
-    return masses[0] - upper, upper, 2 * moved
-
-
 def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -> tuple[Array, NDArray[np.int64]]:
     """Where the loss is a multiple of the spacing, up to a tail of `missing`; and these multiples."""
     most = min(grid.size, int(_LARGEST_LOSS / grid.spacing))
 
-    def begins(x: Array) -> NDArray[np.bool_]:
-        if isinstance(pair, SampledPair):
-            return np.asarray(pair.loss(x) > -most * grid.spacing)
-        return np.asarray(pair.second(x)[0] > pair.first(x)[1])
+    def inside(x: Array) -> NDArray[np.bool_]:
+        above = pair.first(x)[1]
+        begins = pair.loss(x) > -most * grid.spacing if isinstance(pair, SampledPair) else pair.second(x)[0] > above
+        return np.where([True, False], begins, above < missing)
 
     farthest = np.full(2, pair.farthest)
-    ends = _bisected(
-        lambda x: np.where([True, False], begins(x), pair.first(x)[1] < missing), low=-farthest, high=farthest
-    )
+    ends = _bisected(inside, -farthest, farthest)
     low, high = np.clip(pair.loss(ends) / grid.spacing, -most, most).tolist()
     multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
-    x = _bisected(
-        lambda x: pair.loss(x) > multiples * grid.spacing,
-        low=np.full(len(multiples), ends[0]),
-        high=np.full(len(multiples), farthest[0]),
-    )
+    all_ends = np.full((2, len(multiples)), [[ends[0]], [farthest[0]]])
+    x = _bisected(lambda x: pair.loss(x) > multiples * grid.spacing, *all_ends)
     x[0] = ends[0]
     return x, multiples
 
 
-def _bisected(above: Callable[[Array], NDArray[np.bool_]], *, low: Array, high: Array) -> Array:
+def _bisected(above: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
     """Where a rising condition begins to hold."""
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
@@ -472,7 +446,12 @@ class _PairsStep(_CoveredStep):
         enough = attained * (1 + _SLACK) + self._slack
         while pending:
             box = pending.pop()
-            bound = self._expect(padded, box)
+            if box not in self._shifts:
+                losses = self._grid.outward(box.up), self._grid.outward(box.down)
+                up, down = map(self._grid.shift, losses, probabilities(*losses))
+                self._shifts[box] = up, down
+            first, second = (self._grid.moved(padded, self._pad, shift) for shift in self._shifts[box])
+            bound = first + second  # P(up) V(x - up) + P(down) V(x - down)
             if box.halves and (bound > enough).any():
                 pending.extend(box.halves)
                 continue
@@ -485,13 +464,6 @@ class _PairsStep(_CoveredStep):
         self._cover = [*self._summed(several), *self._single]
         return best
 
-    def _expect(self, padded: Array, box: Box) -> Array:
-        """P(up) V(x - up) + P(down) V(x - down)."""
-        if box not in self._shifts:
-            self._shifts[box] = _shifts(self._grid, box.up, box.down)
-        first, second = self._shifts[box]
-        return self._grid.moved(padded, self._pad, first) + self._grid.moved(padded, self._pad, second)
-
 
 class _SpanStep:
     """The largest over all pairs (t, t - length), piece by piece."""
@@ -503,7 +475,12 @@ class _SpanStep:
     def __init__(self, grid: LossGrid, length: float) -> None:
         self._grid = grid
         length = grid.outward(length)
-        ends = _pieces(grid, length)
+        # the ends of pieces of [0, length], at multiples of the spacing from either end
+        count = max(math.ceil(length / grid.spacing - 0.5), 1)
+        whole = [k * grid.spacing for k in range(0, count, math.ceil(count / _MOST_PIECES))]
+        ends = [*whole, length]
+        if count * grid.spacing != length:
+            ends = sorted({*ends, *(length - t for t in whole)})
         pairs = [(grid.outward(t), grid.outward(t - length)) for t in ends]
         self._pad = grid.padding(max(up - down for up, down in pairs))
         self._moves = [(grid.shift(up), grid.shift(down), *probabilities(up, down)) for up, down in pairs]
@@ -531,16 +508,6 @@ def _piece(low: tuple[Array, Array, Array], high: tuple[Array, Array, Array], ne
     return np.asarray((low[2] + high[2]) / 2 + (rise * (rise / bend) + bend) / 4)
 
 
-def _pieces(grid: LossGrid, length: float) -> list[float]:
-    """The ends of pieces of [0, length], at multiples of the spacing from either end."""
-    count = max(math.ceil(length / grid.spacing - 0.5), 1)
-    stride = max(1, math.ceil(count / _MOST_PIECES))
-    whole = [k * grid.spacing for k in range(0, count, stride)]
-    if count * grid.spacing == length:
-        return [*whole, length]
-    return sorted({*whole, *(length - t for t in whole), length})
-
-
 class FixedPairStep:
     """The expectation over one pair, its losses multiples of the spacing: `first` times it, and so on."""
 
@@ -557,12 +524,6 @@ class FixedPairStep:
         reached = padded[self._start : self._start + self._grid.size + len(self._masses) - 1]
         total = np.convolve(reached, self._masses, mode="valid") + self._missing
         return np.minimum(total * (1 + self._rounding), 1.0)
-
-
-def _shifts(grid: LossGrid, up: float, down: float) -> tuple[Shift, Shift]:
-    up, down = grid.outward(up), grid.outward(down)
-    first, second = probabilities(up, down)
-    return grid.shift(up, weight=first), grid.shift(down, weight=second)
 
 
 _SLACK_OF_A_WINNER = 1e-4  # relative, per step: a pair above many is accepted whose value is this little above a law's

@@ -7,9 +7,10 @@ the machine (docs/proofs/data_dependent.md).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,9 +92,8 @@ class DataDependentCost:
         """What it comes to at a delta, failures included; as private as the cost."""
         left = target_delta - self.failure_prob
         require(0 < left < 1, "target_delta", target_delta, f"more than {self.failure_prob}, below 1")
-        return DataDependentEpsilon(
-            float(rdp_to_epsilons(self.orders, self.rdp, target_delta=left).min()), target_delta
-        )
+        epsilons = rdp_to_epsilons(self.orders, self.rdp, target_delta=left)
+        return DataDependentEpsilon(float(epsilons.min()), target_delta)
 
     def __repr__(self) -> str:
         return "DataDependentCost(private: computed from votes; release it through a sanitizer)"
@@ -132,22 +132,27 @@ def one_bit_cost(
     """
     array, logits = order_array(orders), event.log_odds
     actual = require_histogram("statistics", np.atleast_1d(statistics), num_teachers=(last := len(logits) - 1))
-    levels, counts = np.unique(actual.astype(np.int64), return_counts=True)
-    lower, upper = np.maximum(levels - event.reach, 0), np.minimum(levels + event.reach, last)
-    away, back = np.zeros_like(array), np.zeros_like(array)
-    for rows in _blocks(len(levels), array.size):
-        here = logits[levels[rows]]
-        rising_here, falling_here = _between(logits[lower[rows]], here, array)
-        rising, falling = _between(here, logits[upper[rows]], array)
-        away += counts[rows] @ np.maximum(falling_here, rising)
-        back += counts[rows] @ np.maximum(rising_here, falling)
-    return DataDependentCost(array, np.maximum(away, back), failure_prob)
+
+    def both_ways(levels: NDArray[np.int64]) -> tuple[Array, Array]:
+        low, here = logits[np.maximum(levels - event.reach, 0)], logits[levels]
+        rising_here, falling_here = _between(low, here, array)
+        rising, falling = _between(here, logits[np.minimum(levels + event.reach, last)], array)
+        return np.maximum(falling_here, rising), np.maximum(rising_here, falling)
+
+    return DataDependentCost(array, _summed(actual.astype(np.int64), array, both_ways), failure_prob)
 
 
-def _blocks(num_rows: int, num_columns: int) -> list[slice]:
-    """Of rows, so few at a time that what is computed of them stays small."""
-    size = max(1, _CELLS_AT_ONCE // max(num_columns, 1))
-    return [slice(start, start + size) for start in range(0, num_rows, size)]
+def _summed(queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray[Any]], tuple[Array, ...]]) -> Array:
+    """The larger of the sums over all queries of their divergences, one way and the other, `[A]`.
+
+    Equal queries are looked at once, and few at a time, so that what is computed of them stays small.
+    """
+    different, counts = np.unique(queries, return_counts=True)
+    size, sums = max(1, _CELLS_AT_ONCE // orders.size), np.zeros((1, orders.size))
+    for start in range(0, len(different), size):
+        rows = slice(start, start + size)
+        sums = sums + [counts[rows] @ way for way in divergences(different[rows])]
+    return np.asarray(sums.max(axis=0))
 
 
 def _between(first: Array, second: Array, orders: Array) -> tuple[Array, Array]:
@@ -176,11 +181,8 @@ def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: ob
         orders: `[A]` orders > 1.
     """
     array = order_array(orders)
-    odds, counts = np.unique(top_log_odds(utilities), return_counts=True)
-    sums = np.zeros((2, array.size))
-    for rows in _blocks(len(odds), array.size):
-        sums += counts[rows] @ np.stack(gap_selection_rdp(odds[rows], event=event, orders=array))
-    return DataDependentCost(array, sums.max(axis=0))
+    both_ways = partial(gap_selection_rdp, event=event, orders=array)
+    return DataDependentCost(array, _summed(top_log_odds(utilities), array, both_ways))
 
 
 def top_log_odds(utilities: Array) -> Array:
@@ -223,24 +225,17 @@ def _both_ways(log_rest: Array, epsilon: float, a: Array) -> tuple[Array, Array]
         ],
         axis=1,
     )
-    backward = _moment(log_rest, epsilon, -a, a * epsilon, _backward_peak(epsilon, a))
-    return _divergence(forward, a, ceiling), _divergence(backward, a, ceiling)
-
-
-def _divergence(log_moment: Array, a: Array, ceiling: Array) -> Array:
-    log_moment *= 1 / (a - 1)
-    np.clip(log_moment, 0.0, ceiling, out=log_moment)
-    return log_moment
+    peak = np.maximum((1 / math.expm1(epsilon) - a / _expm1(a * epsilon)) / (a - 1), 0.0)
+    backward = _moment(log_rest, epsilon, -a, a * epsilon, peak)
+    for log_moment in (forward, backward):
+        log_moment *= 1 / (a - 1)
+        np.clip(log_moment, 0.0, ceiling, out=log_moment)
+    return forward, backward
 
 
 def _forward_peak(shift: float, a: Array) -> Array:
     """The mass at which the forward moment is largest, if it is free: `[A]`."""
     return np.maximum(-((a - 1) / _expm1(-(a - 1) * shift) + 1 / math.expm1(shift)) / a, 0.0)
-
-
-def _backward_peak(shift: float, a: Array) -> Array:
-    """The mass at which the backward moment is largest, if it is free: `[A]`."""
-    return np.maximum((1 / math.expm1(shift) - a / _expm1(a * shift)) / (a - 1), 0.0)
 
 
 def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: Array) -> Array:
@@ -276,12 +271,10 @@ def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: in
         orders: `[A]` orders > 1.
     """
     array = order_array(orders)
-    counts = one_vote_each(votes, num_teachers)
-    log_q, times = np.unique(gnmax_log_q(counts, noise_std=noise_std), return_counts=True)
-    total = np.zeros_like(array)
-    for rows in _blocks(len(log_q), array.size):
-        total += times[rows] @ gnmax_rdp(log_q[rows], noise_std=noise_std, orders=array)
-    return DataDependentCost(array, total)
+    log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
+    return DataDependentCost(
+        array, _summed(log_q, array, lambda some: (gnmax_rdp(some, noise_std=noise_std, orders=array),))
+    )
 
 
 def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float) -> Array:
@@ -348,7 +341,10 @@ def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
     for row, value in enumerate(np.asarray(log_q, dtype=np.float64)):
         mu_2 = std * math.sqrt(-value)
         mu_1, rho_2 = mu_2 + 1, mu_2 / std**2
-        if mu_2 <= 1 or -value <= rho_2 or value > _largest_log_q(mu_1, mu_2, std):
+        if mu_2 <= 1 or -value <= rho_2:
+            continue
+        # the theorem's condition on q, without which its bound may fall as q grows
+        if value > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1)):
             continue
         log_not_q = math.log1p(-math.exp(value))
         log_a = log_not_q - math.log1p(-math.exp((value + rho_2) * (mu_2 - 1) / mu_2))
@@ -356,11 +352,6 @@ def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
         small = np.logaddexp(log_not_q + (a - 1) * log_a, value + (a - 1) * log_b) / (a - 1)
         bound[row] = np.where(a < mu_1, np.minimum(bound[row], small), bound[row])
     return bound
-
-
-def _largest_log_q(mu_1: float, mu_2: float, std: float) -> float:
-    """The theorem's condition on q, without which its bound may fall as q grows."""
-    return (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1))
 
 
 def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.integer]:
@@ -382,7 +373,14 @@ def gnmax_smooth_sensitivity(
     """A beta-smooth upper bound on the local sensitivity of `gnmax_cost` at one order; private like the votes."""
     require_positive("beta", beta)
     deficits = vote_deficits(one_vote_each(votes, num_teachers))
-    edges, drops = _drop_table(noise_std, order, num_classes=deficits.shape[1] + 1)
+    # cells of log q and, in each, a bound on how far one change of a teacher can lower the cost of one query
+    log_others = math.log(deficits.shape[1])
+    edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _CELLS_OF_LOG_Q))
+    # the least log q of neighbors: all deficits equal, and each two votes larger
+    each = np.minimum(edges - log_others, -1e-12)
+    least = log_others + log_ndtr(ndtri_exp(each) - math.sqrt(2) / noise_std)
+    cost, after = (gnmax_rdp(log_q, noise_std=noise_std, orders=order)[:, 0] for log_q in (edges, least))
+    drops = np.concatenate([cost[:1], cost[1:] - after[:-1], [order / noise_std**2 - after[-1]]])
     up_to, from_on = np.maximum.accumulate(drops), np.maximum.accumulate(drops[::-1])[::-1]
     at_most, best, farthest = len(deficits) * float(up_to[-1]), 0.0, int(deficits.max()) // 2 + 1
     for distance in range(farthest):
@@ -396,22 +394,6 @@ def gnmax_smooth_sensitivity(
         total = float(np.minimum(up_to[likely], from_on[np.maximum(unlikely - 1, 0)]).sum())
         best = max(best, math.exp(-beta * distance) * total)
     return max(best, math.exp(-beta * farthest) * at_most)
-
-
-def _drop_table(noise_std: float, order: float, *, num_classes: int) -> tuple[Array, Array]:
-    """Cells of log q and, in each, a bound on how far one change of a teacher can lower the cost of one query."""
-    largest = 2 * order / noise_std + 30.0
-    edges = -np.square(np.linspace(largest, 1e-6, _CELLS_OF_LOG_Q))
-    cost = gnmax_rdp(edges, noise_std=noise_std, orders=order)[:, 0]
-    after = gnmax_rdp(_least_log_q_after(edges, noise_std, num_classes), noise_std=noise_std, orders=order)[:, 0]
-    price = order / noise_std**2
-    return edges, np.concatenate([cost[:1], cost[1:] - after[:-1], [price - after[-1]]])
-
-
-def _least_log_q_after(log_q: Array, noise_std: float, num_classes: int) -> Array:
-    """The least log q among the neighbors of votes with this log q: all deficits equal, and each two votes larger."""
-    each = np.minimum(log_q - math.log(num_classes - 1), -1e-12)
-    return np.asarray(math.log(num_classes - 1) + log_ndtr(ndtri_exp(each) - math.sqrt(2) / noise_std))
 
 
 _CELLS_OF_LOG_ODDS = 60_000

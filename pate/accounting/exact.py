@@ -80,10 +80,8 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             return Span(event.epsilon) if event.epsilon > 0 else None
         case events.BitEvent():
             return _pairs_of_bit(event)
-    raise InvalidValue(
-        f"event={type(event).__name__}: expected an event that the exact accountant can compose "
-        "(the rdp accountant may know it)"
-    )
+    rule = "an event that the exact accountant can compose (the rdp accountant may know it)"
+    raise InvalidValue(f"event={type(event).__name__}: expected {rule}")
 
 
 def _pairs_of_bit(event: events.BitEvent) -> Box | None:
@@ -96,8 +94,7 @@ def _pairs_of_bit(event: events.BitEvent) -> Box | None:
     ups, downs = np.concatenate([one, zero]), -np.concatenate([zero, one])
     order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
     ups, downs = ups[order], downs[order]
-    lowest_before = np.concatenate([[np.inf], np.minimum.accumulate(downs)[:-1]])
-    kept = downs < lowest_before
+    kept = downs < np.append(np.inf, np.minimum.accumulate(downs)[:-1])
     return Box(ups[kept], downs[kept])
 
 
@@ -125,8 +122,11 @@ class Block:
         losses = np.arange(len(values), dtype=np.float64) * spacing
         kept = lower_hull(np.exp(losses), values)
         hull = np.interp(np.exp(losses), np.exp(losses)[kept], values[kept])
-        whole = np.concatenate([_mirrored(hull[1:], losses[1:])[::-1], hull])
-        right = _masses(hull, spacing)
+        mirrored = -np.expm1(-losses) + np.exp(-losses) * hull
+        whole = np.concatenate([mirrored[:0:-1], hull])
+        before, after = np.append(mirrored[1:2], hull[:-1]), np.append(hull[1:], hull[-1])
+        # of the pair whose profile is linear in exp(epsilon) between these values, or nearly
+        right = np.maximum((before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0)
         missing = float(hull[-1])
         made = cls(np.concatenate([(right[1:] * np.exp(-losses[1:]))[::-1], right]), missing, spacing)
         reached = made.profile()
@@ -157,29 +157,17 @@ class Block:
     def power(self, count: int, *, most: int) -> Block:
         """It `count` >= 1 times."""
         square, done = self, None
-        while True:
+        while count:
             if count & 1:
                 done = square if done is None else done.times(square, most=most)
             count >>= 1
-            if count == 0:
-                return done if done is not None else square
-            square = square.times(square, most=most)
+            square = square.times(square, most=most) if count else square
+        return done or square
 
     @property
     def total(self) -> float:
         """All mass."""
         return float(self.masses.sum()) + self.missing
-
-
-def _mirrored(values: Array, losses: Array) -> Array:
-    return np.asarray(-np.expm1(-losses) + np.exp(-losses) * values)
-
-
-def _masses(hull: Array, spacing: float) -> Array:
-    """The masses at 0, 1, … of the pair whose profile is linear in exp(epsilon) between these values, or nearly."""
-    before = np.append(_mirrored(hull[1:2], np.array([spacing])), hull[:-1])
-    after = np.append(hull[1:], hull[-1])
-    return np.asarray(np.maximum((before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0))
 
 
 def repeated_block(pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> Block:
@@ -234,9 +222,8 @@ def has_rare_losses(steps: Steps) -> bool:
 
 
 def _cost_of(pairs: DominatingPairs) -> int:
-    if isinstance(pairs, SampledPair):
-        return 0  # the steps of a fixed pair are one convolution
-    return _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
+    # the steps of a fixed pair are one convolution
+    return 0 if isinstance(pairs, SampledPair) else _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
 
 
 def _runs(steps: Steps) -> Iterable[Run]:
@@ -263,12 +250,14 @@ def _blocks(runs: Iterable[Run], spacing: float, coarser: int, reach: float, neg
         longest = waiting.pop()
         if longest in made:
             continue
-        grid = _block_grid(longest, spacing, reach)
-        ends = {len(run): run for run in waiting if longest[len(longest) - len(run) :] == run} | {len(longest): longest}
+        # as far as its losses reach but for a tiny share, which counts as infinite
+        far = _DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in longest))
+        beyond = max(_largest(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in longest)
+        size = math.ceil(min(far + max(_LOGARITHM / 3 * beyond, 0.0), reach) / spacing) + 3
+        grid = MirroredGrid(first=0, size=size, spacing=rounded_spacing(spacing))
         profiles = _last_profiles(longest, grid, negligible)
-        made |= {
-            run: Block.above(profiles[count - 1][::coarser], coarser * grid.spacing) for count, run in ends.items()
-        }
+        for run in [*(run for run in waiting if longest[len(longest) - len(run) :] == run), longest]:
+            made[run] = Block.above(profiles[len(run) - 1][::coarser], coarser * grid.spacing)
     return made
 
 
@@ -283,14 +272,6 @@ def _last_profiles(run: Run, grid: MirroredGrid, negligible: float) -> Array:
             steps[pairs] = composition_step(pairs, grid, negligible=negligible)
         made[place] = values = steps[pairs](values)
     return made
-
-
-def _block_grid(run: Run, spacing: float, reach: float) -> MirroredGrid:
-    """As far as the losses of a run reach but for a tiny share, which counts as infinite."""
-    far = _DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in run))
-    beyond = max(_largest(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in run)
-    far += max(_LOGARITHM / 3 * beyond, 0.0)
-    return MirroredGrid(first=0, size=math.ceil(min(far, reach) / spacing) + 3, spacing=rounded_spacing(spacing))
 
 
 def _largest(pairs: DominatingPairs, *, otherwise: float) -> float:
@@ -314,8 +295,14 @@ class Profile:
     values: Array  # `[size]` the deltas
 
     def delta(self, epsilon: float) -> float:
-        """The delta at an epsilon >= 0."""
-        return self.grid.at(self.values, epsilon)
+        """The delta at any epsilon."""
+        grid = self.grid
+        position = epsilon / grid.spacing - grid.first
+        if position >= grid.size - 1:
+            return float(self.values[-1])
+        index = max(math.floor(position), 0)
+        share = math.expm1(epsilon - (grid.first + index) * grid.spacing) / math.expm1(grid.spacing)
+        return float(self.values[index] + min(max(share, 0.0), 1.0) * (self.values[index + 1] - self.values[index]))
 
     def epsilon(self, delta: float) -> float:
         """Where the values fall to `delta`; 0 where they are there from the start, infinity where never."""
@@ -354,11 +341,6 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bo
     return Profile(grid, values)
 
 
-def largest_loss(steps: Steps) -> float:
-    """The sum of the largest losses of all steps: beyond it delta is 0."""
-    return math.fsum(times * _largest(pairs, otherwise=math.inf) for pairs, times in steps)
-
-
 def _grid(steps: Steps, reach: float, num_steps: int) -> LossGrid:
     """Spaced so that interpolation widens the losses little, and that the widest steps move by whole points."""
     spacing = min(reach / _POINTS_PER_REACH, _narrow(steps, num_steps))
@@ -379,20 +361,14 @@ def _aligned(spacing: float, steps: Steps) -> float:
     """About this spacing, one that divides the widest steps."""
     spacing = rounded_spacing(spacing)
     weights: dict[float, float] = {}
-    for pairs, times in steps:
-        if (length := _length(pairs)) >= spacing:
+    for pairs, times in steps:  # what should be a multiple: the length of a span, the loss of a single pair
+        length = 0.0 if isinstance(pairs, Box) and pairs.halves else _largest(pairs, otherwise=0.0)
+        if length >= spacing:
             weights[length] = weights.get(length, 0.0) + times * length * length
     if weights:
         length = max(weights, key=weights.__getitem__)
         spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
     return spacing
-
-
-def _length(pairs: DominatingPairs) -> float:
-    """What should be a multiple of the spacing: the length of a span, the loss of a single pair; or 0."""
-    if isinstance(pairs, Box):
-        return 0.0 if pairs.halves else pairs.up
-    return pairs.length if isinstance(pairs, Span) else 0.0
 
 
 _LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
@@ -454,7 +430,11 @@ class ExactAccountant(LossAccountant):
                 winners = _up(winners + _mu_squared(leaf.noise_multiplier, leaf.num_moving * times))
             if isinstance(leaf, events.GaussianEvent) and leaf.noise_multiplier > 0:
                 mu_squared = _up(mu_squared + _mu_squared(leaf.noise_multiplier, times))
-            elif not _is_unbounded(leaf) and (made := dominating_pairs(leaf)) is not None:
+                continue
+            # No pair dominates what has no protection; the Renyi accountant prices it, at infinity.
+            price, noise = getattr(leaf, "epsilon", 0.0), getattr(leaf, "noise_multiplier", 1.0)
+            bare = isinstance(leaf, events.NonPrivateEvent) or price == math.inf or noise == 0
+            if not bare and (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
         self._compose_renyi(event, count)
         self._steps += steps
@@ -471,32 +451,31 @@ class ExactAccountant(LossAccountant):
         return self._least(
             lambda mu: gaussian_epsilon(mu, target_delta=target_delta) * (1 + _ROUNDING),
             lambda profile: profile.epsilon(target_delta) * (1 + _ROUNDING),
-            smallest_delta=target_delta * _MARGIN,
+            target_delta * _MARGIN,
         )
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
         return self._least(
             lambda mu: gaussian_delta(mu, epsilon=target_epsilon),
             lambda profile: max(profile.delta(target_epsilon), _LEAST) * (1 + _ROUNDING),
-            smallest_delta=bound * _RENYI_MARGIN,
+            bound * _RENYI_MARGIN,
         )
 
-    def _least(
-        self, alone: Callable[[float], float], read: Callable[[Profile], float], *, smallest_delta: float
-    ) -> float:
+    def _least(self, alone: Callable[[float], float], read: Callable[[Profile], float], smallest_delta: float) -> float:
         """The least figure of what composes to a bound: that of mu where Gaussians are alone, else the profiles'."""
         winners = self._mu_squared_of_winners
         bounds = [(self._steps, _up(math.sqrt(self._mu_squared)))]
         if winners:  # by their counts, as Gaussians
-            others: list[tuple[DominatingPairs, int]] = [
-                (pairs, times) for pairs, times in self._steps if not isinstance(pairs, Winner)
-            ]
+            others = [step for step in self._steps if not isinstance(step[0], Winner)]
             bounds.append((others, _up(math.sqrt(_up(self._mu_squared + winners)))))
         found = []
         for steps, mu in bounds:
-            profiles = [self._profile(way, mu, smallest_delta) for way in _both_ways(steps)] if steps else []
+            # and with two neighbors exchanged where that makes a difference: a unit comes or goes
+            exchanged = [(step.exchanged if isinstance(step, SampledPair) else step, times) for step, times in steps]
+            ways = (steps,) if exchanged == steps else (steps, exchanged)
+            profiles = [self._profile(way, mu, smallest_delta) for way in ways if way]
             each = [math.inf if profile is None else read(profile) for profile in profiles]
-            found.append(max(each) if steps else alone(mu))
+            found.append(max(each) if each else alone(mu))
         return min(found)
 
     def _profile(self, parts: list[tuple[DominatingPairs, int]], mu: float, smallest_delta: float) -> Profile | None:
@@ -512,16 +491,11 @@ class ExactAccountant(LossAccountant):
         if mu > 0:
             steps = ((ShiftedMaximum(1, mu), 1), *steps)
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
-        reach = min(float(epsilons.min()), largest_loss(steps))
+        beyond = math.fsum(times * _largest(pairs, otherwise=math.inf) for pairs, times in steps)  # there delta is 0
+        reach = min(float(epsilons.min()), beyond)
         if not _SMALLEST_REACH < reach < _LARGEST_REACH:
             return None
         return composed(steps, reach=reach, smallest_delta=10.0**-level, in_blocks=self.in_blocks)
-
-
-def _both_ways(steps: list[tuple[DominatingPairs, int]]) -> list[list[tuple[DominatingPairs, int]]]:
-    """The steps, and the same with two neighbors exchanged where that makes a difference: a unit comes or goes."""
-    exchanged = [(pairs.exchanged if isinstance(pairs, SampledPair) else pairs, times) for pairs, times in steps]
-    return [steps] if exchanged == steps else [steps, exchanged]
 
 
 def _mu_squared(noise_multiplier: float, count: int) -> float:
@@ -532,12 +506,6 @@ def _mu_squared(noise_multiplier: float, count: int) -> float:
 def _up(number: float) -> float:
     """The next larger float, which covers a rounding error; 0 stays."""
     return math.nextafter(number, math.inf) if number else number
-
-
-def _is_unbounded(leaf: LeafEvent) -> bool:
-    """Events without protection have no dominating pair; the Renyi accountant prices them, at infinity."""
-    price = getattr(leaf, "epsilon", 0.0)
-    return isinstance(leaf, events.NonPrivateEvent) or price == math.inf or getattr(leaf, "noise_multiplier", 1.0) == 0
 
 
 def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:

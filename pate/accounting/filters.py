@@ -65,11 +65,11 @@ class Spent:
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
         """With `count` more of a price."""
-        return Spent(
-            _sum_above(self.amount, _product_above(price.amount, count)),
-            self.failure_prob + price.failure_prob * count,
-            self.pure + price.pure * count,
-        )
+        more = price.amount * count
+        more = more if price.amount == 0 or count == 1 else math.nextafter(more, math.inf)
+        total = self.amount + more
+        amount = total if 0.0 in (self.amount, more) else math.nextafter(total, math.inf)
+        return Spent(amount, self.failure_prob + price.failure_prob * count, self.pure + price.pure * count)
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,10 @@ class FilterRule(ABC):
             require(self.max_failure_prob < self.target_delta, "max_failure_prob", self.max_failure_prob, rule)
 
     def for_cap(self, max_epsilon: float) -> Self:
-        """The same rule for another cap; what was chosen for the cap is chosen anew."""
-        return replace(self, max_epsilon=max_epsilon)
+        """The same rule for another cap; an order that was the default for this cap is chosen anew."""
+        order = getattr(self, "order", None)
+        beside: dict[str, Any] = {"order": None} if order == best_order(self.max_epsilon, self.target_delta) else {}
+        return replace(self, max_epsilon=max_epsilon, **beside)
 
     @abstractmethod
     def fixed_by(self, first: Event) -> PrivacyFilter:
@@ -110,14 +112,6 @@ class FilterRule(ABC):
         """Its name and parameters, without cap and delta."""
         beside = [field.name for field in fields(self) if field.name not in ("max_epsilon", "target_delta")]
         return {"name": self.name} | {name: getattr(self, name) for name in beside}
-
-    def _failures_allowed(self, first: Event) -> float:
-        if self.max_failure_prob is not None:
-            return self.max_failure_prob
-        failure = failure_probability(first)
-        if failure == 0:
-            return _FEW_FAILURES * self.target_delta
-        return min(max(_MANY_FAILURES * self.target_delta, failure), math.nextafter(self.target_delta, 0))
 
 
 @dataclass(frozen=True)
@@ -178,7 +172,11 @@ class PrivacyFilter(FilterRule):
 
     def fixed_by(self, first: Event) -> Self:
         """Itself, with the share of failures that the first event asks for."""
-        return replace(self, max_failure_prob=self._failures_allowed(first))
+        if self.max_failure_prob is not None:
+            return self
+        failure, delta = failure_probability(first), self.target_delta
+        most = min(max(_MANY_FAILURES * delta, failure), math.nextafter(delta, 0))
+        return replace(self, max_failure_prob=most if failure else _FEW_FAILURES * delta)
 
     def price(self, event: Event) -> Spent:
         """What an event adds; raises if it has no price in the filter's unit."""
@@ -192,9 +190,9 @@ class PrivacyFilter(FilterRule):
         """Whether the failures are within their share of delta."""
         return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
-    def admits(self, spent: Spent, event: Event, count: int = 1) -> bool:
-        """Whether the event, `count` times, fits beside what was spent."""
-        return self._holds(spent.plus(self.price(event), count))
+    def admits(self, spent: Spent, event: Event) -> bool:
+        """Whether the event fits beside what was spent."""
+        return self._holds(spent.plus(self.price(event)))
 
     def affords(self, spent: Spent, event: Event) -> float:
         """How many times the event fits beside what was spent; infinity where it costs nothing."""
@@ -225,20 +223,9 @@ def _pure(event: Event) -> Fraction | float:
     """The sum of the epsilons of an event's parts; infinity where a part has none."""
     try:
         found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
-    except InvalidValue:
+        return sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
+    except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
         return math.inf
-    if any(math.isinf(epsilon) for epsilon, _ in found):
-        return math.inf
-    return sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
-
-
-def _sum_above(one: float, other: float) -> float:
-    """A float that is not below the sum; exact where one of them is 0."""
-    return one + other if 0.0 in (one, other) else math.nextafter(one + other, math.inf)
-
-
-def _product_above(number: float, count: int) -> float:
-    return number * count if number == 0 or count == 1 else math.nextafter(number * count, math.inf)
 
 
 _REFINED = 2001
@@ -268,20 +255,14 @@ class RenyiFilter(PrivacyFilter):
         super().__post_init__()
         if self.order is None:
             object.__setattr__(self, "order", best_order(self.max_epsilon, self.target_delta))
-        require(1 < self._order < math.inf, "order", self.order, "a finite number > 1")
+        require(1 < self._orders[0] < math.inf, "order", self.order, "a finite number > 1")
         least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
-        require(
-            least < self.max_epsilon, "order", self.order, f"an order at which max_epsilon is above {rounded_up(least)}"
-        )
-
-    def for_cap(self, max_epsilon: float) -> Self:
-        """The same rule for another cap; an order that is not the default for this cap is kept."""
-        default = best_order(self.max_epsilon, self.target_delta)
-        return replace(self, max_epsilon=max_epsilon, order=None if self.order == default else self.order)
+        rule = f"an order at which max_epsilon is above {rounded_up(least)}"
+        require(least < self.max_epsilon, "order", self.order, rule)
 
     @property
     def unit(self) -> str:
-        return f"Renyi divergence at order {self._order:g}"
+        return f"Renyi divergence at order {self.order:g}"
 
     def amount(self, event: Event) -> float:
         return float(rdp_curve(count_leaves(event), self._orders)[0])
@@ -292,12 +273,8 @@ class RenyiFilter(PrivacyFilter):
         return float(rdp_to_epsilons(self._orders, np.array([amount]), target_delta=self.conversion_delta)[0])
 
     @property
-    def _order(self) -> float:
-        return float(self.order or 0.0)
-
-    @property
     def _orders(self) -> np.ndarray:
-        return np.array([self._order])
+        return np.array([self.order], dtype=np.float64)
 
 
 @lru_cache(maxsize=64)
@@ -369,10 +346,7 @@ class GaussianFilter(PrivacyFilter):
         return "mu squared of Gaussian DP"
 
     def amount(self, event: Event) -> float:
-        parts = leaves(by_accesses(event))
-        return math.fsum(
-            times * _mu_squared(leaf) for leaf, times in parts if times and not isinstance(leaf, events.NoOpEvent)
-        )
+        return math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times)
 
     def epsilon(self, amount: float) -> float:
         if math.isinf(amount):
@@ -383,8 +357,8 @@ class GaussianFilter(PrivacyFilter):
 def _mu_squared(leaf: LeafEvent) -> float:
     """1 / noise_multiplier**2 of a Gaussian; raises for a part that is neither that nor pure DP."""
     if isinstance(leaf, (events.GaussianEvent, events.WinnerEvent)):
-        moved = leaf.num_moving if isinstance(leaf, events.WinnerEvent) else 1
-        return math.inf if leaf.noise_multiplier == 0 else moved / leaf.noise_multiplier / leaf.noise_multiplier
+        moved, noise = getattr(leaf, "num_moving", 1), leaf.noise_multiplier
+        return math.inf if noise == 0 else float(moved / noise / noise)
     try:
         epsilon = pure_epsilon(leaf)
     except InvalidValue as error:
@@ -419,15 +393,12 @@ class GaussianOrRenyi(FilterRule):
         made = RenyiFilter(self.max_epsilon, self.target_delta, self.max_failure_prob, self.order)
         object.__setattr__(self, "order", made.order)
 
-    def for_cap(self, max_epsilon: float) -> Self:
-        default = best_order(self.max_epsilon, self.target_delta)
-        return replace(self, max_epsilon=max_epsilon, order=None if self.order == default else self.order)
-
     def fixed_by(self, first: Event) -> PrivacyFilter:
         """The filter that the kinds of the first event decide for."""
         if count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}:
-            allowed = 0.0 if failure_probability(first) == 0 else None
-            allowed = allowed if self.max_failure_prob is None else self.max_failure_prob
+            allowed = self.max_failure_prob
+            if allowed is None and failure_probability(first) == 0:
+                allowed = 0.0
             return GaussianFilter(self.max_epsilon, self.target_delta, allowed).fixed_by(first)
         return RenyiFilter(self.max_epsilon, self.target_delta, self.max_failure_prob, self.order).fixed_by(first)
 
@@ -440,9 +411,7 @@ FILTERS: dict[str, type[FilterRule]] = {
 }
 _OF_ACCOUNTANT: dict[str, type[FilterRule]] = {
     "zcdp": ZCdpFilter,
-    "exact": GaussianOrRenyi,
-    "pld": GaussianOrRenyi,
-    "auto": GaussianOrRenyi,
+    **dict.fromkeys(("exact", "pld", "auto"), GaussianOrRenyi),
 }
 
 
@@ -463,6 +432,5 @@ def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delt
     try:
         return kind(max_epsilon, target_delta, **values)
     except TypeError as error:
-        raise InvalidValue(
-            f"filter={kind.name}: expected parameters of this version, found {', '.join(values)}"
-        ) from error
+        rule = f"parameters of this version, found {', '.join(values)}"
+        raise InvalidValue(f"filter={kind.name}: expected {rule}") from error

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.auto import AutoAccountant
@@ -79,18 +80,6 @@ class LedgerEntry:
     host: str = ""
     command: str = ""
 
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """That of a line of a store.
-
-        Raises:
-            ValueError: something else; `AttributeError`, `KeyError`, `RecursionError` and `TypeError` too.
-        """
-        about = json.loads(line.about)
-        words = {name: str(about[name]) for name in ("description", "noise", "time", "user", "host", "command")}
-        event, epsilon = event_from_json(json.loads(line.event)), number(about["epsilon"])
-        return cls(line.key, event, epsilon=epsilon, data=line.data, draw=int(about["draw"]), **words)
-
 
 class BudgetExceeded(InvalidValue):
     """A charge would take the ledger above its budget. Nothing was charged, and nothing is shown."""
@@ -120,8 +109,8 @@ class Cap:
         _, spent, number = self._state
         made, fresh = self.filter(), self._entries[number:]
         if made is not None and fresh:
-            for event, same in groupby(entry.event for entry in fresh):
-                spent = spent.plus(made.price(event), len(list(same)))
+            for event, count in _in_rows((entry.event, 1) for entry in fresh):
+                spent = spent.plus(made.price(event), count)
             self._state = made, spent, number + len(fresh)  # at once: an interrupt leaves the former state or this one
         return spent
 
@@ -206,21 +195,18 @@ class RunningTotal:
     def epsilon(self, *following: Event) -> float:
         """The total of the charges and of an event that would follow; raises as the accountant does."""
         ended, last, number = self._state
-        ended = self._accountant() if ended is None else ended
         fresh = self._entries[number:]
-        rows = _in_rows(last, (entry.event for entry in fresh))
-        ended = _composed(ended, rows[:-1])
+        rows = _in_rows([*last, *((entry.event, 1) for entry in fresh)])
+        ended = _composed(ended or self._accountant(), rows[:-1])
         self._state = ended, rows[-1:], number + len(fresh)  # at once: an interrupt leaves the former state or this one
-        rows = _in_rows(rows[-1:], following)
+        rows = _in_rows([*rows[-1:], *((event, 1) for event in following)])
         return _composed(ended, rows).get_epsilon(self._target_delta) if rows else 0.0
 
 
-def _in_rows(before: list[tuple[Event, int]], events: Iterable[Event]) -> list[tuple[Event, int]]:
-    """Events after at most one row, as rows of equal ones."""
-    rows = before + [(event, len(list(same))) for event, same in groupby(events)]
-    if before and len(rows) > 1 and rows[0][0] == rows[1][0]:
-        rows[:2] = [(rows[0][0], rows[0][1] + rows[1][1])]
-    return rows
+def _in_rows(counted: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
+    """Equal events that follow each other, as one with its count."""
+    rows = groupby(counted, key=itemgetter(0))
+    return [(event, sum(count for _, count in same)) for event, same in rows]
 
 
 def _composed(accountant: Accountant, rows: list[tuple[Event, int]]) -> Accountant:
@@ -543,11 +529,8 @@ class Ledger:
             but: what the keys of the same release begin with.
         """
         lines = self._store.lines if noise else []
-        return any(
-            _entry(line, self.path).noise == noise
-            for line in lines
-            if not line.under and not (but and line.key.startswith(but))
-        )
+        others = (line for line in lines if not line.under and not (but and line.key.startswith(but)))
+        return any(_entry(line, self.path).noise == noise for line in others)
 
     def _require_same_adjacency(self, event: Event) -> None:
         """Of a sampled Gaussian, the one event whose price is not the same for both."""
@@ -565,29 +548,21 @@ class Ledger:
         return self._take()
 
     def _take(self) -> list[LedgerEntry]:
-        """Takes over the charges on this data set among the lines that were read.
-
-        Raises:
-            InvalidValue: charges on several data sets, of which none was named.
-        """
+        """Takes over the charges on this data set among the lines that were read; raises if none of two was named."""
         with self._store.lock:
-            return self._taken(self._store.lines)
-
-    def _taken(self, lines: list[Line]) -> list[LedgerEntry]:
-        looked, count = self._looked
-        mine = []
-        for line in lines[looked:]:
-            if not self.data and line.data and line.data != self._named:
-                if self._named:
-                    raise InvalidValue("data='': expected the digest of one data set, this ledger counts for several")
-                self._named = line.data
-            if not line.under and line.data in ("", self._named):
-                mine.append(_entry(line, self.path))
-                self._require_same_adjacency(mine[-1].event)
-        del self._entries[count:]  # what an interrupted call left behind
-        self._entries += mine
-        self._looked = len(lines), len(self._entries)  # at once, and last: an interrupt forgets no charge
-        return self._entries
+            (looked, count), lines, mine = self._looked, self._store.lines, []
+            for line in lines[looked:]:
+                if not self.data and line.data and line.data != self._named:
+                    rule = "the digest of one data set, this ledger counts for several"
+                    require(not self._named, "data", "''", rule)
+                    self._named = line.data
+                if not line.under and line.data in ("", self._named):
+                    mine.append(_entry(line, self.path))
+                    self._require_same_adjacency(mine[-1].event)
+            del self._entries[count:]  # what an interrupted call left behind
+            self._entries += mine
+            self._looked = len(lines), len(self._entries)  # at once, and last: an interrupt forgets no charge
+            return self._entries
 
 
 class SharedLedger:
@@ -683,8 +658,12 @@ def require_ledger(ledger: Any) -> Ledger:
 
 
 def _entry(line: Line, path: Path | None) -> LedgerEntry:
+    """The charge of a line of a store."""
     try:
-        return LedgerEntry.of(line)
+        about = json.loads(line.about)
+        words = {name: str(about[name]) for name in ("description", "noise", "time", "user", "host", "command")}
+        event, epsilon = event_from_json(json.loads(line.event)), number(about["epsilon"])
+        return LedgerEntry(line.key, event, epsilon=epsilon, data=line.data, draw=int(about["draw"]), **words)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise damaged(path, f"a charge on line {line.number}") from error
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from functools import singledispatch
+from functools import reduce, singledispatch
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Self
@@ -195,23 +195,16 @@ def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array, *, mo
     if n == 1:
         return _at_least_trivial(np.zeros_like(epsilons), epsilons)
     shift = 2 / event.noise_multiplier
-    profile, first = np.zeros_like(epsilons), 1
+    profile, first, blocks = np.zeros_like(epsilons), 1, min(n - 1, most_blocks)
     # A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
-    for size in _block_sizes(n - 1, most_blocks):
-        last = first + size - 1
+    for block in range(blocks):
+        last = first + (n - 1) // blocks - (block >= (n - 1) % blocks)
         least = np.minimum(raised_maximum(last, shift, epsilons), lowered_maximum(n - first, shift, epsilons))
         if opposed:
             least = np.minimum(least, opposite_maxima(last, n - first, shift / 2, epsilons))
         np.maximum(profile, convex_minorant(np.exp(epsilons), least), out=profile)
-        first += size
+        first = last + 1
     return _at_least_trivial(profile, epsilons)
-
-
-def _block_sizes(total: int, most_blocks: int) -> list[int]:
-    """Nearly equal sizes of that many blocks at most, without listing what is in them."""
-    number = min(total, most_blocks)
-    size, larger = divmod(total, number)
-    return [size + 1] * larger + [size] * (number - larger)
 
 
 def _at_least_trivial(profile: Array, epsilons: Array) -> Array:
@@ -219,9 +212,7 @@ def _at_least_trivial(profile: Array, epsilons: Array) -> Array:
     return np.clip(profile, np.maximum(-np.expm1(epsilons), 0.0), 1.0)
 
 
-LARGEST_EPSILON = 300.0
-SMALLEST_EPSILON = 1e-9  # no grid is made for epsilons outside this range
-
+_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 300.0  # no grid is made for epsilons outside this range
 _NEGLIGIBLE = 1e-13  # of delta: where the grid of all releases ends
 _NEGLIGIBLE_LEAF = 1e-15  # where the grid of one release ends
 _ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
@@ -241,7 +232,7 @@ class LossDistribution:
         reach = _reach(parts, _NEGLIGIBLE)
         self._losses: Any = None
         self.allowance = 0.0
-        if not parts or not SMALLEST_EPSILON < reach < LARGEST_EPSILON:
+        if not parts or not _SMALLEST_EPSILON < reach < _LARGEST_EPSILON:
             return
         finest, coarsest = reach / _MOST_POINTS, reach / _FEWEST_POINTS
         spacing = float(np.clip(4 * min(alone) / _POINTS_PER_RELEASE, finest, coarsest))
@@ -267,32 +258,24 @@ class LossDistribution:
 
 def merged(spent: Counter[LeafEvent]) -> list[tuple[LeafEvent, int]]:
     """Counted events, all Gaussians as one and all zCDP releases as one of the summed rho; without free ones."""
-    gaussians = [(event, count) for event, count in spent.items() if isinstance(event, events.GaussianEvent)]
-    rho = math.fsum(count * event.rho for event, count in spent.items() if isinstance(event, events.ZCdpEvent))
-    parts: list[tuple[LeafEvent, int]] = [
-        (leaf, count)
-        for leaf, count in spent.items()
-        if not isinstance(leaf, events.NoOpEvent | events.GaussianEvent | events.ZCdpEvent) and not _is_free(leaf)
-    ]
-    if gaussians:
-        multipliers = [event.noise_multiplier / math.sqrt(count) for event, count in gaussians]
+    parts, multipliers, rhos = list[tuple[LeafEvent, int]](), list[float](), list[float]()
+    for leaf, count in spent.items():
+        if isinstance(leaf, events.GaussianEvent):
+            multipliers.append(leaf.noise_multiplier / math.sqrt(count))
+        elif isinstance(leaf, events.ZCdpEvent):
+            rhos.append(count * leaf.rho)
+        elif rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any():  # else all neighbors' laws are equal
+            parts.append((leaf, count))
+    if multipliers:
         parts.append((events.GaussianEvent.composed(multipliers), 1))
-    if rho > 0:
+    if (rho := math.fsum(rhos)) > 0:
         parts.append((events.ZCdpEvent(rho), 1))
     return parts
 
 
-def _is_free(leaf: LeafEvent) -> bool:
-    """Whether the two distributions are equal, whoever the neighbors are."""
-    return not rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any()
-
-
 def _reach(parts: list[tuple[LeafEvent, int]], delta: float) -> float:
     """An epsilon that these releases exceed with probability `delta` at most."""
-    spent = RdpAccountant()
-    for part, count in parts:
-        spent.compose(part, count)
-    return spent.get_epsilon(delta)
+    return reduce(lambda spent, part: spent.compose(*part), parts, RdpAccountant()).get_epsilon(delta)
 
 
 def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
@@ -353,17 +336,16 @@ class PldAccountant(LossAccountant):
         self._composed: LossDistribution | None = None  # of all that was spent, made when it is first asked for
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        spent: Counter[LeafEvent] = Counter()
-        for leaf, times in leaves(by_accesses(event), count=require_count("count", count, minimum=0)):
-            if times > 0:
-                spent[leaf] += times
+        spent = list(leaves(by_accesses(event), count=require_count("count", count, minimum=0)))
         self._compose_renyi(event, count)
-        self._spent.update(spent)
+        for leaf, times in spent:
+            if times > 0:
+                self._spent[leaf] += times
         self._composed = None
         return self
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
-        known = SMALLEST_EPSILON < bound < LARGEST_EPSILON
+        known = _SMALLEST_EPSILON < bound < _LARGEST_EPSILON
         return self._distribution().epsilon(target_delta) if known else math.inf
 
     def _delta(self, target_epsilon: float, bound: float) -> float:

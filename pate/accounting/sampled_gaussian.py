@@ -81,7 +81,10 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
     log_odds = np.log(q) - np.log1p(-q)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         exponent = (orders - 1) * (shift * shift / 2)
-        found = np.fmin(whole, _minkowski(exponent, orders, event))
+        # Minkowski: the norm of order a of 1 - q + q e^(C x - C^2 / 2) is at most 1 - q + q e^((a - 1) C^2 / 2).
+        near, far = np.log1p(q * np.expm1(np.minimum(exponent, 1.0))), np.log(q + (1 - q) * np.exp(-exponent))
+        log_norm = np.where(exponent < 1, near, exponent + far) * (orders / (orders - 1)) * (1 + 4 * _ULP)
+        found = np.fmin(whole, log_norm - (np.log1p(-q) if event.is_replaced else 0.0))
         near = np.flatnonzero(exponent < _FAR + abs(log_odds))
         steps = _Steps.of(event, orders[near])
         near = near[np.argsort(steps.number)]
@@ -90,18 +93,6 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
             some = near[start : start + _AT_ONCE]
             found[some] = np.fmin(found[some], _by_sum(event, orders[some]))
     return np.asarray(found)
-
-
-def _minkowski(exponent: Array, orders: Array, event: SampledGaussianEvent) -> Array:
-    """The norm of order a of 1 - q + q e^(C x - C^2 / 2) is at most 1 - q + q e^((a - 1) C^2 / 2)."""
-    q = event.sampling_prob
-    log_norm = np.where(
-        exponent < 1,
-        np.log1p(q * np.expm1(np.minimum(exponent, 1.0))),
-        exponent + np.log(q + (1 - q) * np.exp(-exponent)),
-    )
-    smallest = np.log1p(-q) if event.is_replaced else 0.0
-    return np.asarray(log_norm * (orders / (orders - 1)) * (1 + 4 * _ULP) - smallest)
 
 
 @dataclass(frozen=True)

@@ -171,8 +171,7 @@ def common_target(targets: Iterable[QTarget]) -> QTarget:
         InvalidValue: no targets.
     """
     listed = list(targets)
-    if not listed:
-        raise InvalidValue("targets=[]: expected at least one target")
+    require(len(listed) > 0, "targets", listed, "at least one target")
     for target in listed:
         require_kind("targets", target, QTarget, "QTargets")
     return QTarget(max(target.epsilon for target in listed), min(target.hit_prob for target in listed))
@@ -200,7 +199,7 @@ def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike,
     Raises:
         InvalidValue: no distributions, shapes that differ, or distributions farther apart than epsilon.
     """
-    distributions = np.stack([_require_distribution("first", first), _require_distribution("second", second)])
+    distributions = np.stack([_distributions("first", first, 1), _distributions("second", second, 1)])
     target = np.asarray(in_target, dtype=bool)
     require(target.shape == distributions.shape[1:], "in_target.shape", target.shape, f"{distributions.shape[1:]}")
     low, high = distributions.min(axis=0), distributions.max(axis=0)
@@ -225,31 +224,21 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
     Args:
         probabilities: `[..., Y]` the distribution of the call on the data, which the wrapper knows.
     """
-    distribution = require_array("probabilities", probabilities).astype(np.float64)
-    _require_sums("probabilities", distribution)
+    distribution = _distributions("probabilities", probabilities)
     others = distribution.copy()  # pi is the sum of the other probabilities, so no digits cancel
     np.put_along_axis(others, distribution.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
     rest = np.minimum(others.sum(axis=-1, keepdims=True), 0.5)
     return np.asarray(np.concatenate([distribution, rest], axis=-1) / (1 + rest))
 
 
-def _require_distribution(name: str, values: Any) -> Array:
-    distribution: Array = require_array(name, values).astype(np.float64)
-    require(distribution.ndim == 1, f"{name}.shape", distribution.shape, "[num_outcomes]")
-    _require_sums(name, distribution)
-    return distribution
-
-
-def _require_sums(name: str, distributions: Array) -> None:
-    require(
-        distributions.ndim > 0 and distributions.shape[-1] > 0,
-        f"{name}.shape",
-        distributions.shape,
-        "at least one outcome",
-    )
-    proper = (distributions >= 0).all(axis=-1) & (np.abs(distributions.sum(axis=-1) - 1) <= _SUM_TOLERANCE)
+def _distributions(name: str, values: Any, rank: int | None = None) -> Array:
+    array: Array = require_array(name, values).astype(np.float64)
+    require(rank in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
+    require(array.ndim > 0 and array.shape[-1] > 0, f"{name}.shape", array.shape, "at least one outcome")
+    proper = (array >= 0).all(axis=-1) & (np.abs(array.sum(axis=-1) - 1) <= _SUM_TOLERANCE)
     found = f"{int((~proper).sum())} of {proper.size} distributions"  # their number only: they come from the data
     require(bool(proper.all()), name, found, "probabilities that sum to 1")
+    return array
 
 
 _MOST_ACCESSES = 2**53
@@ -352,15 +341,14 @@ def _moves(target: QTarget) -> list[tuple[float, float, float, float]]:
     corners = [(1.0, 0.0), (least, 0.0), (least, most), (least + most, -most)]
     if least < rare:
         corners += [(rare, rise * rare), ((rise + 1) * rare, -rise * rare)]
-    found = (_split(*hit, target.epsilon) + _split(1 - hit[0], -hit[1], target.epsilon) for hit in corners)
-    return list(dict.fromkeys(found))
+    both = math.expm1(2 * target.epsilon)
 
+    def split(first: float, more: float) -> tuple[float, float]:
+        """Outcomes of ratios e^epsilon and e^-epsilon in place of one: their probabilities on the first neighbor."""
+        up, down = (rise + 1) * (rise * first - more), rise * first + (rise + 1) * more
+        return max(up, 0.0) / both, max(down, 0.0) / both
 
-def _split(first: float, more: float, epsilon: float) -> tuple[float, float]:
-    """Outcomes of ratios e^epsilon and e^-epsilon in place of one: their probabilities on the first neighbor, >= 0."""
-    rise, both = math.expm1(epsilon), math.expm1(2 * epsilon)
-    up, down = (rise + 1) * (rise * first - more), rise * first + (rise + 1) * more
-    return max(up, 0.0) / both, max(down, 0.0) / both
+    return list(dict.fromkeys(split(*hit) + split(1 - hit[0], -hit[1]) for hit in corners))
 
 
 _FEWEST_SPLITS, _MOST_SPLITS = 8, 64
@@ -424,8 +412,7 @@ def best_session_price(
     hits = require_count("target_hits", target_hits)
     left = require_probability("target_delta", target_delta) / require_count("num_counters", num_counters)
     left -= require_non_negative("failure_prob", failure_prob)
-    if left <= 0:
-        raise InvalidValue(f"failure_prob={failure_prob}: expected less than target_delta / num_counters")
+    require(left > 0, "failure_prob", failure_prob, "less than target_delta / num_counters")
     epsilon, num_accesses, overrun = _best_split(target, hits, left)
     if by_play:
         epsilon = min(epsilon, best_play_epsilon(target, target_hits=hits, target_delta=left, at_most=epsilon))
@@ -443,16 +430,14 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple
     splits = min(max(_WORK // many, _FEWEST_SPLITS), _MOST_SPLITS)
     for num_accesses in np.unique(np.linspace(few, many, splits).astype(np.int64)).tolist():
         overrun = overrun_probability(num_accesses, target_hits=target_hits, hit_prob=target.hit_prob)
-        epsilon = _composed(target.epsilon, count=num_accesses, target_delta=target_delta - overrun)
+        left, each = target_delta - overrun, target.epsilon
+        if num_accesses <= _MOST_COMPOSED:
+            epsilon = pure_dp_composition_epsilon(each, count=num_accesses, target_delta=left)
+        else:  # optimal composition takes too long
+            by_renyi = RdpAccountant().compose(PureDpEvent(each), num_accesses).get_epsilon(left)
+            epsilon = min(num_accesses * each, by_renyi)
         found.append((epsilon, num_accesses, overrun))
     return min(found)
-
-
-def _composed(epsilon: float, *, count: int, target_delta: float) -> float:
-    """Epsilon of `count` accesses: optimal, or by Renyi divergence where the optimum takes too long."""
-    if count <= _MOST_COMPOSED:
-        return pure_dp_composition_epsilon(epsilon, count=count, target_delta=target_delta)
-    return min(count * epsilon, RdpAccountant().compose(PureDpEvent(epsilon), count).get_epsilon(target_delta))
 
 
 class HeldBudget:
@@ -535,9 +520,15 @@ class TargetCharging(HeldBudget):
             num_counters=num_counters,
             failure_prob=failure_prob,
         )
-        self.target_hits = target_hits
-        self.target_delta = target_delta
-        self.failure_prob = failure_prob
+        self.target_hits, self.target_delta, self.failure_prob = target_hits, target_delta, failure_prob
+        self._parameters = {
+            "epsilon": float(epsilon),
+            "hit_prob": float(hit_prob),
+            "target_hits": int(target_hits),
+            "target_delta": float(target_delta),
+            "num_counters": int(num_counters),
+            "failure_prob": float(failure_prob),
+        }
         self.hits = [0] * num_counters
         self.num_calls = 0
         self._spent_failure_prob = 0.0
@@ -580,10 +571,8 @@ class TargetCharging(HeldBudget):
         self._require_own_process()
         if self.halted:
             raise InvalidValue(f"hits={min(self.hits)}: expected fewer than target_hits={self.target_hits} for a call")
-        if target is not None and not self.target.covers(target):
-            raise InvalidValue(
-                f"target={target}: expected no larger epsilon and no smaller hit_prob than {self.target}"
-            )
+        covered = target is None or self.target.covers(target)
+        require(covered, "target", target, f"no larger epsilon and no smaller hit_prob than {self.target}")
         if failure_prob != 0.0:
             require(failure_prob > 0, "failure_prob", failure_prob, "a number >= 0")
             total = self._spent_failure_prob + failure_prob
@@ -606,8 +595,8 @@ class TargetCharging(HeldBudget):
         outcomes = outcome_in_target if isinstance(outcome_in_target, (list, tuple)) else (outcome_in_target,)
         with self._turn():
             self.require_open(target, failure_prob=failure_prob)
-            if len(outcomes) != len(self.hits) or not _BITS.issuperset(map(type, outcomes)):
-                raise InvalidValue(f"outcome_in_target={list(outcomes)}: expected {len(self.hits)} of True or False")
+            good = len(outcomes) == len(self.hits) and _BITS.issuperset(map(type, outcomes))
+            require(good, "outcome_in_target", list(outcomes), f"{len(self.hits)} of True or False")
             self.hits = [hits + bool(hit) for hits, hit in zip(self.hits, outcomes, strict=True)]
             self.num_calls += 1
             self._spent_failure_prob += failure_prob
@@ -623,12 +612,12 @@ class TargetCharging(HeldBudget):
             target: of each call; None for the session's.
         """
         outcomes = np.asarray(outcomes_in_target)
+        shape, counters = outcomes.shape, len(self.hits)
         with self._turn():
             self.require_open(target)
             require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
-            shape, counters = outcomes.shape, len(self.hits)
-            rule = "[Q], or [Q, num_counters] with several counters"
             expected = (shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
+            rule = "[Q], or [Q, num_counters] with several counters"
             require(shape == expected, "outcomes_in_target.shape", shape, rule)
             if len(outcomes) == 0:
                 return 0
@@ -680,14 +669,3 @@ class TargetCharging(HeldBudget):
         known = isinstance(state, dict) and state.get("target_charging") == 1
         require(known, "path", path, "the state of a session as JSON")
         self.resume(state)
-
-    @property
-    def _parameters(self) -> dict[str, Any]:
-        return {
-            "epsilon": float(self.target.epsilon),
-            "hit_prob": float(self.target.hit_prob),
-            "target_hits": int(self.target_hits),
-            "target_delta": float(self.target_delta),
-            "num_counters": len(self.hits),
-            "failure_prob": float(self.failure_prob),
-        }

@@ -365,17 +365,15 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
     if not SMALLEST_MULTIPLIER < noise_multiplier < LARGEST_MULTIPLIER:
         return counts
     with np.errstate(over="ignore", invalid="ignore"):
-        excess = _bit_excess(shift, orders) if num_moving == 1 else _two_moving(shift, orders)
+        excess = _bit_excess(math.sqrt(num_moving) * shift, orders)
+        if num_moving == 2:
+            wide = math.sqrt(2) * shift
+            rare = math.exp(log_ndtr(-HIGHEST_SUM / math.sqrt(2))) * _UP
+            high = (1 - rare) * excess + rare * np.expm1(_log_moment(orders, wide))
+            low = np.expm1(_log_censored(orders, shift, -LOWEST) + _log_moment(orders, shift))
+            excess = np.maximum(np.maximum(high, low), _excess(squares(shift), orders, wide))
         curve = np.log1p(excess) * _UP / (orders - 1)
     return np.where(np.isfinite(curve), np.minimum(curve, counts), counts)
-
-
-def _two_moving(shift: float, orders: Array) -> Array:
-    wide = math.sqrt(2) * shift
-    rare = math.exp(log_ndtr(-HIGHEST_SUM / math.sqrt(2))) * _UP
-    high = (1 - rare) * _bit_excess(wide, orders) + rare * np.expm1(_log_moment(orders, wide))
-    low = np.expm1(_log_censored(orders, shift, -LOWEST) + _log_moment(orders, shift))
-    return np.maximum(np.maximum(high, low), _excess(squares(shift), orders, wide))
 
 
 def _bit_excess(shift: float, orders: Array) -> Array:

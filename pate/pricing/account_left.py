@@ -78,25 +78,21 @@ def _largest_target(ledger: Ledger, release: PricedRelease, budget: Budget, cap:
     """
     quick = replace(budget, accountant=RdpAccountant)
     low, high = math.log(_SMALLEST * cap), math.log(cap)
-    if _fits(ledger, release, budget, cap):
+    if _fitting(ledger, release, budget, cap):
         return cap
-    if not _fits(ledger, release, quick, math.exp(low)):
-        return 0.0
-    for _ in range(_STEPS):
+    found = _fitting(ledger, release, quick, math.exp(low))
+    for _ in range(_STEPS if found else 0):
         middle = (low + high) / 2
-        low, high = (middle, high) if _fits(ledger, release, quick, math.exp(middle)) else (low, middle)
-    event = _event_at(release, replace(quick, target_epsilon=math.exp(low), max_epsilon=None))
-    return 0.0 if event is None else min(cap, budget.epsilon_of(event) * _A_LITTLE_LESS)
+        event = _fitting(ledger, release, quick, math.exp(middle))
+        low, high, found = (middle, high, event) if event else (low, middle, found)
+    return min(cap, budget.epsilon_of(found) * _A_LITTLE_LESS) if found else 0.0
 
 
-def _fits(ledger: Ledger, release: PricedRelease, budget: Budget, target_epsilon: float) -> bool:
-    event = _event_at(release, replace(budget, target_epsilon=target_epsilon, max_epsilon=None))
-    return event is not None and ledger.affords(event) >= 1
-
-
-def _event_at(release: PricedRelease, budget: Budget) -> Event | None:
-    """The price of the release with the noise that meets a target; None where no noise does."""
+def _fitting(ledger: Ledger, release: PricedRelease, budget: Budget, target_epsilon: float) -> Event | None:
+    """The price of the release with the noise that meets a target; None where no noise does, or it does not fit."""
     try:
-        return plan_release(release.aggregator, release.shape, budget).event
+        budget = replace(budget, target_epsilon=target_epsilon, max_epsilon=None)
+        event = plan_release(release.aggregator, release.shape, budget).event
     except InvalidValue:
         return None
+    return event if ledger.affords(event) >= 1 else None

@@ -55,61 +55,44 @@ def plan_hits(
     """
     counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).astype(np.int64)
     shape = ReleaseShape(num_queries=len(counts), num_labels=counts.shape[1], num_teachers=num_teachers)
-    prices = _Prices(aggregator, shape, Budget(target_delta=target_delta, accountant=accountant))
+    budget = Budget(target_delta=target_delta, accountant=accountant)
     require_count("max_queries", max_queries)
     if prior is not None:
         require(prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes")
-    hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
-    reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
-    asked = int(reached[0]) + 1 if reached.size else len(counts)
-    rate = float(hits.mean())
-    return HitPlan(
-        hit_rate=rate,
-        expected_hits=float(hits.sum()),
-        expected_asked=asked,
-        epsilon=prices.session(aggregator, len(counts)),
-        plain_epsilon=prices.plain(aggregator, asked),
-        break_even_queries=_break_even(prices, rate, max_queries),
-    )
 
+    def prices(charged: TargetChargedAggregator, session: int, plain: int) -> tuple[float, float]:
+        """Of a session of so many queries, and of plain composition of so many."""
+        in_all = shape.with_queries(session).event_of(replace(charged, session_delta=target_delta))
+        alone = charged.plain_event(**shape.with_queries(plain).as_arguments)
+        return budget.epsilon_of(in_all), budget.epsilon_of(alone)
 
-@dataclass(frozen=True)
-class _Prices:
-    """Epsilons of one aggregator for any number of queries."""
-
-    aggregator: TargetChargedAggregator
-    shape: ReleaseShape
-    budget: Budget
-
-    def session(self, aggregator: TargetChargedAggregator, num_queries: int) -> float:
-        charged = replace(aggregator, session_delta=self.budget.target_delta)
-        return self.budget.epsilon_of(self.shape.with_queries(num_queries).event_of(charged))
-
-    def plain(self, aggregator: TargetChargedAggregator, num_queries: int) -> float:
-        shape = self.shape.with_queries(num_queries)
-        return self.budget.epsilon_of(aggregator.plain_event(**shape.as_arguments))
-
-    def pays(self, rate: float, num_queries: int) -> bool:
+    def pays(num_queries: int) -> bool:
         # `target_hits` grows with the queries so that a session halts early with a probability of about 1/20, and
         # failure probabilities shrink so that they take a tenth of delta
         expected = num_queries * rate
         changes: dict[str, Any] = {"target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1}
-        if hasattr(self.aggregator, "failure_prob"):
-            share = _FAILURE_SHARE * self.budget.target_delta / num_queries
-            usual = self.aggregator.failure_prob or self.aggregator.usual_failure_prob
-            changes["failure_prob"] = min(usual, share)
-        aggregator = replace(self.aggregator, **changes)
-        return self.session(aggregator, num_queries) < self.plain(aggregator, num_queries)
+        if hasattr(aggregator, "failure_prob"):
+            share = _FAILURE_SHARE * target_delta / num_queries
+            changes["failure_prob"] = min(aggregator.failure_prob or aggregator.usual_failure_prob, share)
+        in_all, alone = prices(replace(aggregator, **changes), num_queries, num_queries)
+        return in_all < alone
+
+    hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
+    reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
+    asked = int(reached[0]) + 1 if reached.size else len(counts)
+    rate = float(hits.mean())
+    epsilon, plain_epsilon = prices(aggregator, len(counts), asked)
+    return HitPlan(rate, float(hits.sum()), asked, epsilon, plain_epsilon, _break_even(pays, max_queries))
 
 
-def _break_even(prices: _Prices, rate: float, max_queries: int) -> int | None:
+def _break_even(pays: Callable[[int], bool], max_queries: int) -> int | None:
     """The first of 1, 2, 4, … queries for which the session pays, then halved back."""
     low, high = 0, 1
-    while not prices.pays(rate, high):
+    while not pays(high):
         if high >= max_queries:
             return None
         low, high = high, min(2 * high, max_queries)
     while high - low > max(1, low // 100):
         middle = (low + high) // 2
-        low, high = (low, middle) if prices.pays(rate, middle) else (middle, high)
+        low, high = (low, middle) if pays(middle) else (middle, high)
     return high

@@ -131,11 +131,8 @@ class Budget:
             if epsilon is not None:
                 require_positive(name, epsilon)
         require_maker(self.accountant)
-        if self.target_epsilon is not None and self.max_epsilon is not None:
-            raise InvalidValue(
-                f"max_epsilon={self.max_epsilon}: expected no target_epsilon beside it; "
-                "one solves for the queries, the other for the noise"
-            )
+        rule = "no target_epsilon beside it; one solves for the queries, the other for the noise"
+        require(None in (self.target_epsilon, self.max_epsilon), "max_epsilon", self.max_epsilon, rule)
 
     def epsilon_of(self, event: Event) -> float:
         """The epsilon of an event at `target_delta`; infinity where failure probabilities alone use up delta."""
@@ -163,13 +160,11 @@ def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
     known = None if budgets is None else named_budgets(budgets)
     found: dict[str, float] = {}
     for word in sorted(set(words)):
-        if known is not None:
-            rule = f"a class of budgets={{{', '.join(known)}}}{nearest(word, tuple(known))}"
-            require(_one_spelling(word) in known, "data.budget", word, rule)
-            found[word] = known[_one_spelling(word)]
-            continue
         try:
-            found[word] = require_positive("data.budget", float(word))
+            found[word] = known[_one_spelling(word)] if known else require_positive("data.budget", float(word))
+        except KeyError:
+            rule = f"a class of budgets={{{', '.join(known or ())}}}{nearest(word, tuple(known or ()))}"
+            raise InvalidValue(f"data.budget={word}: expected {rule}") from None
         except ValueError:
             rule = "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
             raise InvalidValue(f"data.budget={word}: expected {rule}") from None
@@ -335,7 +330,6 @@ def plan_release(
     >>> plan_release(aggregator, shape, Budget(target_delta=1e-6, max_epsilon=4.0)).shape.num_queries
     272
     """
-    solved: dict[str, Any] = {}
     if budget.max_epsilon is None:
         require_achievable_delta(budget.target_delta, num_queries=shape.num_queries, num_labels=shape.num_labels)
         aggregator = aggregator.settled(num_queries=shape.num_queries, target_delta=budget.target_delta)
@@ -346,19 +340,12 @@ def plan_release(
             spelled=names.noise,
             queries=names.num_queries,
         )
-    classes: tuple[BudgetClass, ...] = ()
+    start, classes = aggregator, tuple[BudgetClass, ...]()
     if budget.classes is not None and aggregator.budgets_by != "weights":
-        start, (aggregator, classes) = aggregator, _spread(aggregator, shape, budget)
-        solved = changed_fields(start, aggregator)
+        aggregator, classes = _spread(start, shape, budget)
     elif budget.target_epsilon is not None:
-        start = aggregator
-        aggregator = start.calibrated(
-            target_epsilon=budget.target_epsilon,
-            target_delta=budget.target_delta,
-            accountant=budget.accountant,
-            **shape.as_arguments,
-        )
-        solved = changed_fields(start, aggregator)
+        aggregator = _calibrated(start, shape, budget, budget.target_epsilon)
+    solved = changed_fields(start, aggregator)
     if budget.max_epsilon is not None:
         found = largest_num_queries(
             aggregator,
@@ -371,12 +358,11 @@ def plan_release(
         )
         shape, solved = shape.with_queries(found), {"num_queries": found}
         aggregator = aggregator.settled(num_queries=found, target_delta=budget.target_delta)
-    require_achievable_delta(budget.target_delta, num_queries=shape.num_queries, num_labels=shape.num_labels)
     event = shape.event_of(aggregator)
     spent = budget.accountant().compose(event)
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta
     winner = spent.winner(budget.target_delta)
-    won_by = winner if winner != spent.name else None
+    won_by = None if winner == spent.name else winner
     if budget.classes is not None and not classes:
         classes = _weighted(aggregator, shape, budget)
     return PricedRelease(aggregator, shape, event, epsilon, solved, won_by=won_by, classes=classes)
@@ -394,9 +380,8 @@ def _weighted(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tu
         share = min(getattr(aggregator, noise) / getattr(alone, noise), 1.0)
         weight = math.floor(share * _WEIGHTS) / _WEIGHTS
         require(weight > 0, f"budgets.{name}", epsilon, "a larger one, beside budgets that are so much larger")
-        found.append(
-            BudgetClass(name, epsilon, weight, budget.epsilon_of(shape.event_of(aggregator.scaled(1 / weight))))
-        )
+        price = budget.epsilon_of(shape.event_of(aggregator.scaled(1 / weight)))
+        found.append(BudgetClass(name, epsilon, weight, price))
     return tuple(found)
 
 
@@ -406,20 +391,16 @@ def _spread(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tupl
     require(aggregator.budgets_by == "teachers", "data.budget", type(aggregator).__name__, rule)
     (_, smallest), *_ = budgets = _by_budget(budget)
     aggregator = _calibrated(aggregator, shape, budget, smallest)
+    reaching: list[dict[str, Any]] = [{}]  # what makes of it one of which one change reaches so many teachers
     prices = [budget.epsilon_of(shape.event_of(aggregator))]
     for reached in range(2, min(_MOST_TEACHERS, shape.num_teachers) + 1):
-        prices.append(budget.epsilon_of(shape.event_of(_reached(aggregator, reached))))
+        reaching.append({"teachers_reached": reached})
+        prices.append(budget.epsilon_of(shape.event_of(replace(aggregator, **reaching[-1]))))
         if prices[-1] > budgets[-1][1]:
             break
     counts = [max(place for place, price in enumerate(prices, 1) if price <= most) for _, most in budgets]
     classes = tuple(BudgetClass(*each, 1.0, prices[n - 1], n) for each, n in zip(budgets, counts, strict=True))
-    return _reached(aggregator, max(counts)), classes
-
-
-def _reached(aggregator: Aggregator, num_teachers: int) -> Aggregator:
-    """One of which one change reaches so many teachers."""
-    changes: dict[str, Any] = {"teachers_reached": num_teachers}
-    return replace(aggregator, **changes)
+    return replace(aggregator, **reaching[max(counts) - 1]), classes
 
 
 def _by_budget(budget: Budget) -> list[tuple[str, float]]:

@@ -131,7 +131,9 @@ def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_gr
         return Remedies(teachers, noise=search.noise(factor))
     epsilon, queries = search.target_epsilon(factor), search.num_queries(factor)
     if teachers is None and queries is None and most > priced.shape.num_teachers:
-        queries = search.queries_with(most)
+        crowd = replace(search, priced=replace(priced, shape=replace(priced.shape, num_teachers=most)))
+        factor = crowd.factor()
+        queries = None if factor is None else crowd.num_queries(factor)
         return Remedies(most if queries else None, epsilon, queries, together=queries is not None)
     return Remedies(teachers, epsilon, queries)
 
@@ -167,11 +169,18 @@ class _Search:
     def num_teachers(self, most: int) -> int | None:
         """The fewest with the noise as it is; planned for so many, and searched again where that has more noise."""
         shape, aggregator = self.priced.shape, self.priced.aggregator
+
+        def heard(count: int) -> bool:
+            return _is_heard(aggregator, replace(shape, num_teachers=count))
+
         for _ in range(_TRIES):
-            found = _fewest_teachers(aggregator, shape, most)
-            if found is None or found <= shape.num_teachers:
+            if most < 1 or not heard(most):
                 return None
-            rounded = min(_round_up(found), most)
+            found = 1 + largest_count(lambda count: not heard(count), maximum=most - 1)
+            if found <= shape.num_teachers:
+                return None
+            step: int = 10 ** max(len(str(found)) - 2, 0)  # to two digits
+            rounded = min(-(-found // step) * step, most)
             planned = _planned(self.start, replace(shape, num_teachers=rounded), self.budget)
             if planned is None:
                 return None
@@ -179,13 +188,6 @@ class _Search:
                 return rounded
             aggregator = planned.aggregator
         return None
-
-    def queries_with(self, teachers: int) -> int | None:
-        """As `num_queries`, of so many teachers with the noise that they need."""
-        shape = replace(self.priced.shape, num_teachers=teachers)
-        search = replace(self, priced=replace(self.priced, shape=shape))
-        factor = search.factor()
-        return None if factor is None else search.num_queries(factor)
 
     def factor(self) -> float | None:
         """The largest by which the noise may be multiplied."""
@@ -271,20 +273,6 @@ def _planned(start: Aggregator, shape: ReleaseShape, budget: Budget) -> PricedRe
 def _is_heard(aggregator: Aggregator, shape: ReleaseShape) -> bool:
     heard = expected_release(aggregator, shape).success >= GOAL  # asked first, as most of the search fails there
     return heard and expectation(aggregator, shape).is_heard
-
-
-def _fewest_teachers(aggregator: Aggregator, shape: ReleaseShape, most: int) -> int | None:
-    """The fewest of 1..most that are heard through that noise, if then more are, too."""
-    if most < 1 or not _is_heard(aggregator, replace(shape, num_teachers=most)):
-        return None
-    unheard = largest_count(lambda n: not _is_heard(aggregator, replace(shape, num_teachers=n)), maximum=most - 1)
-    return unheard + 1
-
-
-def _round_up(count: int) -> int:
-    """To two digits."""
-    step: int = 10 ** max(len(str(count)) - 2, 0)
-    return -(-count // step) * step
 
 
 def require_useful(

@@ -105,14 +105,18 @@ def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS)
         num_cells: the most outcomes that are kept.
     """
     require_count("count", count)
-    base = merged(first, second, num_cells)
-    result = (np.ones(1), np.ones(1))
+
+    def product(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+        p, q = (np.outer(x, y).ravel() for x, y in zip(one, other, strict=True))
+        return merged(p, q, num_cells)
+
+    base, result = merged(first, second, num_cells), (np.ones(1), np.ones(1))
     while count:
         if count % 2:
-            result = _product(result, base, num_cells)
+            result = product(result, base)
         count //= 2
         if count:
-            base = _product(base, base, num_cells)
+            base = product(base, base)
     return result
 
 
@@ -125,11 +129,8 @@ def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
     cells = np.unique(np.round(ratio, 12), return_inverse=True)[1].reshape(-1)
     if cells.max() >= num_cells:
         cells = _cells_of(ratio, first + second, num_cells)
-    return _sums(cells, first), _sums(cells, second)
-
-
-def _product(one: tuple[Array, Array], other: tuple[Array, Array], num_cells: int) -> tuple[Array, Array]:
-    return merged(np.outer(one[0], other[0]).ravel(), np.outer(one[1], other[1]).ravel(), num_cells)
+    sums = [np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first, second)]
+    return sums[0], sums[1]
 
 
 def _cells_of(ratio: Array, mass: Array, num_cells: int) -> NDArray[np.int64]:
@@ -141,7 +142,3 @@ def _cells_of(ratio: Array, mass: Array, num_cells: int) -> NDArray[np.int64]:
     edges = np.linspace(likely[0], likely[-1], num_cells - 1)
     cells = 1 + np.searchsorted(edges, ratio)
     return np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))
-
-
-def _sums(cells: NDArray[np.int64], mass: Array) -> Array:
-    return np.asarray(np.bincount(cells, weights=mass, minlength=int(cells.max()) + 1), dtype=np.float64)

@@ -88,10 +88,6 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_v
     require(pairs <= _MOST_PAIRS, "num_labels, num_teachers", f"{num_labels}, {num_teachers}", "a smaller instance")
     if one_vote:
         return _single_votes(num_labels, num_teachers, adjacency)
-    return _both_ways(all_histograms(num_labels, num_teachers), *_codes(num_labels, num_teachers, adjacency))
-
-
-def _codes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Indices, Indices]:
     # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
     # both bits are free; with add/remove the new bit is 0.
     bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if adjacency == Adjacency.REPLACE_ONE else [(0, 0), (1, 0)]
@@ -100,7 +96,7 @@ def _codes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[In
     for _ in range(num_labels):
         first = (first[:, None] * (num_teachers + 1) + one_label[:, 0]).ravel()
         second = (second[:, None] * (num_teachers + 1) + one_label[:, 1]).ravel()
-    return first, second
+    return _both_ways(all_histograms(num_labels, num_teachers), first, second)
 
 
 def _single_votes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> Neighbors:

@@ -20,6 +20,7 @@ Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _ORDERS = (1.2, 3.0, 8.0)  # at which pairs are compared before any is composed
 _FINALISTS = 2  # of each order
+_CELLS = 512  # outcomes that are kept in composition; more are slower and lower less
 _HIGHEST = 200.0
 _BISECTIONS = 40
 _CLIMBS = (1, 2, 5, 12, 40)  # votes
@@ -36,9 +37,7 @@ class LowerBound:
     num_releases: int  # how many independent releases of this pair were composed
 
 
-def lower_bound(
-    law: Law, pairs: Iterable[Pair], *, num_releases: int, target_delta: float, num_cells: int = 512
-) -> LowerBound:
+def lower_bound(law: Law, pairs: Iterable[Pair], *, num_releases: int, target_delta: float) -> LowerBound:
     """The largest epsilon that one of these pairs needs, for independent releases of the same pair.
 
     The pairs that are the worst in one release at a low, a middle and a high order are composed, both ways round;
@@ -49,7 +48,6 @@ def lower_bound(
         pairs: neighbors, as counts.
         num_releases: how many releases, >= 1.
         target_delta: in (0, 1).
-        num_cells: the most outcomes that are kept in composition; more are slower and lower less.
 
     Raises:
         ValueError: no pair.
@@ -79,13 +77,15 @@ def lower_bound(
     places = np.unique(np.argsort(-np.array(costs), axis=0)[:_FINALISTS])
     bounds = []
     for first, second, x, y in (candidates[place] for place in places.tolist()):
-        composed = compose(x, y, num_releases, num_cells=num_cells)
-        bounds.append(LowerBound(_epsilon(*composed, target_delta), first, second, num_releases))
+        composed = compose(x, y, num_releases, num_cells=_CELLS)
+        p, q = (side[None] for side in composed)
+        epsilon = _largest_epsilon(lambda at, p=p, q=q: float(hockey_stick(p, q, [at])[0, 0]), target_delta)  # type: ignore[misc]
+        bounds.append(LowerBound(epsilon, first, second, num_releases))
     return max(bounds, key=lambda bound: bound.epsilon)
 
 
-def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, steps: int, order: float = 3.0) -> Pair:
-    """A pair of neighbors that gives away at least as much as this one at that order, by small changes.
+def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, steps: int) -> Pair:
+    """A pair of neighbors that gives away at least as much as this one at a middle order, by small changes.
 
     `moves` are the two ways in which a count may move; `steps` changes are tried, always the same, each at the cost of
     two laws.
@@ -100,13 +100,13 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
     """
     rng = np.random.default_rng(0)
     counts, moved = pair[0], pair[1] - pair[0]
-    best = _cost(law, counts, counts + moved, order)
+    best = _cost(law, counts, counts + moved)
     for _ in range(steps):
         new_counts, new_moved = _changed(counts, moved, moves, rng)
         both = np.concatenate([new_counts, new_counts + new_moved])
         if both.min() < 0 or both.max() > num_teachers:
             continue
-        if (cost := _cost(law, new_counts, new_counts + new_moved, order)) >= best:
+        if (cost := _cost(law, new_counts, new_counts + new_moved)) >= best:
             counts, moved, best = new_counts, new_moved, cost
     return counts, counts + moved
 
@@ -129,19 +129,15 @@ def _changed(
     return counts, moved
 
 
-def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64], order: float) -> float:
+def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
     p, q = _aligned(law(one), law(other))
-    return max(float(renyi(logs(x[None]), logs(y[None]), (order,))[0, 0]) for x, y in ((p, q), (q, p)))
+    return max(float(renyi(logs(x[None]), logs(y[None]), _ORDERS[1:2])[0, 0]) for x, y in ((p, q), (q, p)))
 
 
 def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Array, Array]:
     outcomes = [*one, *(outcome for outcome in other if outcome not in one)]
     first, second = (np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (one, other))
     return first, second
-
-
-def _epsilon(p: Array, q: Array, delta: float) -> float:
-    return _largest_epsilon(lambda epsilon: float(hockey_stick(p[None], q[None], [epsilon])[0, 0]), delta)
 
 
 def _largest_epsilon(delta_of: Callable[[float], float], delta: float) -> float:

@@ -26,7 +26,7 @@ from pate.verification.claim import (
     WorstPair,
     compare,
 )
-from pate.verification.neighbors import Counts, Indices, Neighbors, neighbors
+from pate.verification.neighbors import Counts, Neighbors, neighbors
 
 Array = NDArray[np.float64]
 ExactDistribution = Callable[[Counts], Mapping[Any, float]]
@@ -100,8 +100,10 @@ def verify(
     histograms = pairs.histograms[used]
     names = [tuple(histogram.tolist()) for histogram in histograms]
     table = distribution_table([distribution(histogram) for histogram in histograms], names)
-    kept = _different(table, first, second)
-    first, second = first[kept], second[kept]
+    if len(first):  # one pair for each two distributions, of which those equal to the last bit are the same
+        row = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+        kept = np.unique(row[first] * len(table) + row[second], return_index=True)[1]
+        first, second = first[kept], second[kept]
     comparison = compare(table, first, second, claim, count=count)
     return comparison.verdict(lambda pair: (names[first[pair]], names[second[pair]]), num_pairs=num_pairs)
 
@@ -148,14 +150,6 @@ def distribution_table(distributions: Sequence[Mapping[Hashable, float]], names:
         table[row, [columns[outcome] for outcome in distribution]] = list(distribution.values())
     _require_distributions(table, lambda row: f"distribution({names[row]})")
     return table
-
-
-def _different(table: Array, first: Indices, second: Indices) -> Indices:
-    """One pair for each two distributions, where distributions that are equal to the last bit are the same."""
-    if len(first) == 0:
-        return first
-    row = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
-    return np.asarray(np.unique(row[first] * len(table) + row[second], return_index=True)[1])
 
 
 def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
@@ -293,7 +287,10 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
     index: dict[Any, int] = {}
     columns = []
     for drawn in draws:
-        outcomes = _hashable(drawn)
+        outcomes = list(drawn)
+        if isinstance(drawn, np.ndarray):
+            rows = drawn.reshape(len(drawn), -1).tolist()
+            outcomes = drawn.tolist() if drawn.ndim == 1 else list(map(tuple, rows))
         if len(outcomes) != 2 * half:
             raise InvalidValue(f"sampler={len(outcomes)} outcomes: expected {2 * half}")
         columns.append(np.array([index.setdefault(outcome, len(index)) for outcome in outcomes]))
@@ -301,14 +298,6 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
         [np.bincount(part, minlength=len(index)) for part in (column[:half], column[half:])] for column in columns
     ]
     return np.asarray(np.swapaxes(np.array(counts), 0, 1) / half)
-
-
-def _hashable(drawn: Sequence[Any]) -> list[Any]:
-    if not isinstance(drawn, np.ndarray):
-        return list(drawn)
-    if drawn.ndim == 1:
-        return list(drawn.tolist())
-    return [tuple(row) for row in drawn.reshape(len(drawn), -1).tolist()]
 
 
 def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> list[tuple[int, int]]:
