@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -21,7 +20,7 @@ from pate.accounting.composition_step import (
     probabilities,
     rounded_spacing,
 )
-from pate.accounting.exact import dominating_pairs
+from pate.accounting.exact import Profile, dominating_pairs
 
 Array = NDArray[np.float64]
 
@@ -97,19 +96,6 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
         assert truth * (1 - 1e-9) <= made[multiple - grid.first] <= truth * (1 + 1e-4) + 1e-13
 
 
-@pytest.mark.parametrize("count", [1, 3, 38])
-def test_masses_of_a_maximum_add_up_and_favor_one_distribution(count: int) -> None:
-    grid = LossGrid(first=-500, size=3000, spacing=rounded_spacing(0.002))
-    ones = stepped(ShiftedMaximum(count, 0.2), grid, np.ones(grid.size))
-    assert ones == pytest.approx(1.0, abs=1e-12)
-    # E[exp(-loss)] = 1: on V(x) = exp(-x) times a constant the step changes nothing, away from the ends.
-    tilted = np.maximum(1 - np.exp(grid.points - 5), 0.0)
-    made = stepped(ShiftedMaximum(count, 0.2), grid, tilted)
-    inner = slice(600, 1500)
-    assert made[inner] == pytest.approx(tilted[inner], rel=1e-7)
-    assert (made[inner] >= tilted[inner] * (1 - 1e-15)).all()
-
-
 def test_rounding_is_covered_over_a_thousand_steps() -> None:
     """Against the same sum in 60 digits: never below, and above by less than the stated factor a step."""
     count, epsilon = 1000, 0.01
@@ -145,33 +131,6 @@ def test_losses_beyond_the_grid_count_as_certain() -> None:
 GRID = LossGrid(first=-50, size=200, spacing=rounded_spacing(0.037))
 
 
-@pytest.mark.parametrize("spacing", [1e-250, 3e-9, 0.1, 1 / 3, 7.0])
-def test_a_rounded_spacing_is_never_smaller_and_has_exact_multiples(spacing: float) -> None:
-    made = rounded_spacing(spacing)
-    assert spacing <= made <= spacing * (1 + 2.0**-31)
-    for multiple in (3, 1023, 65537, 2**21 - 1):
-        assert Fraction(multiple * made) == multiple * Fraction(made)
-
-
-@pytest.mark.parametrize("loss", [0.0, 1e-300, 0.037, 0.05, 1.0, -1e-17, -0.036999999, -2.2, 7.3])
-def test_a_shift_keeps_the_mass_and_the_expected_ratio(loss: float) -> None:
-    shift = GRID.shift(loss, weight=0.75)
-    with mpmath.workdps(400):
-        low = mpmath.mpf(GRID.spacing) * shift.whole
-        scale = mpmath.expm1(GRID.spacing)
-        upper = mpmath.expm1(-mpmath.mpf(loss) - low) / scale * 0.75
-        lower = 0.75 - upper
-        assert abs(shift.upper - upper) <= 1e-14 * upper
-        assert abs(shift.lower - lower) <= 1e-14 * lower
-
-
-def test_a_loss_is_rounded_away_from_0() -> None:
-    assert GRID.outward(3 * GRID.spacing * (1 - 1e-9)) == 3 * GRID.spacing
-    assert GRID.outward(-3 * GRID.spacing * (1 - 1e-9)) == -3 * GRID.spacing
-    for loss in (3 * GRID.spacing * (1 + 1e-9), 0.5 * GRID.spacing, -1e-9, 1e305):
-        assert abs(loss) < abs(GRID.outward(loss)) < abs(loss) * (1 + 1e-14)
-
-
 def test_the_bound_left_right_and_between() -> None:
     """For a function convex in exp(x): 1 / (1 + exp(x))."""
     values = 1 / (1 + np.exp(GRID.points))
@@ -184,8 +143,8 @@ def test_the_bound_left_right_and_between() -> None:
     assert (padded[-40:] == values[-1]).all()
     for x in (-1.83, -0.01, 0.0, 0.02, 2.345, 5.5, 6.0):
         truth = 1 / (1 + np.exp(x))
-        assert truth * (1 - 1e-15) <= GRID.at(values, x) <= max(truth * (1 + 1e-3), values[-1])
-    assert GRID.at(values, 1e300) == values[-1]
+        assert truth * (1 - 1e-15) <= Profile(GRID, values).delta(x) <= max(truth * (1 + 1e-3), values[-1])
+    assert Profile(GRID, values).delta(1e300) == values[-1]
 
 
 @pytest.mark.parametrize("loss", [7.2, 7.3627, 7.37, 7.3999, 7.4, -7.37, -7.4])

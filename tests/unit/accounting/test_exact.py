@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import mpmath
 import numpy as np
@@ -17,9 +16,7 @@ from pate.accounting.composition_step import (
     Box,
     DominatingPairs,
     LossGrid,
-    ShiftedMaximum,
     Span,
-    probabilities,
     rounded_spacing,
 )
 from pate.accounting.exact import (
@@ -32,16 +29,9 @@ from pate.accounting.exact import (
     work,
 )
 from pate.aggregators import StableTopK
-from tests.oracle.golden import entries
 
 DELTA = 1e-5
 BIT = pa.OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
-
-
-def golden(name: str) -> list[Any]:
-    found = [(entry["inputs"], entry["value"]) for entry in entries() if entry["name"] == name]
-    assert found
-    return found
 
 
 # Closed forms.
@@ -57,16 +47,6 @@ def binomial_delta(epsilon: float, count: int, target: float) -> float:
         * max(0.0, -math.expm1(target - (2 * k - count) * epsilon))
         for k in range(count + 1)
     )
-
-
-@pytest.mark.parametrize(("inputs", "value"), golden("kov_optimal_composition_eps"))
-def test_pure_dp_is_the_golden_optimum(inputs: dict[str, float], value: float) -> None:
-    event = pa.SelfComposedEvent(pa.PureDpEvent(inputs["eps"]), int(inputs["n"]))
-    priced = pa.ExactAccountant().compose(event).get_epsilon(inputs["delta"])
-    assert priced == pytest.approx(value, rel=1e-4)
-    assert priced >= value * (1 - 1e-9)
-    cheaper = pa.SelfComposedEvent(pa.PureDpEvent(0.9 * inputs["eps"]), int(inputs["n"]))
-    assert pa.ExactAccountant().compose(cheaper).get_epsilon(inputs["delta"]) < value
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.01, 40), (0.3, 1), (0.3, 12), (1.7, 5), (6.0, 3)])
@@ -226,17 +206,6 @@ def single_pairs(box: Box) -> Iterator[Box]:
         yield from single_pairs(half)
 
 
-@pytest.mark.parametrize("up", [1e-300, 1e-12, 0.3, 40.0, 800.0])
-@pytest.mark.parametrize("down", [-1e-300, -1e-9, -0.2, -50.0, -900.0])
-def test_probabilities_are_those_of_both_ratios_to_their_last_digits(up: float, down: float) -> None:
-    with mpmath.workdps(700):
-        expected = mpmath.expm1(down) / mpmath.expm1(mpmath.mpf(down) - up)
-        other = mpmath.exp(down) * mpmath.expm1(-mpmath.mpf(up)) / mpmath.expm1(mpmath.mpf(down) - up)
-        first, second = probabilities(up, down)
-        assert abs(first - expected) <= 1e-14 * expected
-        assert abs(second - other) <= 1e-14 * other + 1e-320
-
-
 def test_a_bit_gives_both_roles_at_the_full_reach_and_drops_what_others_dominate() -> None:
     chances = [0.05, 0.2, 0.45, 0.8]
     box = dominating_pairs(pa.OneBitEvent(tuple(math.log(p / (1 - p)) for p in chances), reach=2))
@@ -264,18 +233,6 @@ def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
             losses = [(pair.up, pair.down) for pair in single_pairs(box)]
             assert any(up >= gain and -down >= loss and up <= gain * (1 + 1e-5) + 2e-13 for up, down in losses)
             assert any(up >= loss and -down >= gain and up <= loss * (1 + 1e-5) + 2e-13 for up, down in losses)
-
-
-def test_every_box_contains_its_halves() -> None:
-    root = dominating_pairs(pa.OneBitEvent(tuple(np.linspace(-8, 8, 101).tolist()), reach=3))
-    assert isinstance(root, Box)
-    pending = [root]
-    while pending:
-        box = pending.pop()
-        for half in box.halves:
-            assert box.up >= half.up
-            assert box.down <= half.down
-            pending.append(half)
 
 
 @pytest.mark.parametrize(
@@ -350,14 +307,6 @@ def test_blocks_of_two_steps_are_above_exhaustive_play(monkeypatch: pytest.Monke
     steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
     low = profile_of(composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15))
     assert low.delta(math.log(2)) < float(best_play(families, Fraction(2)))
-
-
-def test_gaussians_in_blocks_are_their_closed_form() -> None:
-    steps = ((ShiftedMaximum(1, 0.05), 800),)
-    made = profile_of(composed_in_blocks(steps, spacing=rounded_spacing(0.004), reach=14.0, negligible=1e-20))
-    for epsilon in (0.0, 1.0, 4.0, 8.0):
-        truth = pa.gaussian_delta(0.05 * math.sqrt(800), epsilon=epsilon)
-        assert truth * (1 - 1e-9) <= made.delta(epsilon) <= truth * 1.03 + 1e-12
 
 
 def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:

@@ -450,14 +450,6 @@ def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_non
         lines_of_a_reading(at)
 
 
-def test_two_objects_on_one_file_know_of_each_other_s_charges(path: Path, tmp_path: Path) -> None:
-    first, second = (Ledger(path, target_delta=DELTA) for _ in range(2))
-    for number, ledger in enumerate((first, second, second, first, second)):
-        charge(ledger, key=str(number))
-        assert first.epsilon == second.epsilon == afresh(RdpAccountant, [GAUSSIAN] * (number + 1))
-    assert keys(first) == keys(second) == list("01234")
-
-
 def test_a_ledger_in_memory_is_not_copied_and_one_on_disk_knows_of_its_copies(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,16 +48,6 @@ def session(target_hits: int = 3, **options: Any) -> TargetCharging:
     return TargetCharging(0.1, target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options))
 
 
-@pytest.mark.parametrize(
-    "make", [not_prior, revise, boundary, tight_boundary, run_twice, lambda e: between_thresholds(e, width=2.0)]
-)
-def test_a_larger_epsilon_is_hit_less_often(make: object) -> None:
-    targets = [make(epsilon) for epsilon in (0.5, 1.0, 5.0, 50.0)]
-    hit_probs = [target.hit_prob for target in targets]
-    assert hit_probs == sorted(hit_probs, reverse=True)
-    assert hit_probs[-1] > 0
-
-
 def test_small_epsilons_reach_their_limits() -> None:
     assert not_prior(1e-9).hit_prob == pytest.approx(1 / 2)
     assert boundary(1e-9).hit_prob == pytest.approx(2 / 7)
@@ -286,18 +276,6 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
 
 
 # Sessions beside others.
-
-
-@pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant])
-@pytest.mark.parametrize("num_counters", [1, 3])
-def test_sessions_stand_beside_other_events_in_one_ledger(accountant: Any, num_counters: int) -> None:
-    ledger = pa.Ledger(adjacency=pa.Adjacency.REPLACE_ONE, target_delta=1e-5, accountant=accountant)
-    opened = session(2, num_counters=num_counters)
-    alone = ledger.charge(opened.event, adjacency=pa.Adjacency.REPLACE_ONE, key="session").epsilon
-    for index, event in enumerate((pa.GaussianEvent(20.0), pa.BoundedRangeEvent(0.1))):
-        ledger.charge(event, adjacency=pa.Adjacency.REPLACE_ONE, key=f"query {index}")
-    assert opened.price.epsilon * 0.7 < alone < ledger.epsilon < alone + 1
-    assert ledger.charge(opened.event, adjacency=pa.Adjacency.REPLACE_ONE, key="session").epsilon == alone
 
 
 def test_the_exact_accountant_prices_a_lone_session_as_its_accesses() -> None:

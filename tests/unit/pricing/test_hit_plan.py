@@ -23,18 +23,13 @@ def test_a_tie_hits_one_time_in_three() -> None:
 
 
 def test_clear_votes_pay_from_some_number_of_queries_on() -> None:
-    plan = plan_hits(BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR, num_teachers=400, target_delta=1e-6)
+    given = BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR
+    plan = plan_hits(*given, num_teachers=400, target_delta=1e-6)
     assert plan.expected_asked == 300
     assert plan.expected_hits < 1e-5
     assert plan.break_even_queries is not None
     assert 20 < plan.break_even_queries < 300
-    near = plan_hits(
-        BoundaryMax(selection_scale=20.0, target_hits=1),
-        CLEAR,
-        num_teachers=400,
-        target_delta=1e-6,
-        max_queries=plan.break_even_queries // 2,
-    )
+    near = plan_hits(*given, num_teachers=400, target_delta=1e-6, max_queries=plan.break_even_queries // 2)
     assert near.break_even_queries is None
 
 

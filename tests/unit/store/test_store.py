@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import pickle
 import random
 import shutil
 import signal
@@ -48,12 +46,6 @@ def test_a_key_is_drawn_once_and_read_back_by_everybody(store: Store, path: Path
     assert store.once("others", "a", lambda: b"theirs", event="price")[1] == b"theirs"
 
 
-def test_a_key_stands_for_one_price(store: Store) -> None:
-    store.once("people", "a", lambda: b"", event="price")
-    with pytest.raises(InvalidValue, match=r"^key=a: expected a new key, this one stands for another price$"):
-        store.once("people", "a", lambda: b"", event="another")
-
-
 def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
     with pytest.raises(InvalidValue, match=r"^under=a: expected the key of a charge in ledger="):
         store.once("people", "b", lambda: b"part", under="a")
@@ -62,17 +54,6 @@ def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
         store.once("others", "b", lambda: b"part", under="a")
     assert store.once("people", "b", lambda: b"part", under="a")[1] == b"part"
     assert [(line.key, line.event, line.under) for line in store.lines] == [("a", "price", ""), ("b", "", "a")]
-
-
-def test_what_is_not_allowed_is_neither_drawn_nor_charged(store: Store) -> None:
-    drawn = []
-
-    def refuse() -> None:
-        raise InvalidValue("max_epsilon=1: expected less")
-
-    with pytest.raises(InvalidValue, match="max_epsilon=1"):
-        store.once("people", "a", lambda: drawn.append(1) or b"", event="price", admit=refuse)  # type: ignore[func-returns-value]
-    assert (drawn, store.lines) == ([], [])
 
 
 def test_the_cap_is_asked_again_where_another_process_charged_during_the_draw(store: Store, path: Path) -> None:
@@ -96,17 +77,6 @@ def test_of_two_that_draw_at_once_the_loser_reads_the_bytes_of_the_winner(store:
 
     assert store.once("people", "a", draw, event="price")[1] == b"winner"
     assert len(store.lines) == 1
-
-
-def test_a_draw_that_fails_leaves_nothing(store: Store) -> None:
-    def draw() -> bytes:
-        raise RuntimeError("no votes")
-
-    with pytest.raises(RuntimeError, match="no votes"):
-        store.once("people", "a", draw, event="price")
-    store.read()
-    assert store.lines == []
-    assert store.once("people", "a", lambda: b"a", event="price")[1] == b"a"
 
 
 def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(store: Store, path: Path) -> None:
@@ -272,21 +242,6 @@ def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Pa
         with pytest.raises(sqlite3.IntegrityError, match="charges stay"):
             db.execute(statement)
     db.close()
-
-
-def test_a_store_in_memory_stays_in_its_process() -> None:
-    store = Store(None, SETTINGS)
-    assert store.once("people", "a", lambda: b"a", event="price")[1] == b"a"
-    assert store.once("people", "a", lambda: b"b", event="price")[1] == b"a"
-    for copied in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(InvalidValue, match=r"^ledger\.path=None: expected a file"):
-            copied(store)
-
-
-def test_a_copy_in_another_process_opens_the_file_anew(store: Store) -> None:
-    store.once("people", "a", lambda: b"a", event="price")
-    copied = pickle.loads(pickle.dumps(store))
-    assert copied.once("people", "a", lambda: b"b", event="price")[1] == b"a"
 
 
 def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
