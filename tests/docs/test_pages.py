@@ -29,25 +29,16 @@ def name(page: Path) -> str:
 
 
 @pytest.mark.parametrize("note", NOTES, ids=name)
-def test_a_proof_note_has_its_sections_in_order(note: Path) -> None:
-    headings = re.findall(r"^## (.+)$", note.read_text(encoding="utf-8"), re.MULTILINE)
-    known = [heading for heading in headings if heading in SECTIONS]
+def test_a_proof_note_has_its_parts(note: Path) -> None:
+    """Its sections in order; its claim in plain words first; both adjacencies; its tests."""
+    text = note.read_text(encoding="utf-8")
+    known = [heading for heading in re.findall(r"^## (.+)$", text, re.MULTILINE) if heading in SECTIONS]
     assert known == sorted(known, key=SECTIONS.index)
     assert set(known) >= NEEDED
-
-
-@pytest.mark.parametrize("note", NOTES, ids=name)
-def test_a_proof_note_begins_with_its_claim_in_plain_words(note: Path) -> None:
-    lead = note.read_text(encoding="utf-8").split("\n## ")[0].split("\n", 1)[1].strip()
+    lead = text.split("\n## ")[0].split("\n", 1)[1].strip()
     assert 20 <= len(lead.split()) <= 80
     assert not set(lead) & set("∫ΣΦφγ√≤≥|")
-
-
-@pytest.mark.parametrize("note", NOTES, ids=name)
-def test_a_proof_note_speaks_of_both_adjacencies_and_names_its_tests(note: Path) -> None:
-    text = note.read_text(encoding="utf-8")
-    assert "replace-one" in text
-    assert "add/remove" in text
+    assert "replace-one" in text and "add/remove" in text
     lemmas = f"tests/docs/lemmas/test_{note.stem}.py"
     assert "`" + (lemmas if (ROOT / lemmas).exists() else "tests/") in text
 

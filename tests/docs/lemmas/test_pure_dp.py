@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import chain, combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
 
 from pate.accounting import PureDpAccountant, PureDpEvent
-from pate.accounting.pure_dp import pure_dp_composition_delta
-
-
-def response(epsilon: float) -> list[tuple[float, float]]:
-    """(mass, loss) of randomized response."""
-    truth = 1 / (1 + math.exp(-epsilon))
-    return [(truth, epsilon), (1 - truth, -epsilon)]
-
-
-def test_the_best_event_is_a_threshold_of_the_loss() -> None:
-    outcomes = [
-        (math.prod(mass for mass, _ in answers), sum(loss for _, loss in answers))
-        for answers in product(response(0.7), repeat=3)
-    ]
-    for x in (0.0, 0.4, 1.3):
-        gains = [mass * -math.expm1(x - loss) for mass, loss in outcomes]
-        events = chain.from_iterable(combinations(gains, size) for size in range(9))
-        best = max(math.fsum(event) for event in events)
-        assert pure_dp_composition_delta(0.7, count=3, target_epsilon=x) == pytest.approx(best, rel=1e-12)
 
 
 def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -70,9 +69,3 @@ def test_rounding_levels_up_or_down_is_valid_and_two_levels_at_once_is_not(adjac
     assert prices["up"] == pytest.approx(budget, rel=1e-6)
     assert prices["twice"] > 2 * budget
     assert reach["up"] <= reach["down"]
-
-
-def test_one_bit_of_a_wide_gaussian_costs_two_over_pi_of_the_gaussian() -> None:
-    order = np.array([2.0])
-    test = StabilityTest.gaussian(test_std=400.0, failure_prob=0.01, num_teachers=4000, adjacency="add_remove")
-    assert rdp_curve(count_leaves(test.event), order)[0] * 400**2 == pytest.approx(2 / math.pi, rel=1e-4)
