@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from pate.votes.gathered import BitSums
-from pate.votes.sum_file import SumFile, SummedVotes
-from pate.votes.vote_file import VoteFile, VoteManifest, queries_digest
+from pate.votes.gathered import BitSums, SummedVotes
+from pate.votes.vote_file import SumFile, VoteFile, VoteManifest, queries_digest
 
 _FILES = 8
 _FULL = (10_000, 1_000_000, 1_000)

@@ -28,36 +28,6 @@ if TYPE_CHECKING:
     from pate.aggregators.stable_top_k import StableFixedTopK, StableTopK
     from pate.aggregators.target_charging import TargetChargedAggregator
 
-_MODULE_OF = {
-    "Aggregator": "pate.aggregators.aggregator",
-    "BoundaryMax": "pate.aggregators.boundary",
-    "BoundaryTopK": "pate.aggregators.boundary",
-    "CenteredRelease": "pate.aggregators.centered_votes",
-    "CenteredVotes": "pate.aggregators.centered_votes",
-    "ClippedVotes": "pate.aggregators.clipped_votes",
-    "ConfidentGNMax": "pate.aggregators.confident",
-    "ConfidentVotes": "pate.aggregators.confident",
-    "DistributedVotes": "pate.aggregators.distributed_votes",
-    "ExpectedRelease": "pate.aggregators.aggregator",
-    "FixedTopK": "pate.aggregators.fixed_top_k",
-    "GNMax": "pate.aggregators.gnmax",
-    "GaussianVotes": "pate.aggregators.gaussian_votes",
-    "NotPriorTopK": "pate.aggregators.not_prior_top_k",
-    "PerQueryAggregator": "pate.aggregators.aggregator",
-    "PowersetGNMax": "pate.aggregators.gnmax",
-    "Prevalence": "pate.aggregators.prevalence",
-    "PriorRule": "pate.aggregators.aggregator",
-    "Release": "pate.aggregators.release",
-    "ReleaseContext": "pate.aggregators.aggregator",
-    "StableFixedTopK": "pate.aggregators.stable_top_k",
-    "StableTopK": "pate.aggregators.stable_top_k",
-    "TargetChargedAggregator": "pate.aggregators.target_charging",
-    "TeacherVotesAggregator": "pate.aggregators.aggregator",
-    "TrainingSet": "pate.aggregators.release",
-    "UselessReleaseWarning": "pate.aggregators.aggregator",
-    "counts_for": "pate.aggregators.aggregator",
-}
-
 __all__ = [
     "Aggregator",
     "BoundaryMax",
@@ -89,12 +59,32 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "aggregator": "Aggregator ExpectedRelease PerQueryAggregator PriorRule ReleaseContext TeacherVotesAggregator "
+    "UselessReleaseWarning counts_for",
+    "boundary": "BoundaryMax BoundaryTopK",
+    "centered_votes": "CenteredRelease CenteredVotes",
+    "clipped_votes": "ClippedVotes",
+    "confident": "ConfidentGNMax ConfidentVotes",
+    "distributed_votes": "DistributedVotes",
+    "fixed_top_k": "FixedTopK",
+    "gaussian_votes": "GaussianVotes",
+    "gnmax": "GNMax PowersetGNMax",
+    "not_prior_top_k": "NotPriorTopK",
+    "prevalence": "Prevalence",
+    "release": "Release TrainingSet",
+    "stable_top_k": "StableFixedTopK StableTopK",
+    "target_charging": "TargetChargedAggregator",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Loads a name when it is first asked for (PEP 562)."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(_MODULE_OF[name]), name)
-    return value
+    for module, names in _LATER.items():
+        if name in names.split():
+            globals()[name] = value = getattr(import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,7 @@ from pate import validation
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, NoOpEvent, calibrate
 from pate.aggregators.release import Release
 from pate.files.values import full_text
+from pate.mechanisms.parameters import Parameters
 from pate.validation import InvalidValue, require, require_count, require_entries
 from pate.votes.histogram import Block, histogram, limited
 from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
@@ -146,6 +147,9 @@ class ExpectedRelease:
         return cls(float(answers.sum() / sum(count for count, _ in parts)), float(present), float(absent))
 
 
+_USUAL_DELTA = 1e-6
+_FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
+_LEAST_FAILURE = 2.0**-53  # of a draw
 _STACK_LEVEL = 6  # of whoever called `aggregate`
 _unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
 
@@ -164,18 +168,21 @@ def without_warning() -> Iterator[None]:
         _unwatched.reset(token)
 
 
-def warn_if_useless(aggregator: Aggregator, *, num_queries: int, num_labels: int, num_teachers: int) -> None:
-    """Warns, once for each aggregator and shape, before anything is charged."""
-    if _unwatched.get():
-        return
-    shape = (num_queries, num_labels, num_teachers)
-    try:
-        _warned(aggregator, *shape)
-    except TypeError:  # an aggregator with a field that has no hash
-        _warn(aggregator, *shape)
+def _once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Remembers what it gave for the same arguments, but for an aggregator with a field that has no hash."""
+    remembered = lru_cache(maxsize=4096)(function)
+
+    def called(*arguments: Any) -> Any:
+        try:
+            return remembered(*arguments)
+        except TypeError:
+            return function(*arguments)
+
+    return called
 
 
-def _warn(aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int) -> None:
+@_once
+def _warn_if_useless(aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int) -> None:
     shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
     try:
         expected = aggregator.expected_release(**shape)
@@ -188,30 +195,28 @@ def _warn(aggregator: Aggregator, num_queries: int, num_labels: int, num_teacher
         warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
 
 
-@lru_cache(maxsize=256)
+@_once
 def _settled(aggregator: Any, num_queries: int, target_delta: float | None) -> Any:
-    return aggregator._settle(num_queries, target_delta)
+    delta = min(target_delta or _USUAL_DELTA, vars(aggregator).get("session_delta", 1.0))
+    share = _FAILURE_SHARE * delta / max(aggregator.num_tests(num_queries), 1)
+    least = max(min(aggregator.usual_failure_prob, float(f"{share:.1e}")), _LEAST_FAILURE)
+    return replace(aggregator, failure_prob=least)
 
-
-_warned = lru_cache(maxsize=4096)(_warn)
 
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 """What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a
 center."""
 
-_USUAL_DELTA = 1e-6
-_FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
-_LEAST_FAILURE = 2.0**-53  # of a draw
 _NUM_MADE_UP = 256  # queries that an aggregator is run on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aggregator(ABC):
+class Aggregator(Parameters, ABC):
     """Turns votes of teachers into labels under a price.
 
     A frozen dataclass whose fields are public parameters; votes and the generator are call arguments, so the price
     cannot depend on them. Fields that are noise say so in their metadata (`{"noise": True}`): numbers
-    > 0, or None by default.
+    > 0, or None by default. Any field may say there what checks it (`{"check": require_count}`).
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike.
@@ -239,13 +244,6 @@ class Aggregator(ABC):
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.metadata.get("noise") and (value is not None or item.default is not None):
-                validation.require_positive(item.name, value)
-
     @abstractmethod
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The price of aggregating that many queries, answered or refused."""
@@ -261,19 +259,8 @@ class Aggregator(ABC):
         """
         if vars(self).get("failure_prob", 0.0) is not None:
             return self
-        try:
-            settled: Self = _settled(self, num_queries, target_delta)
-        except TypeError:  # a field that has no hash
-            settled = self._settle(num_queries, target_delta)
+        settled: Self = _settled(self, num_queries, target_delta)
         return settled
-
-    def _settle(self, num_queries: int, target_delta: float | None) -> Self:
-        delta = min(target_delta or _USUAL_DELTA, vars(self).get("session_delta", 1.0))
-        share = _FAILURE_SHARE * delta / max(self.num_tests(num_queries), 1)
-        changes: dict[str, Any] = {
-            "failure_prob": max(min(self.usual_failure_prob, float(f"{share:.1e}")), _LEAST_FAILURE)
-        }
-        return replace(self, **changes)
 
     def num_tests(self, num_queries: int) -> int:
         """How many releases of so many queries can fail, each with `failure_prob`."""
@@ -294,7 +281,7 @@ class Aggregator(ABC):
         """What the same answers cost without a session; None where there is no session."""
         return None
 
-    def check_run(self) -> None:  # noqa: B027 - most aggregators take any run
+    def check_run(self) -> None:
         """Raises `InvalidValue` where a run cannot use it as it is, before anything is spent."""
 
     def require_source(self, source: VoteSource) -> None:
@@ -352,13 +339,9 @@ class Aggregator(ABC):
         """
         require_count("num_labels", num_labels)
         usual = min(USUAL_LABELS, num_labels // 2, self.max_labels or num_labels)
-        votes = MadeUpVotes(
-            num_queries=_NUM_MADE_UP,
-            num_labels=num_labels,
-            num_teachers=num_teachers,
-            agreement=agreement,
-            num_present=max(1, min(self.exact_labels or usual, num_labels)),
-        )
+        present = max(1, min(self.exact_labels or usual, num_labels))
+        shape = {"num_queries": _NUM_MADE_UP, "num_labels": num_labels, "num_teachers": num_teachers}
+        votes = MadeUpVotes(**shape, agreement=agreement, num_present=present)
         return self.settled(num_queries=num_queries)._expected(votes, num_queries)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
@@ -483,9 +466,9 @@ class Aggregator(ABC):
 
     def _priced(self, num_queries: int, num_labels: int, num_teachers: int, ledger: Ledger | None) -> Event:
         """The price of a call, charged to the ledger where there is one; each call is a release of its own."""
-        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
-        event = self.event_for(**shape)
-        warn_if_useless(self, **shape)
+        event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        if not _unwatched.get():  # once for each aggregator and shape, before anything is charged
+            _warn_if_useless(self, num_queries, num_labels, num_teachers)
         self._pay(event, ledger)
         return event
 

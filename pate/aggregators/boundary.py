@@ -17,17 +17,12 @@ from pate.accounting.target_charging import boundary_distribution, tight_boundar
 from pate.aggregators.aggregator import Bits, require_shape
 from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.target_charging import Round, TargetChargedAggregator, session_event
-from pate.mechanisms.gap_selection import GapSelection, Ranking
-from pate.mechanisms.noise.uniforms import (
-    Interval,
-    LazyUniforms,
-    Weights,
-    boundary_weights,
-    draw_index,
-    softmax_weights,
-)
+from pate.mechanisms.gap_selection import Ranking
+from pate.mechanisms.noise import uniforms
+from pate.mechanisms.noise.uniforms import Interval, LazyUniforms, Weights, softmax_weights
+from pate.mechanisms.parameters import NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import require_count, require_probability
+from pate.validation import require_count
 
 Array = NDArray[np.float64]
 
@@ -65,14 +60,14 @@ class BoundaryAggregator(TargetChargedAggregator):
         return np.asarray(self._wrapped(votes, num_teachers)[:, -1])
 
     def _wrapped(self, counts: NDArray[np.integer], num_teachers: int) -> Array:
-        """The same inside the wrapper, `[Q, n + 1]`, the boundary last."""
+        """The distribution inside the wrapper, `[Q, n + 1]`, the boundary last."""
         return boundary_distribution(self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0])
 
     def _outcomes(self, counts: NDArray[np.int64], numbers: LazyUniforms, num_teachers: int) -> NDArray[np.int64]:
         """Which of them happens, `[Q]`."""
         distribution, weights = self._calls(counts, num_teachers)
         wrapped = boundary_distribution(distribution)
-        return draw_index(wrapped, numbers.column(0), lambda row: boundary_weights(weights(row)))
+        return uniforms.draw_index(wrapped, numbers.column(0), lambda row: uniforms.boundary_weights(weights(row)))
 
     def _session_event(
         self, call_epsilon: float, num_calls: int, *, bounded_range: bool, failure_prob: float = 0.0
@@ -113,7 +108,7 @@ class BoundaryMax(BoundaryAggregator):
 
     single_label: ClassVar[bool] = True
 
-    selection_scale: float = field(metadata={"noise": True})
+    selection_scale: float = field(metadata=NOISE)
 
     @property
     def call_epsilon(self) -> float:
@@ -180,41 +175,35 @@ class BoundaryTopK(BoundaryAggregator):
 
     usual_failure_prob: ClassVar[float] = 1e-10
 
-    selection_scale: float = field(metadata={"noise": True})
-    test_std: float = field(metadata={"noise": True})
-    failure_prob: float | None = None
+    selection_scale: float = field(metadata=NOISE)
+    test_std: float = field(metadata=NOISE)
+    failure_prob: float | None = field(default=None, metadata=PROBABILITY)
     padded: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.failure_prob is not None:
-            require_probability("failure_prob", self.failure_prob)
-        self._selection(num_labels=2, num_teachers=1)
-        self.stability_test(num_teachers=1)
+        self.stability_test(num_teachers=1)  # refuses what it refuses
 
-    def _selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
-        """The call's first step, for votes of that shape."""
-        return GapSelection(
-            noise_scale=self.selection_scale,
-            num_labels=num_labels,
-            num_teachers=num_teachers,
+    @property
+    def release_step(self) -> StableTopK:
+        """The call without the wrapper."""
+        return StableTopK(
+            selection_scale=self.selection_scale,
+            test="laplace",
+            test_std=self.test_std,
+            failure_prob=self.failure_prob or self.usual_failure_prob,
             padded=self.padded,
             adjacency=self.adjacency,
         )
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
         """Pure DP of selection and test together."""
-        selection = self._selection(num_labels=num_labels, num_teachers=num_teachers)
+        selection = self.release_step.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
         chosen = self.adjacency.gap_range / self.selection_scale if len(selection.candidates) > 1 else 0.0
         return chosen + _test_epsilon(self.stability_test(num_teachers=num_teachers))
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        return StabilityTest.laplace(
-            test_std=self.test_std,
-            failure_prob=self.failure_prob or self.usual_failure_prob,
-            num_teachers=num_teachers,
-            adjacency=self.adjacency,
-        )
+        return self.release_step.stability_test(num_teachers=num_teachers)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The session: what its hits can cost, or all queries where those are fewer."""
@@ -225,29 +214,22 @@ class BoundaryTopK(BoundaryAggregator):
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection and test of every query, without the wrapper."""
-        aggregator = StableTopK(
-            selection_scale=self.selection_scale,
-            test="laplace",
-            test_std=self.test_std,
-            failure_prob=self.settled(num_queries=num_queries).failure_prob,
-            padded=self.padded,
-            adjacency=self.adjacency,
-        )
-        return aggregator.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        step = self.settled(num_queries=num_queries).release_step
+        return step.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | str, float]:
         """The exact distribution of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
         probabilities = self._wrapped(np.asarray(votes)[None], num_teachers)[0].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {"refused": probabilities[-2], "boundary": probabilities[-1]}
-        candidates = self._selection(num_labels=len(votes), num_teachers=num_teachers).candidates
+        candidates = self.release_step.gap_selection(num_labels=len(votes), num_teachers=num_teachers).candidates
         for k, probability in zip(candidates, probabilities, strict=False):
             distribution[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = probability
         return distribution
 
     def _calls(self, counts: NDArray[np.int64], num_teachers: int) -> tuple[Array, Callable[[int], Weights]]:
         """Each candidate k released, and a refusal last; exactly, a test passes with a multiple of 2**-53."""
-        selection = self._selection(num_labels=counts.shape[1], num_teachers=num_teachers)
+        selection = self.release_step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
         test = self.stability_test(num_teachers=num_teachers)
         gaps = Ranking.of(counts).gaps(padded=self.padded, num_teachers=num_teachers)
         constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
@@ -259,28 +241,27 @@ class BoundaryTopK(BoundaryAggregator):
 
         def exactly(row: int) -> Weights:
             deficits = (gaps[row].max() - gaps[row]).astype(np.float64)
-            return _tested(softmax_weights(deficits, self.selection_scale), passed[row])
+            single, parts = (
+                softmax_weights(deficits, self.selection_scale),
+                (passed[row] * _GRID).astype(np.int64).tolist(),
+            )
+
+            def weights(digits: int) -> list[Interval]:
+                intervals = list(zip(single(digits), parts, strict=True))
+                kept = [(low * n, high * n) for (low, high), n in intervals]
+                lost = [(low * (_GRID - n), high * (_GRID - n)) for (low, high), n in intervals]
+                return [*kept, (sum(low for low, _ in lost), sum(high for _, high in lost))]
+
+            return weights
 
         return np.concatenate([chosen * passed, refused], axis=1), exactly
 
     def _ask(
         self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
     ) -> Round:
-        candidates = self._selection(num_labels=counts.shape[1], num_teachers=num_teachers).candidates
+        shape = {"num_labels": counts.shape[1], "num_teachers": num_teachers}
+        candidates = self.release_step.gap_selection(**shape).candidates
         outcomes = self._outcomes(counts, numbers, num_teachers)
         answered = outcomes < len(candidates)
         k = np.where(answered, candidates[np.minimum(outcomes, len(candidates) - 1)], 0)
         return Round(Ranking.of(counts).top(k), answered, outcomes == len(candidates) + 1)
-
-
-def _tested(chosen: Weights, pass_probs: Array) -> Weights:
-    """Weights of outcomes that pass a test each, and of a refusal."""
-    passed = [int(prob * _GRID) for prob in pass_probs.tolist()]
-
-    def weights(digits: int) -> list[Interval]:
-        intervals = chosen(digits)
-        kept = [(low * n, high * n) for (low, high), n in zip(intervals, passed, strict=True)]
-        lost = [(low * (_GRID - n), high * (_GRID - n)) for (low, high), n in zip(intervals, passed, strict=True)]
-        return [*kept, (sum(low for low, _ in lost), sum(high for _, high in lost))]
-
-    return weights

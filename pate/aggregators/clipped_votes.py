@@ -14,7 +14,8 @@ from pate.aggregators.gaussian_votes import reach_threshold, threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import are_normally_above
-from pate.validation import require, require_choice, require_count, require_positive
+from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
+from pate.validation import require
 from pate.votes.histogram import Block, bits_of, limited
 from pate.votes.made_up_votes import MadeUpVotes
 
@@ -56,17 +57,10 @@ class ClippedVotes(TeacherVotesAggregator):
 
     input_form: ClassVar[InputForm] = "confidences"
 
-    noise_std: float = field(metadata={"noise": True})
-    vote_clip: int
-    norm: str = field(default="l1", metadata={"public": True})
-    threshold_share: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("vote_clip", self.vote_clip)
-        require_choice("norm", self.norm, ("l1", "l2"))
-        share = require_positive("threshold_share", self.threshold_share)
-        require(share < 1, "threshold_share", share, "a number in (0, 1)")
+    noise_std: float = field(metadata=NOISE)
+    vote_clip: int = field(metadata=COUNT)
+    norm: str = field(default="l1", metadata=one_of(("l1", "l2")) | {"public": True})
+    threshold_share: float = field(default=0.5, metadata=PROBABILITY)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """A bit for each count that can move (l1), or the noisy counts (l2), for every query."""
@@ -85,16 +79,14 @@ class ClippedVotes(TeacherVotesAggregator):
         """The clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
         rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
         require(self.norm == "l1" or num_teachers <= _MOST_TEACHERS, "num_teachers", num_teachers, rule)
-        clip = self._kept if self.norm == "l1" else self._weighed
         blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
-        return np.asarray(sum(clip(block) for block in blocks))
+        if self.norm == "l2":
+            return np.asarray(sum(map(self._weighed, blocks)))
+        return np.asarray(sum(limited(block, self.vote_clip).sum(axis=0, dtype=np.int64) for block in blocks))
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """From the counts: nobody names more labels than `vote_clip`, so nothing is clipped."""
         return self._expected_of(votes.counts(), votes)
-
-    def _kept(self, block: Block) -> NDArray[np.int64]:
-        return np.asarray(limited(block, self.vote_clip).sum(axis=0, dtype=np.int64))
 
     def _weighed(self, block: Block) -> NDArray[np.float64]:
         """Weights are rounded down to a grid: their sums are exact, and the length is never exceeded."""

@@ -13,9 +13,10 @@ from pate.accounting import ComposedEvent, Event, Ledger, SelfComposedEvent
 from pate.accounting.data_dependent import DataDependentCost
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
 from pate.aggregators.gaussian_votes import GaussianVotes, reach_threshold, threshold_cost, threshold_event
-from pate.aggregators.gnmax import GNMax, largest_event
+from pate.aggregators.gnmax import GNMax
 from pate.aggregators.release import Release
-from pate.validation import require, require_count, require_positive
+from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
+from pate.validation import require
 from pate.votes.made_up_votes import MadeUpVotes
 
 
@@ -34,25 +35,18 @@ class ScreenedAggregator(PerQueryAggregator):
         max_answers: after so many answers nothing more is answered, >= 1 and public; None for no limit.
     """
 
-    screening_std: float = field(metadata={"noise": True})
-    threshold_share: float
-    noise_std: float = field(metadata={"noise": True})
-    max_answers: int | None = None
+    screening_std: float = field(metadata=NOISE)
+    threshold_share: float = field(metadata=POSITIVE)
+    noise_std: float = field(metadata=NOISE)
+    max_answers: int | None = field(default=None, metadata=COUNT)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("threshold_share", self.threshold_share)
         require(self.threshold_share <= 1, "threshold_share", self.threshold_share, "a number in (0, 1]")
-        if self.max_answers is not None:
-            require_count("max_answers", self.max_answers)
 
     @abstractmethod
     def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
         """A number of teachers for each query, `[q]`, moved by at most 1 by one change."""
-
-    @abstractmethod
-    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
-        """The price of one answer."""
 
     @property
     @abstractmethod
@@ -63,8 +57,8 @@ class ScreenedAggregator(PerQueryAggregator):
         """The screening of all queries, and as many answers as there can be."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         bit = threshold_event(self.screening_std, self.threshold_share, num_teachers)
-        answer = self._answer_event(num_labels=num_labels, num_teachers=num_teachers)
         most = num_queries if self.max_answers is None else min(self.max_answers, num_queries)
+        answer = self._answers.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
         return ComposedEvent((SelfComposedEvent(bit, num_queries), SelfComposedEvent(answer, most)))
 
     def cost_on(
@@ -96,9 +90,8 @@ class ScreenedAggregator(PerQueryAggregator):
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         statistic = self._statistic(votes, num_teachers=num_teachers)[:, None]
-        passed = reach_threshold(
-            statistic, self.screening_std, self.threshold_share, num_teachers=num_teachers, rng=rng
-        )[:, 0]
+        std, share = self.screening_std, self.threshold_share
+        passed = reach_threshold(statistic, std, share, num_teachers=num_teachers, rng=rng)[:, 0]
         labels, _ = self._answers._draw(votes, num_teachers=num_teachers, rng=rng)
         return labels & passed[:, None], passed
 
@@ -126,11 +119,7 @@ class ConfidentGNMax(ScreenedAggregator):
 
     single_label: ClassVar[bool] = True
 
-    max_votes: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("max_votes", self.max_votes)
+    max_votes: int = field(default=1, metadata=COUNT)
 
     @property
     def max_votes_per_teacher(self) -> int:
@@ -138,9 +127,6 @@ class ConfidentGNMax(ScreenedAggregator):
 
     def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
         return np.asarray(votes.max(axis=1))
-
-    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
-        return largest_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
 
     @property
     def _answers(self) -> GNMax:
@@ -170,9 +156,6 @@ class ConfidentVotes(ScreenedAggregator):
 
     def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
         return np.asarray(np.maximum(votes, num_teachers - votes).min(axis=1))
-
-    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
-        return self._answers.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
 
     @property
     def _answers(self) -> GaussianVotes:

@@ -15,7 +15,8 @@ from pate.aggregators.aggregator import Arrays, Bits, ExpectedRelease, PerQueryA
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.whole_numbers import NoiseShares
-from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
+from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY
+from pate.validation import InvalidValue, require, require_array, require_count, require_histogram
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import NoisySum, VoteSource
 
@@ -59,20 +60,16 @@ class DistributedVotes(PerQueryAggregator):
     array([[ True, False, False]])
     """
 
-    noise_std: float = field(metadata={"noise": True})
+    noise_std: float = field(metadata=NOISE)
     num_holders: int
     max_dropouts: int = 0
     max_colluders: int = 0
-    max_votes: int | None = None
-    threshold_share: float = 0.5
+    max_votes: int | None = field(default=None, metadata=COUNT)
+    threshold_share: float = field(default=0.5, metadata=PROBABILITY)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.shares
-        if self.max_votes is not None:
-            require_count("max_votes", self.max_votes)
-        share = require_positive("threshold_share", self.threshold_share)
-        require(share < 1, "threshold_share", share, "a number in (0, 1)")
 
     @cached_property
     def shares(self) -> NoiseShares:
@@ -107,10 +104,9 @@ class DistributedVotes(PerQueryAggregator):
             InvalidValue: counts that these teachers cannot have cast.
         """
         own = require_histogram("counts", counts, num_teachers=require_count("num_teachers", num_teachers), rank=2)
-        if (most := self.max_votes) is not None:
-            cast = own.sum(axis=1, dtype=np.int64) <= most * num_teachers
-            rule = f"counts of teachers that vote for at most max_votes={most} labels of a query"
-            require(bool(cast.all()), "counts", "some query", rule)
+        cast = own.sum(axis=1, dtype=np.int64) <= (self.max_votes or own.shape[1]) * num_teachers
+        rule = f"counts of teachers that vote for at most max_votes={self.max_votes} labels of a query"
+        require(bool(cast.all()), "counts", "some query", rule)
         return own.astype(np.int64) * self.shares.steps + self.shares.share.sample(own.shape, rng)
 
     def release_of(self, total: Any, *, num_teachers: int, num_contributions: int) -> Release:
@@ -130,8 +126,7 @@ class DistributedVotes(PerQueryAggregator):
         noisy = require_array("total", total, kinds="iu")
         if noisy.ndim != 2:
             raise InvalidValue(f"total.shape={noisy.shape}: expected [Q, L]")
-        shape = {"num_queries": noisy.shape[0], "num_labels": noisy.shape[1], "num_teachers": num_teachers}
-        event = self.event_for(**shape)
+        event = self.event_for(num_queries=len(noisy), num_labels=noisy.shape[1], num_teachers=num_teachers)
         labels = self._above(noisy.astype(np.int64), num_teachers)
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
 

@@ -8,26 +8,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import mechanisms
 from pate.accounting import Event, NoOpEvent, SelfComposedEvent
 from pate.aggregators.aggregator import Bits, PerQueryAggregator, require_shape
-from pate.mechanisms import (
-    CanonicalTopK,
-    JointTopK,
-    LipschitzTopK,
-    OneShotTopK,
-    PermuteAndFlipJointTopK,
-    PermuteAndFlipTopK,
-)
+from pate.mechanisms.parameters import COUNT, NOISE, one_of
 from pate.mechanisms.top_k import TopKMechanism
-from pate.validation import require, require_choice, require_count
+from pate.validation import require
 
 MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
-    "canonical": CanonicalTopK,
-    "joint": JointTopK,
-    "lipschitz": LipschitzTopK,
-    "peeling": OneShotTopK,  # the distribution of `PeelingTopK` in one draw
-    "permute_and_flip": PermuteAndFlipTopK,
-    "permute_and_flip_joint": PermuteAndFlipJointTopK,
+    "canonical": mechanisms.CanonicalTopK,
+    "joint": mechanisms.JointTopK,
+    "lipschitz": mechanisms.LipschitzTopK,
+    "peeling": mechanisms.OneShotTopK,  # the distribution of `PeelingTopK` in one draw
+    "permute_and_flip": mechanisms.PermuteAndFlipTopK,
+    "permute_and_flip_joint": mechanisms.PermuteAndFlipJointTopK,
 }
 
 
@@ -55,14 +49,9 @@ class FixedTopK(PerQueryAggregator):
            [0, 0, 1, 1]])
     """
 
-    k: int
-    epsilon: float = field(metadata={"noise": True})
-    mechanism: str = field(default="peeling", metadata={"public": True})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("k", self.k)
-        require_choice("mechanism", self.mechanism, tuple(MECHANISMS))
+    k: int = field(metadata=COUNT)
+    epsilon: float = field(metadata=NOISE)
+    mechanism: str = field(default="peeling", metadata=one_of(MECHANISMS) | {"public": True})
 
     @property
     def exact_labels(self) -> int:
@@ -71,8 +60,7 @@ class FixedTopK(PerQueryAggregator):
     @property
     def top_k(self) -> TopKMechanism:
         """The mechanism, on one query."""
-        make = MECHANISMS[self.mechanism]
-        return make(k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
+        return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The mechanism, once per query."""

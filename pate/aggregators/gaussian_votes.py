@@ -15,6 +15,7 @@ from pate.accounting.events import BitEvent
 from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregator, require_shape
 from pate.mechanisms.noise.noisy_order import are_normally_above
+from pate.mechanisms.parameters import COUNT, NOISE
 from pate.validation import require_count
 from pate.votes.made_up_votes import MadeUpVotes
 
@@ -78,12 +79,8 @@ class GaussianVotes(PerQueryAggregator):
 
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "teachers"
 
-    noise_std: float = field(metadata={"noise": True})
-    teachers_reached: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("teachers_reached", self.teachers_reached)
+    noise_std: float = field(metadata=NOISE)
+    teachers_reached: int = field(default=1, metadata=COUNT)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """One bit for each label of each query."""

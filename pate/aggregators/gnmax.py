@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -17,9 +16,12 @@ from pate.aggregators.aggregator import Bits, ExpectedRelease, PerQueryAggregato
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
-from pate.validation import require_count
+from pate.mechanisms.parameters import COUNT, NOISE
 from pate.votes.histogram import limited
 from pate.votes.made_up_votes import MadeUpVotes
+
+Integers = NDArray[np.int64]
+Summary = NDArray[np.void]
 
 
 def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency) -> int:
@@ -29,18 +31,6 @@ def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency
     """
     traded = 2 * max_votes if adjacency is Adjacency.REPLACE_ONE else max_votes
     return min(traded, num_labels)
-
-
-def largest_event(noise_std: float, max_votes: int, *, num_labels: int, adjacency: Adjacency) -> Event:
-    """The price of the label with the largest noisy count of a query: with more than one vote, that of all counts."""
-    moved = squared_sensitivity(max_votes, num_labels=num_labels, adjacency=adjacency)
-    return WinnerEvent(noise_std, moved) if max_votes == 1 else GaussianEvent(noise_std / moved**0.5)
-
-
-def draw_winner(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
-    """One label per query, `[q, L]`: where the count with noise is largest."""
-    best = largest_noisy(Values.scaled(votes, noise_std), draw_noise("gaussian", votes.shape, rng), 1)
-    return np.asarray(best == np.arange(votes.shape[1]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,18 +60,19 @@ class GNMax(PerQueryAggregator):
 
     single_label: ClassVar[bool] = True
 
-    noise_std: float = field(metadata={"noise": True})
-    max_votes: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("max_votes", self.max_votes)
+    noise_std: float = field(metadata=NOISE)
+    max_votes: int = field(default=1, metadata=COUNT)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The winner of every query."""
+        """The winner of every query; with more than one vote, all counts."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        one = largest_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
-        return SelfComposedEvent(one, num_queries)
+        moved, std = (
+            squared_sensitivity(self.max_votes, num_labels=num_labels, adjacency=self.adjacency),
+            self.noise_std,
+        )
+        return SelfComposedEvent(
+            WinnerEvent(std, moved) if self.max_votes == 1 else GaussianEvent(std / moved**0.5), num_queries
+        )
 
     @property
     def max_votes_per_teacher(self) -> int:
@@ -102,12 +93,9 @@ class GNMax(PerQueryAggregator):
         return replace(cost, rdp=np.minimum(cost.rdp, RdpAccountant(orders=cost.orders).compose(event).rdp))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        labels = draw_winner(votes, noise_std=self.noise_std, rng=rng)
-        return labels, np.ones(len(votes), dtype=np.bool_)
+        best = largest_noisy(Values.scaled(votes, self.noise_std), draw_noise("gaussian", votes.shape, rng), 1)
+        return best == np.arange(votes.shape[1]), np.ones(len(votes), dtype=np.bool_)
 
-
-Array = NDArray[np.float64]
-Summary = NDArray[np.void]
 
 _SETS_AT_ONCE = 1 << 20
 
@@ -142,13 +130,8 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     input_form: ClassVar[aggregator.InputForm] = "confidences"
 
-    noise_std: float = field(metadata={"noise": True})
-    max_size: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_size is not None:
-            require_count("max_size", self.max_size)
+    noise_std: float = field(metadata=NOISE)
+    max_size: int | None = field(default=None, metadata=COUNT)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The winner of every query."""
@@ -162,14 +145,11 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
-        merged: Summary | None = None
+        merged: list[Summary] = []
         for block in aggregator.vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency):
-            most = block.shape[2] if self.max_size is None else self.max_size
-            counted = _counted(_one_each(limited(block, most)))
-            merged = counted if merged is None else _counted(np.concatenate([merged, counted]))
-        if merged is None:
-            raise TypeError("vote_blocks yields at least one block")
-        return merged
+            counted = _counted(_one_each(limited(block, self.max_size or block.shape[2])))
+            merged = [_counted(np.concatenate([*merged, counted])) if merged else counted]
+        return merged[0]
 
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         return int(summary["query"][-1]) + 1, summary["labels"].shape[1]
@@ -182,7 +162,8 @@ class PowersetGNMax(TeacherVotesAggregator):
         num_queries, num_labels = self._shape(summary)
         first = np.searchsorted(summary["query"], np.arange(num_queries))
         seen = np.diff(np.append(first, len(summary)))
-        sizes = _set_counts(num_labels, self.max_size)
+        largest = num_labels if self.max_size is None else min(self.max_size, num_labels)
+        sizes = [math.comb(num_labels, size) for size in range(largest + 1)]  # how many sets of each size compete
         labels = np.empty((num_queries, num_labels), dtype=np.bool_)
         rows = max(1, _SETS_AT_ONCE // int(seen.max()))
         for start in range(0, num_queries, rows):
@@ -195,13 +176,8 @@ class PowersetGNMax(TeacherVotesAggregator):
         return Release(labels, np.ones(num_queries, dtype=np.bool_), event, self.adjacency)
 
     def _winners(
-        self,
-        counts: NDArray[np.int64],
-        first: NDArray[np.int64],
-        seen: NDArray[np.int64],
-        num_sets: int,
-        rng: np.random.Generator,
-    ) -> NDArray[np.int64]:
+        self, counts: Integers, first: Integers, seen: Integers, num_sets: int, rng: np.random.Generator
+    ) -> Integers:
         """Which of each query's seen sets has the largest noisy count, `[q]`; past the last for an unseen one."""
         places = np.arange(int(seen.max()) + 1)
         part = places < seen[:, None]
@@ -243,26 +219,12 @@ def _counted(rows: Summary) -> Summary:
     return merged
 
 
-def _set_counts(num_labels: int, max_size: int | None) -> list[int]:
-    """How many sets of each size compete, exactly: 0, 1 and so on."""
-    largest = num_labels if max_size is None else min(max_size, num_labels)
-    return [math.comb(num_labels, size) for size in range(largest + 1)]
-
-
 def _unseen_set(seen: Bits, sizes: list[int], rng: np.random.Generator) -> Bits:
-    """A set uniform among those that compete and were not seen `[S, L]`."""
-    taken = {row.tobytes() for row in seen}
-    for candidate in _uniform_sets(seen.shape[1], sizes, rng):
+    """A set uniform among those that compete, `sizes` of each size, and were not seen `[S, L]`."""
+    taken, weights = {row.tobytes() for row in seen}, [(number, number) for number in sizes]
+    while True:  # the size by its share, then labels in a random order
+        size = index_of(LazyUniforms.draw((1,), rng).at(0), lambda digits: weights)
+        candidate = np.zeros(seen.shape[1], dtype=np.bool_)
+        candidate[rng.permutation(len(candidate))[:size]] = True
         if candidate.tobytes() not in taken:
             return candidate
-    raise TypeError("candidates never end")
-
-
-def _uniform_sets(num_labels: int, sizes: list[int], rng: np.random.Generator) -> Iterator[Bits]:
-    """Sets uniform among those that compete, without end: the size by its share, then labels in a random order."""
-    weights = [(number, number) for number in sizes]
-    while True:
-        size = index_of(LazyUniforms.draw((1,), rng).at(0), lambda digits: weights)
-        candidate = np.zeros(num_labels, dtype=np.bool_)
-        candidate[rng.permutation(num_labels)[:size]] = True
-        yield candidate

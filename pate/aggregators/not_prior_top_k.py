@@ -19,8 +19,9 @@ from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.target_charging import Round, TargetChargedAggregator, session_event
 from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.parameters import NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import require, require_count, require_probability
+from pate.validation import require, require_count
 from pate.votes.made_up_votes import MadeUpVotes
 
 _SMALLEST_ROUND = 25
@@ -71,23 +72,21 @@ class NotPriorTopK(TargetChargedAggregator):
            [ True,  True, False]]))
     """
 
-    prior_scale: float = field(metadata={"noise": True})
+    prior_scale: float = field(metadata=NOISE)
     prior_margin: float = 0.0
-    first_queries: int = 50
-    selection_scale: float = field(metadata={"noise": True})
-    table_order: float = field(metadata={"noise": True})
-    table_budget: float = field(metadata={"noise": True})
+    first_queries: int = field(default=50, metadata=NATURAL)
+    selection_scale: float = field(metadata=NOISE)
+    table_order: float = field(metadata=NOISE)
+    table_budget: float = field(metadata=NOISE)
     failure_prob: float | None = None
     padded: bool = False
-    release_share: float = 0.7
+    release_share: float = field(default=0.7, metadata=PROBABILITY)
 
     _numbers_per_query: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(np.isfinite(self.prior_margin)), "prior_margin", self.prior_margin, "a finite number")
-        require_count("first_queries", self.first_queries, minimum=0)
-        require_probability("release_share", self.release_share)
         _ = self.release_step  # refuses what stable top-k refuses
 
     @property
@@ -150,8 +149,7 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Every query released by stable top-k."""
-        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
-        return self.release_step.event_for(num_queries=num_queries, **shape)
+        return self.release_step.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 
     def scaled(self, factor: float) -> NotPriorTopK:
         """All noises multiplied by `factor`; the table's budget divided by its square."""
@@ -228,15 +226,11 @@ class NotPriorTopK(TargetChargedAggregator):
         checked = first + np.arange(len(counts)) >= self.first_queries
         kept = self._kept(counts, expected, num_teachers)
         agreed = checked & expected.any(axis=1) & (numbers.column(0).on_grid() < kept)
-        labels, answered = self._release(counts, numbers, num_teachers)
-        return Round(np.where(agreed[:, None], expected, labels), agreed | answered, checked & ~agreed)
-
-    def _release(self, counts: NDArray[np.int64], numbers: LazyUniforms, num_teachers: int) -> tuple[Bits, Bits]:
-        """Stable top-k of every query, from the last two of its uniform numbers."""
         step, ranking = self.release_step, Ranking.of(counts)
         selection = step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
         k = selection.select(ranking, numbers.column(1))
-        return step.tested(ranking, k, numbers.column(2).on_grid(), num_teachers=num_teachers)
+        labels, answered = step.tested(ranking, k, numbers.column(2).on_grid(), num_teachers=num_teachers)
+        return Round(np.where(agreed[:, None], expected, labels), agreed | answered, checked & ~agreed)
 
 
 def margins(counts: NDArray[np.integer], sets: NDArray[np.bool_]) -> NDArray[np.int64]:

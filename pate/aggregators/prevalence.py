@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.ledger import require_ledger
 from pate.aggregators.aggregator import Drawn
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
+from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive, rounded_down
 from pate.votes.clipping import ClippedSum
 from pate.votes.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
@@ -30,7 +31,7 @@ _UNBIASED = 1.15  # as large as another squared error may be one that is noise a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prevalence:
+class Prevalence(Parameters):
     """Releases the teachers' mean label frequencies in three steps; each step starts from the result of the one before.
 
     Rule:
@@ -59,12 +60,8 @@ class Prevalence:
     Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
     """
 
-    noise_multiplier: float
+    noise_multiplier: float = field(metadata=POSITIVE)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        require_positive("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
 
     @property
     def event(self) -> GaussianEvent:
@@ -102,7 +99,7 @@ class Prevalence:
         found = shares.num_teachers
         fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers and shares.weights is None
         require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
-        self._require_steps(shares.num_labels)
+        self._require_drawable(shares.num_labels)
         if drawn is None and ledger is not None:
             require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
         total = num_teachers if shares.weights is None else float(shares.weights.sum())
@@ -110,10 +107,17 @@ class Prevalence:
         length, half = self._length(shares, done, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
         whole = float(np.linalg.norm(half))
         around_half = whole < length
-        start = half if around_half else np.zeros_like(half)
-        first, std = self._mean(shares, start, min(length, whole), 1, total, done, rng)
+
+        def mean(step: int, center: Array, clip: float) -> tuple[Array, float]:  # and the std of its noise
+            clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
+            std, unit = self._multipliers[step] * clipped.l2_sensitivity, clipped.step / total
+            noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
+            noisy = done.once(f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise})["noisy"]
+            return np.asarray(center + noisy[0] * unit), std * unit
+
+        first, std = mean(1, half if around_half else np.zeros_like(half), min(length, whole))
         center, clip, error = self._closer(first.clip(0, 1), std, total, records_per_teacher)
-        second, _ = self._mean(shares, center, clip, 2, total, done, rng)
+        second, _ = mean(2, center, clip)
         if around_half:
             second += (first - second) * error / (error + std**2)
         return second.clip(_RAREST, 1 - _RAREST)
@@ -127,13 +131,11 @@ class Prevalence:
         """Contributions that one change moves."""
         return 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
 
-    def _require_steps(self, num_labels: int) -> None:
+    def _require_drawable(self, num_labels: int) -> None:
         """Raises if noise would be more than can be drawn, whatever the clips."""
         steps = 2 * ClippedSum(1.0, (1, num_labels), self.adjacency).l2_sensitivity  # a grid is finer by less than 2
-        most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
-        require(
-            self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, f"at most {rounded_down(most, 3)}"
-        )
+        most, given = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier, self.noise_multiplier
+        require(given <= most, "noise_multiplier", given, f"at most {rounded_down(most, 3)}")
 
     def _length(self, shares: ShareSums, done: Drawn, rng: np.random.Generator, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
@@ -163,25 +165,6 @@ class Prevalence:
         if (noise_of_one * whole) ** 2 < _UNBIASED * errors.min():
             return half, whole, (noise_of_one * whole) ** 2
         return first, float(clips[np.argmin(errors)]), float(errors.min())
-
-    def _mean(
-        self,
-        shares: ShareSums,
-        center: Array,
-        clip: float,
-        step: int,
-        total: float,
-        done: Drawn,
-        rng: np.random.Generator,
-    ) -> tuple[Array, float]:
-        """The mean around a center, and the std of its noise."""
-        multiplier = self._multipliers[step]
-        clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
-        std = multiplier * clipped.l2_sensitivity
-        noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
-        noisy = done.once(f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise})["noisy"]
-        unit = clipped.step / total
-        return np.asarray(center + noisy[0] * unit), std * unit
 
 
 def _simulated_rests(estimate: Array, std: float, records: float) -> Array:

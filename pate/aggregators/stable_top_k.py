@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import validation
 from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, NoOpEvent, SelfComposedEvent, calibrate
 from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_classic
 from pate.accounting.events import SelectThenTestEvent, count_leaves
@@ -25,8 +24,9 @@ from pate.mechanisms.gap_selection import (
     checked_regularizer,
 )
 from pate.mechanisms.noisy_top_k import SubsetPeeling
+from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.validation import InvalidValue, require, require_count, require_kind, require_positive, require_probability
 
 Rank = tuple[float, float]
 
@@ -88,8 +88,7 @@ class SelectThenTest:
 
     def rank(self) -> Rank:
         """Smaller is better: the lone gap released with 1/2, in parts of a vote; then how rarely that of T votes is."""
-        most = self.release_probability(self.selection.num_teachers)
-        gap = self.gap_to_release(0.5)
+        most, gap = self.release_probability(self.selection.num_teachers), self.gap_to_release(0.5)
         if not gap:
             return (math.inf if gap is None else 0.0), -most
         around = [self.release_probability(votes) for votes in (gap - 1, gap)]
@@ -100,27 +99,26 @@ class SelectThenTest:
 class StableAggregator(PerQueryAggregator):
     """The fields that `StableTopK`, which explains them, and `StableFixedTopK` share, and their test."""
 
-    selection_scale: float = field(metadata={"noise": True})
-    selection_noise: str = field(default="gumbel", metadata={"public": True})
-    test: str = field(default="gaussian", metadata={"public": True})
-    test_std: float | None = field(default=None, metadata={"noise": True})
-    table_order: float | None = field(default=None, metadata={"noise": True})
-    table_budget: float | None = field(default=None, metadata={"noise": True})
+    selection_scale: float = field(metadata=NOISE)
+    selection_noise: str = field(default="gumbel", metadata=one_of(SELECTION_NOISES) | {"public": True})
+    test: str = field(default="gaussian", metadata=one_of(("gaussian", "laplace", "table")) | {"public": True})
+    test_std: float | None = field(default=None, metadata=NOISE)
+    table_order: float | None = field(default=None, metadata=NOISE)
+    table_budget: float | None = field(default=None, metadata=NOISE)
     table: CertifiedTable | StabilityTable | str | None = None
-    failure_prob: float | None = None
+    failure_prob: float | None = field(default=None, metadata=PROBABILITY)
     padded: bool = False
     max_k: int | None = None
-    selection_share: float | None = 0.5
+    selection_share: float | None = field(default=0.5, metadata=PROBABILITY)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validation.require_choice("selection_noise", self.selection_noise, SELECTION_NOISES)
-        if self.table is not None:
-            self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
-        validation.require_choice("test", self.test, ("gaussian", "laplace", "table"))
-        if self.failure_prob is not None:
-            require_probability("failure_prob", self.failure_prob)
-        if self.table is not None:
+        if self.table is not None:  # with an order and a failure probability of its own
+            table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
+            require_kind("table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms")
+            own = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
+            for name, value in own.items():
+                object.__setattr__(self, name, value)
             require(self.test == "table", "test", self.test, "table, where a ready table is given")
         elif self.test == "table":
             self._given("table_budget")
@@ -128,43 +126,30 @@ class StableAggregator(PerQueryAggregator):
             require(1 < order < math.inf, "table_order", order, "a finite number > 1")
         else:
             self._given("test_std")
-        if self.selection_share is not None:
-            require_probability("selection_share", self.selection_share)
-
-    def _adopt(self, table: CertifiedTable | StabilityTable) -> None:
-        """A ready table has an order and a failure probability of its own."""
-        validation.require_kind("table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms")
-        own = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
-        for name, value in own.items():
-            object.__setattr__(self, name, value)
 
     def _given(self, name: str) -> float:
         value: float | None = getattr(self, name)
-        if value is None:
-            raise InvalidValue(f"{name}=None: expected a number, test={self.test} needs it")
-        return value
+        require(value is not None, name, value, f"a number, test={self.test} needs it")
+        return float(value or 0.0)
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """The second step, for that many teachers."""
+        shape: dict[str, Any] = {"num_teachers": num_teachers, "adjacency": self.adjacency}
         if isinstance(self.table, CertifiedTable):
-            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
-        if self.test == "table":
-            table = self.table
-            if not isinstance(table, StabilityTable):
-                table = optimal_stability_table(
-                    order=float(self._given("table_order")),
-                    rdp_budget=float(self._given("table_budget")),
-                    failure_prob=self.failure_prob or self.usual_failure_prob,
-                    num_levels=num_teachers // self.adjacency.gap_sensitivity + 1,
-                )
-            return StabilityTest.from_table(table, num_teachers=num_teachers, adjacency=self.adjacency)
-        make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
-        return make(
-            test_std=float(self._given("test_std")),
-            failure_prob=self.failure_prob or self.usual_failure_prob,
-            num_teachers=num_teachers,
-            adjacency=self.adjacency,
+            return self.table.test_for(**shape)
+        failure_prob = self.failure_prob or self.usual_failure_prob
+        if self.test != "table":
+            make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
+            return make(test_std=self._given("test_std"), failure_prob=failure_prob, **shape)
+        if isinstance(self.table, StabilityTable):
+            return StabilityTest.from_table(self.table, **shape)
+        table = optimal_stability_table(
+            order=self._given("table_order"),
+            rdp_budget=self._given("table_budget"),
+            failure_prob=failure_prob,
+            num_levels=num_teachers // self.adjacency.gap_sensitivity + 1,
         )
+        return StabilityTest.from_table(table, **shape)
 
     def scaled(self, factor: float) -> Self:
         """All noise multiplied by `factor`; a table's budget divided by its square.
@@ -184,9 +169,6 @@ class StableAggregator(PerQueryAggregator):
         """Refuses a ready table, which has a price of its own."""
         if self.table is not None:
             raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
-
-    def _settled_for(self, *, num_queries: int, target_delta: float, **_: Any) -> Self:
-        return self.settled(num_queries=num_queries, target_delta=target_delta)
 
     def _with_table_calibrated(self, *, accountant: Callable[[], Accountant], **release: Any) -> Self:
         """A ready table stays as it is, and the noise of the other steps is solved for, in their ratio."""
@@ -303,7 +285,7 @@ class StableTopK(StableAggregator):
         if self.test != "table" and self.selection_share is not None:
             return super().calibrated(**release, accountant=accountant)
         shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
-        settled = self._settled_for(**release)
+        settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
         splits = [best_split(settled, selection_share=share, **release) for share in shares]
         made = [super(StableTopK, split).calibrated(**release, accountant=accountant) for split in splits]
         shape = {name: release[name] for name in ("num_labels", "num_teachers")}
@@ -342,7 +324,7 @@ class StableTopK(StableAggregator):
 
     def _pass_probs(self, ranking: Ranking, k: NDArray[np.int64], num_teachers: int) -> NDArray[np.float64]:
         """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
-        gaps = ranking.gap_at(k, num_teachers=num_teachers)
+        gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
         probs = self.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
         return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs)
 
@@ -383,15 +365,13 @@ class StableFixedTopK(StableAggregator):
            [0, 1, 1, 0]])
     """
 
-    k: int
-    peel_scale: float = field(metadata={"noise": True})
+    k: int = field(metadata=COUNT)
+    peel_scale: float = field(metadata=NOISE)
     penalty: float = 0.0
-    peel_share: float = 0.8
+    peel_share: float = field(default=0.8, metadata=PROBABILITY)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_count("k", self.k)
-        require_probability("peel_share", self.peel_share)
         _ = self.stable_top_k  # checks the rest
 
     @property
@@ -415,9 +395,8 @@ class StableFixedTopK(StableAggregator):
         require(self.k <= num_labels, "k", self.k, f"at most the number of labels, {num_labels}")
         if self.k == num_labels:
             return SelfComposedEvent(NoOpEvent(), num_queries)
-        steps = self.settled(num_queries=num_queries).stable_top_k.steps(
-            num_labels=num_labels, num_teachers=num_teachers
-        )
+        first = self.settled(num_queries=num_queries).stable_top_k
+        steps = first.steps(num_labels=num_labels, num_teachers=num_teachers)
         return SelfComposedEvent(ComposedEvent((*steps.event.events, self.peeling.event)), num_queries)
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
@@ -463,13 +442,9 @@ class StableFixedTopK(StableAggregator):
 
     def _split(self, **release: Any) -> StableFixedTopK:
         """The table and the scales that suit a target: the peel costs its share at the table's order."""
-        share = self.peel_share
-        adaptive = best_split(
-            self._settled_for(**release).stable_top_k,
-            selection_share=self.selection_share,
-            budget_share=1 - share,
-            **release,
-        )
+        share, given = self.peel_share, self.selection_share
+        settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
+        adaptive = best_split(settled.stable_top_k, selection_share=given, budget_share=1 - share, **release)
         steps = adaptive.steps(num_labels=release["num_labels"], num_teachers=release["num_teachers"])
         order = float(adaptive.table_order or 0)
         spent = float(rdp_curve(count_leaves(steps.event), np.array([order]))[0])
@@ -563,30 +538,25 @@ class _Split:
         selection = self.aggregator.gap_selection(num_labels=self.num_labels, num_teachers=self.num_teachers)
         made, test_rdp = self.aggregator, (1 - selection_share) * budget
         if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
-            scale = _noise_at(
-                lambda noise: replace(selection, noise_scale=noise).event, order, selection_share * budget
-            )
+            share = selection_share * budget
+            scale = _noise_at(lambda scale: replace(selection, noise_scale=scale).event, order, share)
             made = replace(made, selection_scale=scale)
         if made.test == "table":
             return replace(made, table_order=order, table_budget=test_rdp)
-        return replace(made, test_std=_noise_at(self._test_event, order, test_rdp))
+        # a split hardly depends on more teachers, and enormous noise is tried, too
+        few = min(self.num_teachers, _TEACHERS_OF_A_SPLIT)
+        std = _noise_at(lambda std: replace(made, test_std=std).stability_test(num_teachers=few).event, order, test_rdp)
+        return replace(made, test_std=std)
 
     def levels_to_pass(self, order: float, test_rdp: float) -> Rank:
         """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
         num_levels = min(self.num_teachers // self.aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
-        failure_prob = self.aggregator.failure_prob or self.aggregator.usual_failure_prob
-        table = optimal_stability_table(
-            order=order, rdp_budget=test_rdp, failure_prob=failure_prob, num_levels=num_levels
-        )
+        failure = self.aggregator.failure_prob or self.aggregator.usual_failure_prob
+        table = optimal_stability_table(order=order, rdp_budget=test_rdp, failure_prob=failure, num_levels=num_levels)
         last = table.logits[-1]
         if last < _LOGIT_OF_95:
             return math.inf, -last
         return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
-
-    def _test_event(self, noise: float) -> Event:
-        """For so many teachers that a split hardly depends on more, as enormous noise is tried, too."""
-        num_teachers = min(self.num_teachers, _TEACHERS_OF_A_SPLIT)
-        return replace(self.aggregator, test_std=noise).stability_test(num_teachers=num_teachers).event
 
 
 def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> float:

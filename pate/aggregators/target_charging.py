@@ -35,6 +35,7 @@ from pate.aggregators.aggregator import (
 )
 from pate.aggregators.release import ChargedRelease
 from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.validation import (
     InvalidValue,
     require,
@@ -49,6 +50,7 @@ from pate.votes.source import VoteSource
 if TYPE_CHECKING:
     from pate.accounting import Ledger
 
+Prior = Bits | PriorRule | None
 
 _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
 
@@ -97,7 +99,12 @@ def session_event(
     if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
         return _composed(2 * epsilon, num_calls, failure_prob)
     target = target_of(epsilon)
-    count, overrun = _accesses(target, target_hits, num_calls, session_delta, failure_prob)
+    count, overrun = num_calls, 0.0  # how many accesses are composed, and the probability that there are more
+    if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) < session_delta:
+        given = {"target_delta": session_delta, "failure_prob": failure_prob}
+        price = best_session_price(target, target_hits=target_hits, by_play=False, **given)
+        if price.num_accesses < num_calls:
+            count, overrun = price.num_accesses, price.overrun_prob
     counted = _composed(target.epsilon, count, overrun + failure_prob)
     if bounded_range is None and beside is None:
         return counted
@@ -118,18 +125,6 @@ def _hits_cost_less(by_hits: Event, counted: Event, beside: Event | None, delta:
     if second.failure_prob >= delta:
         return first.failure_prob < delta
     return first.get_epsilon(delta) < second.get_epsilon(delta)
-
-
-def _accesses(
-    target: QTarget, target_hits: int, num_calls: int, session_delta: float, failure_prob: float
-) -> tuple[int, float]:
-    """How many accesses are composed, and the probability that there are more."""
-    if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) >= session_delta:
-        return num_calls, 0.0
-    price = best_session_price(
-        target, target_hits=target_hits, target_delta=session_delta, failure_prob=failure_prob, by_play=False
-    )
-    return (num_calls, 0.0) if price.num_accesses >= num_calls else (price.num_accesses, price.overrun_prob)
 
 
 def _composed(epsilon: float, count: int, failure_prob: float) -> Event:
@@ -172,18 +167,12 @@ class TargetChargedAggregator(HistogramAggregator):
         round_size: queries of a round at most, >= 1.
     """
 
-    target_hits: int = 10
-    session_delta: float = field(default=1e-6, metadata={"solved": True})
-    round_size: int = 500
+    target_hits: int = field(default=10, metadata=COUNT)
+    session_delta: float = field(default=1e-6, metadata=PROBABILITY | {"solved": True})
+    round_size: int = field(default=500, metadata=COUNT)
 
     pays_in_advance: ClassVar[bool] = True
     _numbers_per_query: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("target_hits", self.target_hits)
-        require_probability("session_delta", self.session_delta)
-        require_count("round_size", self.round_size)
 
     @abstractmethod
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
@@ -236,7 +225,7 @@ class TargetChargedAggregator(HistogramAggregator):
         num_teachers: int,
         rng: np.random.Generator,
         ledger: Ledger | None = None,
-        prior: NDArray[np.bool_] | PriorRule | None = None,
+        prior: Prior = None,
     ) -> ChargedRelease:
         """Releases labels for the queries in order, until the session halts.
 
@@ -264,12 +253,7 @@ class TargetChargedAggregator(HistogramAggregator):
         return self.settled(num_queries=len(counts))._session(counts, event, prior, context, num_teachers)
 
     def _session(
-        self,
-        counts: NDArray[np.integer],
-        event: Event,
-        prior: NDArray[np.bool_] | PriorRule | None,
-        context: ReleaseContext,
-        num_teachers: int,
+        self, counts: NDArray[np.integer], event: Event, prior: Prior, context: ReleaseContext, num_teachers: int
     ) -> ChargedRelease:
         """All rounds, each drawn and paid for as the context says."""
         numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), context.rng, ahead=_WORDS_AHEAD)
@@ -279,12 +263,17 @@ class TargetChargedAggregator(HistogramAggregator):
         def ask(rows: slice, left: int) -> Arrays:
             block, expected = counts[rows].astype(np.int64, copy=False), _expected(prior, labels, answered, rows)
             outcome = self._ask(block, numbers.rows(rows), expected, first=rows.start, num_teachers=num_teachers)
-            return dict(vars(_halted(outcome, left)))
+            asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)  # up to the last hit that is left
+            shown = outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked
+            return dict(vars(Round(*shown)))
 
         for index, rows in enumerate(self._rounds(len(counts))):
             left = self.target_hits - int(hits.sum())
             outcome = Round(**drawn.once(f"round-{index}", partial(ask, rows, left)))
-            _require_round(outcome, labels[rows].shape, left)
+            found = outcome.labels.shape, outcome.answered.shape, outcome.hits.shape
+            wanted = labels[rows].shape, answered[rows].shape, hits[rows].shape
+            require(found == wanted, "round", found[0], f"a round of {wanted[0]}")  # one that was kept may be another's
+            require(bool(outcome.hits.sum() <= left), "round", f"{outcome.hits.sum()} hits", f"at most {left} hits")
             labels[rows], answered[rows], hits[rows] = outcome.labels, outcome.answered, outcome.hits
             num_asked, left = rows.stop, left - int(outcome.hits.sum())
             if context.watch is not None:
@@ -300,15 +289,7 @@ class TargetChargedAggregator(HistogramAggregator):
             yield slice(start, min(start + self.round_size, num_queries))
 
 
-def _halted(outcome: Round, left: int) -> Round:
-    """The round without what comes after the last hit that is left."""
-    asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)
-    return Round(outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked)
-
-
-def _expected(
-    prior: NDArray[np.bool_] | PriorRule | None, labels: Bits, answered: Bits, rows: slice
-) -> NDArray[np.bool_] | None:
+def _expected(prior: Prior, labels: Bits, answered: Bits, rows: slice) -> Bits | None:
     """The prior of a round's queries."""
     if prior is None:
         return None
@@ -321,7 +302,7 @@ def _expected(
     return said
 
 
-def _require_prior(prior: NDArray[np.bool_] | PriorRule | None, votes: Any, num_teachers: int) -> None:
+def _require_prior(prior: Prior, votes: Any, num_teachers: int) -> None:
     """Checks an array's shape, before anything is charged."""
     if prior is None or isinstance(prior, PriorRule):
         return
@@ -329,11 +310,3 @@ def _require_prior(prior: NDArray[np.bool_] | PriorRule | None, votes: Any, num_
     bits = np.asarray(prior)
     require(bits.dtype == np.bool_, "prior.dtype", bits.dtype, "bool")
     require(bits.shape == shape, "prior.shape", bits.shape, f"{shape}, as the votes")
-
-
-def _require_round(outcome: Round, shape: tuple[int, ...], left: int) -> None:
-    """A round that was kept has to be one of this session."""
-    found = (outcome.labels.shape, outcome.answered.shape, outcome.hits.shape)
-    if found != (shape, shape[:1], shape[:1]):
-        raise InvalidValue(f"round={found[0]}: expected a round of {shape}")
-    require(bool(outcome.hits.sum() <= left), "round", f"{outcome.hits.sum()} hits", f"at most {left} hits")

@@ -26,9 +26,8 @@ from pate.run.stages.queries import Queries
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
-from pate.votes.gathered import GatheredVotes
-from pate.votes.sum_file import SummedVotes, is_sum_file
-from pate.votes.vote_file import VoteFile, is_vote_file, is_whole_archive
+from pate.votes.gathered import GatheredVotes, SummedVotes
+from pate.votes.vote_file import VoteFile, is_sum_file, is_vote_file, is_whole_archive
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
 _BESIDE = (*BESIDE, "mailbox", "wait")

@@ -113,9 +113,9 @@ class BoundaryWrapper:
         return BoundaryOutcome(indices if distribution.ndim == 2 else np.asarray(indices[0]))
 
     def _weights(self, votes: NDArray[np.integer]) -> Weights:
-        exact = getattr(self.mechanism, "weights", None)
-        weights: Weights | None = None if exact is None else exact(votes)
-        return boundary_weights(stated_weights(self.mechanism.probabilities(votes)) if weights is None else weights)
+        if getattr(self.mechanism, "has_weights", False):
+            return boundary_weights(self.mechanism.weights(votes))
+        return boundary_weights(stated_weights(self.mechanism.probabilities(votes)))
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
@@ -183,16 +183,11 @@ class RunTwice:
         """Draws twice for one histogram, or for each of a batch."""
         require_generator(rng)
         first, second = self.mechanism(votes, rng=rng), self.mechanism(votes, rng=rng)
-        return TwoRuns(first, second, _differ(first, second))
-
-
-def _differ(first: Any, second: Any) -> NDArray[np.bool_]:
-    """Where two outcomes of one mechanism are not the same; the order of indices counts."""
-    if isinstance(first, TopK) and isinstance(second, TopK):
-        return np.asarray((first.indices != second.indices).any(axis=-1))
-    if isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
-        return np.asarray(first != second)
-    raise InvalidValue(f"mechanism={type(first).__name__}: expected one whose outcome is an array [Q] or a TopK")
+        if isinstance(first, TopK):  # the order of indices counts
+            return TwoRuns(first, second, np.asarray((first.indices != second.indices).any(axis=-1)))
+        if isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
+            return TwoRuns(first, second, np.asarray(first != second))
+        raise InvalidValue(f"mechanism={type(first).__name__}: expected one whose outcome is an array [Q] or a TopK")
 
 
 @dataclass(frozen=True)

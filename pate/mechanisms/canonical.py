@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 from itertools import combinations
@@ -15,8 +15,9 @@ from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
 from pate.mechanisms.noise.kinds import UNIT_NOISES, largest_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.parameters import one_of
 from pate.mechanisms.top_k import Array, BoundedRangeTopK, Counts, Distribution, draw_in_blocks, falling_order
-from pate.validation import require, require_choice
+from pate.validation import require
 
 _LOG_NEGLIGIBLE = 120.0  # minus the log of the weight, relative to that of the k best, below which classes are left out
 _NEGLIGIBLE = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
@@ -58,15 +59,32 @@ class CanonicalClasses:
 
         Those left out weigh, by exp(-weight loss) and all together, less than exp(-120) times the k best.
         """
-        return cls._runs(falling, k, *_cut(falling, k, weight, gamma), gamma)
+        missing = np.arange(1, k + 1)[:, None]
+        deficit = int(falling[k - 1] - falling[-1])
+        levels = np.unique(np.append(np.geomspace(1, max(deficit, 1), _LEVELS).astype(np.int64), [0, deficit]))
+        ends = np.searchsorted(-falling, levels - falling[k - 1], side="right")  # ranks up to each level
+        least = np.append(0, levels[:-1] + 1)  # deficit of a block of ranks
+        reached = ends > k
+        log_sizes = np.full((k, len(levels)), -np.inf)
+        if reached.any():
+            log_sizes[:, reached] = _log_sizes(missing[:, 0], np.full(reached.sum(), k), ends[reached], k)
+        losses = (1 - gamma) * (falling[missing - 1] - falling[k - 1]) + gamma * least
+        log_weights = log_sizes - weight * losses  # [k, blocks], no smaller than what the block weighs
+        tails = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=0)[::-1])[::-1]
+        heads = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=1))
+        kept = int(np.count_nonzero(tails >= -_LOG_NEGLIGIBLE))  # tails fall, heads rise
+        first = 1 + int(np.count_nonzero(heads < -_LOG_NEGLIGIBLE))
+        return cls.runs(falling, k, gamma=gamma, first=first, num_ranks=int(ends[kept - 1]) if kept else k)
 
     @classmethod
-    def runs(cls, falling: Counts, k: int, *, gamma: float) -> CanonicalClasses:
-        """All classes of one histogram `[d]`, the worst present rank by runs of equal counts."""
-        return cls._runs(falling, k, 1, len(falling), gamma)
+    def runs(
+        cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None
+    ) -> CanonicalClasses:
+        """All classes of one histogram `[d]`, the worst present rank by runs of equal counts.
 
-    @classmethod
-    def _runs(cls, falling: Counts, k: int, first: int, num_ranks: int, gamma: float) -> CanonicalClasses:
+        Or those from a first missing rank on, among so many ranks.
+        """
+        num_ranks = len(falling) if num_ranks is None else num_ranks
         equal = falling[k:num_ranks] if gamma > 0 else np.zeros(num_ranks - k)
         starts = k + np.flatnonzero(np.diff(equal, prepend=np.inf)) if num_ranks > k else np.empty(0, dtype=np.int64)
         ends = np.append(starts[1:], num_ranks)[: len(starts)]
@@ -83,10 +101,6 @@ class CanonicalClasses:
             k,
         )
 
-    def up_to(self, num_ranks: int) -> CanonicalClasses:
-        """The first classes of `by_worst`, with worst ranks up to `num_ranks`."""
-        return self._those(slice(num_ranks - self.k + 1))
-
     @property
     def error(self) -> float:
         """How far a logarithm can be off: each is a running sum."""
@@ -96,9 +110,10 @@ class CanonicalClasses:
     def after(self, window: CanonicalClasses) -> CanonicalClasses:
         """The same classes, those of a window first and in its order."""
         place_of = {pair: place for place, pair in enumerate(window.names)}
-        return self._those(np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable"))
+        return self.those(np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable"))
 
-    def _those(self, places: Counts | slice) -> CanonicalClasses:
+    def those(self, places: Counts | slice) -> CanonicalClasses:
+        """Some of them, or all in another order."""
         return replace(self, **{name: getattr(self, name)[places] for name in ("first", "low", "high", "log_sizes")})
 
     @property
@@ -170,25 +185,6 @@ def _log_sizes(first: Counts, low: Counts, high: Counts, k: int) -> Array:
     return np.asarray((log_all + np.log(-np.expm1(log_share)))[::-1])
 
 
-def _cut(falling: Counts, k: int, weight: float, gamma: float) -> tuple[int, int]:
-    """The first missing rank to begin with, and how many ranks to go through."""
-    missing = np.arange(1, k + 1)[:, None]
-    deficit = int(falling[k - 1] - falling[-1])
-    levels = np.unique(np.append(np.geomspace(1, max(deficit, 1), _LEVELS).astype(np.int64), [0, deficit]))
-    ends = np.searchsorted(-falling, levels - falling[k - 1], side="right")  # ranks up to each level
-    least = np.append(0, levels[:-1] + 1)  # deficit of a block of ranks
-    reached = ends > k
-    log_sizes = np.full((k, len(levels)), -np.inf)
-    if reached.any():
-        log_sizes[:, reached] = _log_sizes(missing[:, 0], np.full(reached.sum(), k), ends[reached], k)
-    losses = (1 - gamma) * (falling[missing - 1] - falling[k - 1]) + gamma * least
-    log_weights = log_sizes - weight * losses  # [k, blocks], no smaller than what the block weighs
-    tails = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=0)[::-1])[::-1]
-    heads = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=1))
-    kept = int(np.count_nonzero(tails >= -_LOG_NEGLIGIBLE))  # tails fall, heads rise
-    return 1 + int(np.count_nonzero(heads < -_LOG_NEGLIGIBLE)), int(ends[kept - 1]) if kept else k
-
-
 @dataclass(frozen=True, kw_only=True)
 class CanonicalTopK(BoundedRangeTopK):
     """Draws a set of k indices by noise on a loss with few distinct values; released in the order of the indices.
@@ -212,12 +208,11 @@ class CanonicalTopK(BoundedRangeTopK):
     """
 
     gamma: float = 0.5
-    noise: str = "gumbel"
+    noise: str = field(default="gumbel", metadata=one_of(UNIT_NOISES))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 <= self.gamma <= 1, "gamma", self.gamma, "a number in [0, 1]")
-        require_choice("noise", self.noise, tuple(UNIT_NOISES))
         require(self.rho is None or self.noise == "gumbel", "rho", self.rho, f"epsilon with noise={self.noise}")
 
     def weight_for(self, num_counts: int) -> float:
@@ -254,21 +249,21 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
         order, falling = falling_order(counts)
-        classes, chosen = self._choose(self._classes(falling, few=few), falling, rng, few=few)
+        classes, chosen = self._choose(self._classes(falling, few), falling, rng, few)
         return np.sort(np.take_along_axis(order, classes.members(chosen, rng), axis=1), axis=1)
 
-    def _classes(self, falling: Counts, *, few: bool) -> CanonicalClasses:
+    def _classes(self, falling: Counts, few: bool) -> CanonicalClasses:
         """All classes, or those of one histogram that weigh anything."""
         num_ranks = falling.shape[1]
-        if few:
-            make = CanonicalClasses.by_worst if self.gamma == 1 else CanonicalClasses.all
-            return make(num_ranks, self.k)
-        if self.noise != "gumbel":
-            return self._everything(falling)
-        if self.gamma < 1:
+        if self.gamma < 1 and few:
+            return CanonicalClasses.all(num_ranks, self.k)
+        if self.gamma < 1 and self.noise == "gumbel":
             return CanonicalClasses.likely(falling[0], self.k, weight=self.weight_for(num_ranks), gamma=self.gamma)
+        everything = self._everything(falling)
+        if few or self.noise != "gumbel":
+            return everything
         least = falling[0, self.k - 1] - (_LOG_NEGLIGIBLE + self.k * math.log(num_ranks)) / self.weight_for(num_ranks)
-        return CanonicalClasses.by_worst(num_ranks, self.k).up_to(int((falling[0] >= least).sum()))
+        return everything.those(slice(int((falling[0] >= least).sum()) - self.k + 1))
 
     def _everything(self, falling: Counts) -> CanonicalClasses:
         """All classes of one long histogram."""
@@ -277,7 +272,7 @@ class CanonicalTopK(BoundedRangeTopK):
         return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
 
     def _choose(
-        self, classes: CanonicalClasses, falling: Counts, rng: np.random.Generator, *, few: bool
+        self, classes: CanonicalClasses, falling: Counts, rng: np.random.Generator, few: bool
     ) -> tuple[CanonicalClasses, Counts]:
         """The class of the largest noisy value among all sets, `[Q]`; among these classes or all."""
         values = -self.weight_for(falling.shape[1]) * classes.losses(falling, self.gamma)
@@ -286,15 +281,12 @@ class CanonicalTopK(BoundedRangeTopK):
         logs = values + classes.log_sizes
         floats = np.exp(logs - logs.max(axis=1, keepdims=True))
 
+        def everything() -> Weights:
+            return self._weights(self._everything(falling).after(classes), falling[0])
+
         def weights(row: int) -> Weights:
             some = self._weights(classes, falling[row])
-            if few:
-                return some
-
-            def everything() -> Weights:
-                return self._weights(self._everything(falling).after(classes), falling[row])
-
-            return with_rest(some, _NEGLIGIBLE, everything)
+            return some if few else with_rest(some, _NEGLIGIBLE, everything)  # not few: one row
 
         chosen = draw_index(floats, LazyUniforms.draw((len(floats),), rng), weights, classes.error)
         if int(chosen.max()) < floats.shape[1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -21,15 +21,14 @@ from pate.mechanisms.noise.uniforms import (
     permute_and_flip_weights,
     softmax_weights,
 )
+from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters, one_of
 from pate.validation import (
     InvalidValue,
     require,
-    require_choice,
     require_count,
     require_generator,
     require_histogram,
     require_non_negative,
-    require_positive,
 )
 
 Array = NDArray[np.float64]
@@ -49,7 +48,7 @@ _BITS = 52  # differences of two sums take one bit more
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedKRegularizer:
+class FixedKRegularizer(Parameters):
     """Prefers candidates near k: -penalty * |candidate - k|.
 
     Attributes:
@@ -62,12 +61,8 @@ class FixedKRegularizer:
     [-5.0, 0.0, -10.0]
     """
 
-    k: int
-    penalty: float
-
-    def __post_init__(self) -> None:
-        require_count("k", self.k, minimum=0)
-        require_non_negative("penalty", self.penalty)
+    k: int = field(metadata=NATURAL)
+    penalty: float = field(metadata={"check": require_non_negative})
 
     def __call__(self, candidate: int) -> float:
         """What is added to the gap of that candidate."""
@@ -81,7 +76,7 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
     values = np.asarray(regularizer, dtype=object)
     shown = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
     require(values.ndim == 1, "regularizer", shown, "a function of k or a list of numbers")
-    return tuple(_finite(value) for value in values.tolist())
+    return tuple(map(_finite, values.tolist()))
 
 
 def exactly_addable(offsets: Array, *, to: int) -> Array:
@@ -97,7 +92,6 @@ def exactly_addable(offsets: Array, *, to: int) -> Array:
 
 
 def _finite(value: Any) -> float:
-    """A finite number as a float, or a refusal."""
     try:
         number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError) as error:
@@ -107,7 +101,7 @@ def _finite(value: Any) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GapSelection:
+class GapSelection(Parameters):
     """Chooses k by the noisy maximum of gap(k) + regularizer(k).
 
     gap(k) is the drop from the k-th to the (k+1)-th largest count. Only k is released. With `max_k` the domain may be
@@ -138,23 +132,18 @@ class GapSelection:
     array([0., 0., 1., 0.])
     """
 
-    noise_scale: float
-    noise: str = "gumbel"
+    noise_scale: float = field(metadata=POSITIVE)
+    noise: str = field(default="gumbel", metadata=one_of(SELECTION_NOISES))
     num_labels: int
-    num_teachers: int
+    num_teachers: int = field(metadata=COUNT)
     padded: bool = False
     regularizer: Regularizer | None = None
-    max_k: int | None = None
+    max_k: int | None = field(default=None, metadata=COUNT)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        require_positive("noise_scale", self.noise_scale)
-        require_choice("noise", self.noise, SELECTION_NOISES)
+        super().__post_init__()
         require_count("num_labels", self.num_labels, minimum=1 if self.padded else 2)
-        require_count("num_teachers", self.num_teachers)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        if self.max_k is not None:
-            require_count("max_k", self.max_k)
         object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
         _ = self.offsets  # refuses what is no regularizer of these candidates
 
@@ -181,11 +170,9 @@ class GapSelection:
             return NoOpEvent()
         # two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale
         moved = self.adjacency.gap_range / self.noise_scale
-        if self.noise == "gumbel":
-            return BoundedRangeEvent(moved)
         if self.noise == "gaussian":
             return OpposedMaximaEvent(self.noise_scale / self.adjacency.gap_sensitivity, len(self.candidates))
-        return PureDpEvent(moved)
+        return BoundedRangeEvent(moved) if self.noise == "gumbel" else PureDpEvent(moved)
 
     @property
     def weighs_gaps_alone(self) -> bool:
@@ -221,16 +208,14 @@ class GapSelection:
 
     @property
     def has_weights(self) -> bool:
-        """Whether `weights` gives any."""
         return self.noise in _CLOSED
 
-    def weights(self, votes: NDArray[np.integer]) -> Weights | None:
-        """The exact distribution for one histogram `[L]`, as weights; None where no closed form is known."""
+    def weights(self, votes: NDArray[np.integer]) -> Weights:
+        """The exact distribution for one histogram `[L]`, where a closed form is known (`has_weights`)."""
         sums = self._sums(Ranking.of(self._counts(votes)[None]))[0]
-        return _CLOSED[self.noise](sums.max() - sums, self.noise_scale) if self.has_weights else None
+        return _CLOSED[self.noise](sums.max() - sums, self.noise_scale)
 
-    def _sums(self, ranking: Ranking) -> Array:
-        """Gaps and offsets: `[Q, n]`."""
+    def _sums(self, ranking: Ranking) -> Array:  # gaps and offsets `[Q, n]`
         # exact, as are their differences: rounded beside a large offset, a gap would move by more than the price says
         offsets = self.offsets
         return np.asarray(ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)] + offsets)
@@ -260,12 +245,6 @@ class Ranking:
     def sorted_counts(self) -> NDArray[np.int64]:
         """`[Q, L]` counts in falling order."""
         return self.sorted_keys // self.num_labels
-
-    def gap_at(self, k: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
-        """The gap after rank k of each query: `[Q]`, k in 0..L; T before the first and 0 after the last."""
-        counts, row = self.sorted_counts, np.arange(len(k))
-        above = np.where(k > 0, counts[row, k - 1], num_teachers)
-        return np.asarray(above - np.where(k < self.num_labels, counts[row, np.minimum(k, self.num_labels - 1)], 0))
 
     def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
         """The gap after each rank: `[Q, L - 1]` for k = 1..L-1; padded with T before and 0 after, `[Q, L + 1]`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import islice, permutations
@@ -18,6 +18,7 @@ from pate.accounting.special import softmax
 from pate.mechanisms.noise.kinds import UNIT_NOISES, largest_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.parameters import POSITIVE
 from pate.mechanisms.top_k import (
     Array,
     BoundedRangeTopK,
@@ -28,7 +29,7 @@ from pate.mechanisms.top_k import (
     falling_order,
     stable_sort,
 )
-from pate.validation import require, require_positive, rounded_up
+from pate.validation import require, rounded_up
 
 _LOG_NEGLIGIBLE = 62.0  # minus the log of the weight, relative to all sequences, below which losses are cut off
 _NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
@@ -68,8 +69,7 @@ class JointClasses:
         Those left out have losses l, smaller or larger than the others, such that all of them together weigh, by
         exp(-weight l), less than exp(-61) times all sequences. The best sequence is always there.
         """
-        low, high, log_below = _window(falling[0], k, weight)
-        return cls._within(falling, k, low, high, log_below)
+        return cls._within(falling, k, *_window(falling[0], k, weight))
 
     @classmethod
     def runs(cls, falling: Counts, k: int) -> JointClasses:
@@ -104,8 +104,10 @@ class JointClasses:
 
     def sizes(self, row: int) -> Iterator[int]:
         """How many sequences each class of one histogram holds, exactly, in its order: numbers of many digits."""
-        k, low = int(self.rows[0]), self.window[0]
-        total = 1 if low < 0 else _count_up_to(low, self.falling[row], k)
+        k, low, falling, total = int(self.rows[0]), self.window[0], self.falling[row], 1
+        if low >= 0:  # how many have at most that loss
+            reach = np.searchsorted(-falling, low - falling[:k], side="right")
+            total = math.prod(n - used for used, n in enumerate(reach.tolist()))
         for place in self.order[row].tolist():
             position, first, last = (int(ranks[place]) for ranks in (self.rows, self.first, self.last))
             size = 1 if place == 0 else total * (last - first) // (first - position)
@@ -142,12 +144,6 @@ class JointClasses:
         else:
             reach = (self.falling[:, None, :] >= floors[:, :, None]).sum(axis=2)
         return np.maximum(reach, np.arange(1, k + 1))
-
-
-def _count_up_to(loss: int, falling: Counts, k: int) -> int:
-    """How many sequences of k ranks have at most that loss, exactly."""
-    reach = np.searchsorted(-falling, loss - falling[:k], side="right")
-    return math.prod(n - used for used, n in enumerate(reach.tolist()))
 
 
 def count_by_loss(falling: Counts, k: int) -> dict[int, int]:
@@ -288,10 +284,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         return JointClasses.runs(classes.falling, self.k).after(classes)[0], chosen
 
     def _weights(self, classes: JointClasses, row: int) -> Weights:
-        some = self._exactly(classes.losses[row], [*classes.sizes(row)])
-        low, high = classes.window
-        falling = classes.falling[row]
-        if (low, high) == (-1, int(falling[0] - falling[-1])) or len(classes.falling) > 1:
+        some, falling = self._exactly(classes.losses[row], [*classes.sizes(row)]), classes.falling[row]
+        if len(classes.falling) > 1 or classes.window == (-1, int(falling[0] - falling[-1])):
             return some
 
         def everything() -> Weights:
@@ -330,12 +324,11 @@ class PermuteAndFlipJointTopK(JointMechanism):
     (0, 1)
     """
 
-    epsilon: float
+    epsilon: float = field(metadata=POSITIVE)
     failure_prob: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("epsilon", self.epsilon)
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
 
     @property

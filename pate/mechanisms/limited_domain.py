@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,9 @@ from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.special import gauss_legendre
 from pate.mechanisms.noise.kinds import UNIT_NOISES, gumbel_argmax, panels
 from pate.mechanisms.noise.noisy_order import Scaled, Values, are_above, draw_noise, largest_noisy
+from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, falling_order
-from pate.validation import require, require_count, require_positive, require_probability
+from pate.validation import require, require_count
 
 _UP = 1 + 2.0**-50
 """Rounding must not bring the bottom closer than the proof has it."""
@@ -33,14 +33,12 @@ class DomainTopK(TopKMechanism):
     """
 
     domain_size: int
-    epsilon: float
-    failure_prob: float
+    epsilon: float = field(metadata=POSITIVE)
+    failure_prob: float = field(metadata=PROBABILITY)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_count("domain_size", self.domain_size, minimum=self.k)
-        require_positive("epsilon", self.epsilon)
-        require_probability("failure_prob", self.failure_prob)
 
     @property
     def event(self) -> Event:
@@ -79,14 +77,15 @@ class LimitedDomainTopK(DomainTopK):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         indices, numbers = self._domain(counts)
-        values = Values(numbers / self.noise_scale, partial(self._utility, numbers))
+
+        def exact(row: int, place: int) -> Fraction:
+            return Fraction(numbers[row, place].item()) / Fraction(self.noise_scale)
+
+        values = Values(numbers / self.noise_scale, exact)
         places = largest_noisy(values, draw_noise("gumbel", numbers.shape, rng), self.k)
         picked = np.take_along_axis(indices, places, axis=1)
         below = np.cumsum(picked < 0, axis=1) > 0
         return np.where(below, -1, picked)
-
-    def _utility(self, numbers: Array, row: int, place: int) -> Fraction:
-        return Fraction(numbers[row, place].item()) / Fraction(self.noise_scale)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`: ordered tuples of length k, -1 below the bottom."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any, final
 
@@ -22,6 +22,7 @@ from pate.accounting import (
 from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES, gumbel_argmax, ordered_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
+from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters, one_of
 from pate.mechanisms.top_k import (
     LARGEST_COUNT,
     BoundedRangeTopK,
@@ -32,14 +33,7 @@ from pate.mechanisms.top_k import (
     peel_distribution,
     utilities_of,
 )
-from pate.validation import (
-    require,
-    require_choice,
-    require_count,
-    require_generator,
-    require_histogram,
-    require_positive,
-)
+from pate.validation import require, require_generator, require_histogram
 
 Bits = NDArray[np.bool_]
 
@@ -101,7 +95,7 @@ class OneShotTopK(GumbelTopK):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsetPeeling:
+class SubsetPeeling(Parameters):
     """Picks j indices of a part of the histogram one after the other, each with Gumbel noise on the counts left.
 
     The noise of each pick has the scale `noise_scale` * sqrt(j), so that few picks are sharper than many at the same
@@ -122,12 +116,8 @@ class SubsetPeeling:
     array([False,  True,  True, False])
     """
 
-    noise_scale: float
+    noise_scale: float = field(metadata=POSITIVE)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        require_positive("noise_scale", self.noise_scale)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
 
     @property
     def event(self) -> Event:
@@ -197,11 +187,7 @@ class LipschitzTopK(PureTopK):
     array([0, 2])
     """
 
-    noise: str = "exponential"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice("noise", self.noise, tuple(UNIT_NOISES))
+    noise: str = field(default="exponential", metadata=one_of(UNIT_NOISES))
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise(self.noise, counts.shape, rng), self.k)
@@ -236,15 +222,12 @@ class LaplaceTopK(TopKMechanism):
     4.0
     """
 
-    epsilon: float
-    max_labels: int | None = None
+    epsilon: float = field(metadata=POSITIVE)
+    max_labels: int | None = field(default=None, metadata=COUNT)
     failure_prob: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("epsilon", self.epsilon)
-        if self.max_labels is not None:
-            require_count("max_labels", self.max_labels)
         if self.failure_prob is not None:
             allowed = f"at most {_LARGEST_EPSILON} with a failure_prob"
             require(self.epsilon <= _LARGEST_EPSILON, "epsilon", self.epsilon, allowed)

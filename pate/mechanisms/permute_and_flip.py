@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
+from pate.mechanisms.noise import uniforms
 from pate.mechanisms.noise.kinds import exponential_argmax
-from pate.mechanisms.noise.uniforms import (
-    Bounds,
-    Interval,
-    LazyUniforms,
-    Weights,
-    exp_bounds,
-    exponential_weights,
-    index_of,
-)
+from pate.mechanisms.noise.uniforms import Bounds, Interval, LazyUniforms, Weights, index_of
 from pate.mechanisms.top_k import Counts, Distribution, PureTopK, falling_order, peel_distribution, utilities_of
 
 Array = NDArray[np.float64]
@@ -37,34 +31,22 @@ _FEW = 512
 _MOST = 2.0**61
 
 
-def toss(chances: Array, uniforms: LazyUniforms, exact: Callable[..., Callable[[int], Bounds]]) -> Bits:
-    """Coins that show True with exactly these probabilities, elementwise; `chances` are off by at most 2**-47.
-
-    `exact` gives the probability of a place between fractions at most 2 * 10**-digits apart.
-    """
-    u = uniforms.approximate()
-    shown = u < chances
-    for place in np.argwhere(np.abs(u - chances) <= _FEW_OPERATIONS).tolist():
-        shown[tuple(place)] = uniforms.at(*place).below(exact(*place))
-    return np.asarray(shown)
-
-
 def toss_exponential(numbers: Counts, scale: float, rng: np.random.Generator, *, level: int = 0) -> Bits:
     """Coins of probability 2**level exp(-number / scale) <= 1, elementwise, for whole numbers >= 0; True for 0."""
-    divisor = Fraction(scale)
 
-    def exact(*place: int) -> Callable[[int], Bounds]:
-        exponent = -Fraction(int(numbers[place])) / divisor
+    def exact(exponent: Fraction, digits: int) -> Bounds:
+        low, high = uniforms.exp_bounds(exponent, digits + level)
+        return low * 2**level, high * 2**level
 
-        def times_power(digits: int) -> Bounds:
-            low, high = exp_bounds(exponent, digits + level)
-            return low * 2**level, high * 2**level
-
-        return times_power
-
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # off by at most 2**-47
         chances = np.minimum(np.ldexp(np.exp(np.maximum(-numbers / scale, _LEAST)), level), 1.0)
-    return np.asarray(toss(chances, LazyUniforms.draw(numbers.shape, rng), exact) | (numbers == 0))
+    drawn = LazyUniforms.draw(numbers.shape, rng)
+    u = drawn.approximate()
+    shown = u < chances
+    for place in np.argwhere(np.abs(u - chances) <= _FEW_OPERATIONS).tolist():
+        exponent = -Fraction(int(numbers[tuple(place)])) / Fraction(scale)
+        shown[tuple(place)] = drawn.at(*place).below(partial(exact, exponent))
+    return np.asarray(shown | (numbers == 0))
 
 
 def toss_rare_exponential(
@@ -77,9 +59,9 @@ def toss_rare_exponential(
     shown = np.zeros(numbers.shape, dtype=np.bool_)
     if numbers.shape[1] == 0:
         return shown
-    uniforms = LazyUniforms.draw((len(numbers),), rng)  # u below 1 - P[none] says that one shows True
-    for row in np.flatnonzero(uniforms.approximate() <= 2 * numbers.shape[1] * most + _FEW_OPERATIONS).tolist():
-        first = index_of(uniforms.at(row), _first_weights(numbers[row] - base, scale))
+    drawn = LazyUniforms.draw((len(numbers),), rng)  # u below 1 - P[none] says that one shows True
+    for row in np.flatnonzero(drawn.approximate() <= 2 * numbers.shape[1] * most + _FEW_OPERATIONS).tolist():
+        first = index_of(drawn.at(row), _first_weights(numbers[row] - base, scale))
         if first < numbers.shape[1]:
             shown[row, first] = True
             shown[row, first + 1 :] = toss_exponential(numbers[row, first + 1 :] - base, scale, rng)
@@ -88,7 +70,7 @@ def toss_rare_exponential(
 
 def _first_weights(numbers: Counts, scale: float) -> Weights:
     """The probabilities that each coin is the first to show True, then that none does."""
-    single = exponential_weights([Fraction(number) / Fraction(scale) for number in numbers.tolist()])
+    single = uniforms.exponential_weights([Fraction(number) / Fraction(scale) for number in numbers.tolist()])
 
     def weights(digits: int) -> list[Interval]:
         unit = 10**digits
@@ -108,22 +90,21 @@ def lucky_place(numbers: Counts, first: int, alive: NDArray[np.bool_], scale: fl
     A coin has probability exp(-(number - that of `first`) / scale), for rising numbers.
     """
     base = int(numbers[first])
-    ends = _ends(numbers, first, scale)
+    steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
+    least = [base + math.ceil(min(step, _MOST)) for step in (*steps, _FAR * scale)]
+    # where the levels begin, and where the last one ends: a coin of level j has probability at most 2**-j
+    ends = np.maximum(np.searchsorted(numbers, least), first)
     expected = float((np.diff(ends) * 0.5 ** np.arange(_LEVELS + 1)).sum())
     if expected * expected > len(numbers):
         return _first_in_random_order(numbers, first, alive, scale, expected, rng)
     far = toss_rare_exponential(numbers[None, ends[-1] :], scale, math.exp(-_FAR), rng, base=base)[0]
-    shown = [_shown(numbers, base, level, ends, scale, rng) for level in range(_LEVELS + 1)]
+    shown = []
+    for level, (start, stop) in enumerate(pairwise(ends.tolist())):
+        places = start + thinned(stop - start, level, rng)
+        shown.append(places[toss_exponential(numbers[places] - base, scale, rng, level=level)])
     places = np.concatenate([*shown, ends[-1] + np.flatnonzero(far)])
     places = places[alive[places]]
     return int(places[rng.integers(0, len(places))])
-
-
-def _ends(numbers: Counts, first: int, scale: float) -> Counts:
-    """Where the levels begin, and where the last one ends: a coin of level j has probability at most 2**-j."""
-    steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
-    least = [int(numbers[first]) + math.ceil(min(step, _MOST)) for step in (*steps, _FAR * scale)]
-    return np.maximum(np.searchsorted(numbers, least), first)
 
 
 def _first_in_random_order(
@@ -139,12 +120,6 @@ def _first_in_random_order(
         if shown.any():
             return int(drawn[shown.argmax()])
         tossed = np.concatenate([tossed, drawn])
-
-
-def _shown(numbers: Counts, base: int, level: int, ends: Counts, scale: float, rng: np.random.Generator) -> Counts:
-    """The places of a level whose coins show True."""
-    places = ends[level] + thinned(int(ends[level + 1] - ends[level]), level, rng)
-    return np.asarray(places[toss_exponential(numbers[places] - base, scale, rng, level=level)])
 
 
 def thinned(count: int, level: int, rng: np.random.Generator) -> Counts:

@@ -6,8 +6,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
 from pate.accounting.special import expit, log_ndtr, ndtri
 from pate.files.disk import write_text
+from pate.mechanisms.parameters import NATURAL, Parameters
 from pate.validation import (
     InvalidValue,
     require,
@@ -97,39 +98,35 @@ def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: fl
 
 def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
     """The largest rise of the log odds within the budget, from below: bracketed, then regula falsi (Illinois)."""
-    low, high = 0.0, guess
-    low_value, high_value = -rdp_budget, _excess_of_step(logit, high, order, rdp_budget)
+    q, not_q = _log_expit(logit), _log_expit(-logit)
+
+    def excess(step: float) -> float:  # the larger of both divergences between the levels, minus the budget
+        p, not_p = _log_expit(logit + step), _log_expit(-logit - step)
+        up = _log_add(order * p - (order - 1) * q, order * not_p - (order - 1) * not_q)
+        down = _log_add(order * q - (order - 1) * p, order * not_q - (order - 1) * not_p)
+        return max(up, down) / (order - 1) - rdp_budget
+
+    low, high, side = 0.0, guess, 0
+    low_value, high_value = -rdp_budget, excess(high)
     while high_value <= 0:
         low, low_value, high = high, high_value, high * 2
-        high_value = _excess_of_step(logit, high, order, rdp_budget)
-    side = 0
+        high_value = excess(high)
     for _ in range(_STEPS):
         if high - low <= 1e-13 * max(1.0, high):
             break
         middle = (low * high_value - high * low_value) / (high_value - low_value)
         if not low < middle < high:
             middle = (low + high) / 2
-        value = _excess_of_step(logit, middle, order, rdp_budget)
+        value = excess(middle)
         if value <= 0:
-            low, low_value = middle, value
-            high_value = high_value / 2 if side < 0 else high_value
-            side = -1
+            low, low_value, side, before = middle, value, -1, side
+            high_value = high_value / 2 if before < 0 else high_value
         else:
-            high, high_value = middle, value
-            low_value = low_value / 2 if side > 0 else low_value
-            side = 1
+            high, high_value, side, before = middle, value, 1, side
+            low_value = low_value / 2 if before > 0 else low_value
         if value == 0:
             break
     return low
-
-
-def _excess_of_step(logit: float, step: float, order: float, rdp_budget: float) -> float:
-    """The larger of both divergences between two levels, minus the budget."""
-    p, not_p = _log_expit(logit + step), _log_expit(-logit - step)
-    q, not_q = _log_expit(logit), _log_expit(-logit)
-    up = _log_add(order * p - (order - 1) * q, order * not_p - (order - 1) * not_q)
-    down = _log_add(order * q - (order - 1) * p, order * not_q - (order - 1) * not_p)
-    return max(up, down) / (order - 1) - rdp_budget
 
 
 def _log_expit(x: float) -> float:
@@ -142,7 +139,7 @@ def _log_add(a: float, b: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StabilityTest:
+class StabilityTest(Parameters):
     """Passes with a probability that depends on the gap alone. Noise on the gap is one way to choose that probability.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
@@ -170,11 +167,10 @@ class StabilityTest:
     pass_probs: tuple[float, ...]
     failure_prob: float
     adjacency: Adjacency = Adjacency.REPLACE_ONE
-    num_teachers: int = 0
+    num_teachers: int = field(default=0, metadata=NATURAL)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        require_count("num_teachers", self.num_teachers, minimum=0)
+        super().__post_init__()
         require(1 / _GRID <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
         probs = require_array("pass_probs", self.pass_probs).astype(np.float64)
         require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
@@ -187,35 +183,26 @@ class StabilityTest:
         object.__setattr__(self, "pass_probs", tuple(rounded.tolist()))
         object.__setattr__(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
 
-    @classmethod
+    @staticmethod
     def gaussian(
-        cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+        *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
-        return cls._noisy(_gaussian_probs, test_std, failure_prob, num_teachers, adjacency)
+        return _noisy(_gaussian_probs, test_std, failure_prob, num_teachers, adjacency)
 
-    @classmethod
+    @staticmethod
     def laplace(
-        cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+        *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
-        return cls._noisy(_laplace_probs, test_std, failure_prob, num_teachers, adjacency)
+        return _noisy(_laplace_probs, test_std, failure_prob, num_teachers, adjacency)
 
-    @classmethod
+    @staticmethod
     def from_table(
-        cls, table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+        table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
         return _table_test(table, require_count("num_teachers", num_teachers), Adjacency.parse(adjacency))
-
-    @staticmethod
-    def _noisy(
-        probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
-    ) -> StabilityTest:
-        require_positive("test_std", test_std)  # before the cache, to which 800 and 800.0 are the same
-        require_probability("failure_prob", failure_prob)
-        require_count("num_teachers", num_teachers)
-        return _noisy_test(probs_of, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
 
     @cached_property
     def event(self) -> Event:
@@ -244,6 +231,15 @@ class StabilityTest:
         """The smallest gap that passes with at least this probability; None where no gap of T teachers does."""
         enough = np.flatnonzero(self._probs >= probability)
         return int(enough[0]) if enough.size else None
+
+
+def _noisy(
+    probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
+    require_positive("test_std", test_std)  # before the cache, to which 800 and 800.0 are the same
+    require_probability("failure_prob", failure_prob)
+    require_count("num_teachers", num_teachers)
+    return _noisy_test(probs_of, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
 
 
 @lru_cache(maxsize=64)
@@ -288,7 +284,7 @@ def _test_of(probs: Array, failure_prob: float, adjacency: Adjacency, num_teache
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class CertifiedTable:
+class CertifiedTable(Parameters):
     """The pass probabilities of a stability test for T teachers, as multiples of 2**-53, and what one test costs.
 
     Formal guarantees:
@@ -321,7 +317,7 @@ class CertifiedTable:
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        super().__post_init__()
         require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
         for numerator in self.numerators:
             require_count("numerators", numerator, minimum=0)
@@ -343,7 +339,6 @@ class CertifiedTable:
 
     @property
     def num_teachers(self) -> int:
-        """T, the largest gap."""
         return len(self.numerators) - 1
 
     @cached_property
@@ -405,22 +400,14 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
 
     Pairs exactly `reach` apart are the worst, either way round, as the numerators never decrease.
     """
+    beyond = (*numerators[reach:], *numerators[-1:] * reach)
+    pairs = {pair for pair in zip(numerators, beyond, strict=False) if pair[0] != pair[1]}
     with localcontext(_EXACT):
         a = Decimal(order)
-        moments = [_log_moment(*pair, a) for pair in set(_pairs(numerators, reach))]
+        moments = [_log_moment(*pair, a) for low, high in pairs for pair in ((low, high), (high, low))]
         worst = max(moments, default=Decimal(0))
         cost = (worst + a * _SLACK) / (a - 1) if worst > 0 else Decimal(0)
     return math.inf if not cost.is_finite() else (math.nextafter(float(cost), math.inf) if cost else 0.0)
-
-
-def _pairs(numerators: tuple[int, ...], reach: int) -> Iterator[tuple[int, int]]:
-    """Both orders of every pair that differs."""
-    last = len(numerators) - 1
-    for gap, low in enumerate(numerators):
-        high = numerators[min(gap + reach, last)]
-        if low != high:
-            yield low, high
-            yield high, low
 
 
 def _log_moment(p: int, q: int, a: Decimal) -> Decimal:

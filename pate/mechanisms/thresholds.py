@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -13,28 +13,25 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
 from pate.accounting.target_charging import HeldBudget, QTarget, between_thresholds, min_accesses, not_prior, revise
 from pate.mechanisms.noise.whole_numbers import Array, DiscreteLaplace
+from pate.mechanisms.parameters import COUNT, POSITIVE, PROBABILITY, Parameters, one_of
 from pate.mechanisms.top_k import LARGEST_COUNT, TopK
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_choice,
-    require_count,
-    require_generator,
-    require_histogram,
-    require_kind,
-    require_positive,
-    require_probability,
-)
+from pate.validation import InvalidValue, require, require_count, require_generator, require_histogram, require_kind
 
 Bits = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
-_STATISTICS = ("count", "gap")
 _LARGEST_VALUE = 2**53
 
 
+def require_threshold(name: str, value: Any) -> int:
+    """Returns a whole number of either sign as an int, or raises."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    require(whole and abs(int(value)) <= _LARGEST_VALUE, name, value, "a whole number")
+    return int(value)
+
+
 @dataclass(frozen=True, kw_only=True)
-class NoisyWhole(ABC):
+class NoisyWhole(Parameters, ABC):
     """Whole numbers with discrete Laplace noise.
 
     Attributes:
@@ -43,12 +40,11 @@ class NoisyWhole(ABC):
         adjacency: what one change means.
     """
 
-    epsilon: float
+    epsilon: float = field(metadata=POSITIVE)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        require_positive("epsilon", self.epsilon)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        super().__post_init__()
         _ = self.noise
 
     @property
@@ -76,11 +72,7 @@ class ThresholdCall(NoisyWhole):
             counts, which moves by at most 2 (replace-one) or 1 (add/remove).
     """
 
-    statistic: str = "count"
-
-    def __post_init__(self) -> None:
-        require_choice("statistic", self.statistic, _STATISTICS)
-        super().__post_init__()
+    statistic: str = field(default="count", metadata=one_of(("count", "gap")))
 
     @property
     def sensitivity(self) -> int:
@@ -149,11 +141,7 @@ class AboveThreshold(ThresholdCall):
     (array([False,  True, False]), array([ 0, 90,  0]))
     """
 
-    threshold: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_threshold("threshold", self.threshold)
+    threshold: int = field(metadata={"check": require_threshold})
 
     @property
     def target(self) -> QTarget:
@@ -172,13 +160,6 @@ class AboveThreshold(ThresholdCall):
         released = self.noise.mass(np.arange(self.threshold, largest + 1) - value)
         nothing, above = self.noise.tail(value - self.threshold + 1), self.noise.tail(largest + 1 - value)
         return np.concatenate([nothing, released, above], axis=-1)
-
-
-def require_threshold(name: str, value: Any) -> int:
-    """Returns a whole number of either sign as an int, or raises."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(whole and abs(int(value)) <= 2**53, name, value, "a whole number")
-    return int(value)
 
 
 @dataclass(frozen=True)
@@ -215,13 +196,11 @@ class BetweenThresholds(ThresholdCall):
     array([-1,  0,  1])
     """
 
-    lower: int
-    upper: int
+    lower: int = field(metadata={"check": require_threshold})
+    upper: int = field(metadata={"check": require_threshold})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_threshold("lower", self.lower)
-        require_threshold("upper", self.upper)
         require(self.lower < self.upper, "upper", self.upper, f"more than lower={self.lower}")
 
     @property
@@ -252,11 +231,7 @@ class NoisyCounts(NoisyWhole):
         failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
     """
 
-    failure_prob: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_probability("failure_prob", self.failure_prob)
+    failure_prob: float = field(metadata=PROBABILITY)
 
     @property
     @abstractmethod
@@ -297,11 +272,7 @@ class SparseVector(NoisyCounts):
     (array([ True, False, False]), array([80,  0,  0]))
     """
 
-    item_hits: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("item_hits", self.item_hits)
+    item_hits: int = field(metadata=COUNT)
 
     @property
     def target(self) -> QTarget:
@@ -394,11 +365,7 @@ class SweepTopK(NoisyCounts):
     (array([0, 2]), array([89, 49]))
     """
 
-    k: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("k", self.k)
+    k: int = field(metadata=COUNT)
 
     @property
     def target(self) -> QTarget:

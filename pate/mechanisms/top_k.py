@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, PureDpEvent
-from pate.validation import require, require_count, require_generator, require_histogram, require_positive
+from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters
+from pate.validation import require, require_generator, require_histogram, require_positive
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -40,7 +41,7 @@ class TopK:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopKMechanism(ABC):
+class TopKMechanism(Parameters, ABC):
     """Releases k indices of a histogram whose counts each move by at most 1 between neighbors.
 
     Counts are whole numbers >= 0, votes or not. A subclass states its price in `event` and must not look at counts to
@@ -51,12 +52,8 @@ class TopKMechanism(ABC):
         adjacency: what one change means: counts move by -1, 0 or 1 (replace-one), or all by 0 or 1 in one direction.
     """
 
-    k: int
+    k: int = field(metadata=COUNT)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        require_count("k", self.k)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
 
     @property
     @abstractmethod
@@ -109,11 +106,7 @@ class PureTopK(TopKMechanism):
         epsilon: pure DP of the whole release, > 0.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("epsilon", self.epsilon)
+    epsilon: float = field(metadata=POSITIVE)
 
     @property
     def noise_scale(self) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.validation import InvalidValue, require, require_array, require_count, require_entries, require_positive
+from pate.validation import require, require_array, require_count, require_entries, require_positive
 
 _TOLERANCE = 2.0**-30
 
@@ -86,6 +86,7 @@ _LARGEST_SUM = 2.0**52
 _LEAST_CLIP = 1e-100
 _LEAST_WEIGHT = 2.0**-20  # of a contribution; less counts for nothing
 _BLOCK_ENTRIES = 2**21
+_FINITE = "finite numbers below 1e150"
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,12 @@ class ClippedSum:
             of_block = None if scales is None else scales[found : found + len(block)]
             found += len(block)
             if isinstance(block, LowRankVotes):
+                shape = (len(block.span), block.weights.shape[2])
+                require(shape == self.shape, "votes.shape", shape, f"{self.shape}, queries and labels")
                 if span is None:
                     span, factored = block.span, np.zeros(block.weights.shape[1:], dtype=np.int64)
-                self._require_factored(block, span)
+                same = block.span is span or np.array_equal(block.span, span)
+                require(same, "span", block.span.shape, "the same span in every block")
                 factored += self._rounded(block.weights, of_block)
             else:
                 dense += self._rounded(self._residuals(block, middle), of_block)
@@ -187,9 +191,7 @@ class ClippedSum:
     def _rounded(self, residuals: Array, scales: Array | None) -> Integers:
         """The block's clipped contributions, rounded and added: whole numbers below 2**53, exactly."""
         flat = residuals.reshape(len(residuals), -1)
-        lengths = np.sqrt(np.einsum("ij,ij->i", flat, flat))
-        if not np.isfinite(lengths).all():
-            raise InvalidValue("votes=NaN or infinity: expected finite numbers below 1e150")
+        lengths = _finite_lengths(flat)
         weights = self.clip / np.maximum(lengths, self.clip) / self.step
         if scales is not None:
             require(len(scales) == len(flat), "len(weights)", len(scales), "one for each teacher in votes")
@@ -204,11 +206,11 @@ class ClippedSum:
         require(block.shape[1:] == self.shape, "votes.shape", block.shape, f"[c, {self.shape[0]}, {self.shape[1]}]")
         return np.asarray(block - center)
 
-    def _require_factored(self, block: LowRankVotes, span: Array) -> None:
-        shape = (len(block.span), block.weights.shape[2])
-        require(shape == self.shape, "votes.shape", shape, f"{self.shape}, queries and labels")
-        same = block.span is span or np.array_equal(block.span, span)
-        require(same, "span", block.span.shape, "the same span in every block")
+
+def _finite_lengths(flat: Array) -> Array:
+    lengths = np.sqrt(np.einsum("ij,ij->i", flat, flat))
+    require(bool(np.isfinite(lengths).all()), "votes", "NaN or infinity", _FINITE)
+    return lengths
 
 
 def _blocks(votes: Any, entries: int) -> Iterator[NDArray[Any] | LowRankVotes]:
@@ -286,7 +288,8 @@ class ClippedMoments:
             residuals: `[n, L]`.
             weights: `[n]`, or one number, in [0, 1].
         """
-        return self._product(features, residuals * (self._weights(residuals) * weights)[:, None])
+        clipped = residuals * (self._weights(residuals) * weights)[:, None]
+        return np.asarray((features.T.astype(np.float64) @ np.trunc(clipped * self._residual_steps)).astype(np.int64))
 
     def of_few(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
         """The sum over teachers with n records each, whose products need not be formed one by one.
@@ -304,7 +307,7 @@ class ClippedMoments:
         alike = (wide @ wide.transpose(0, 2, 1)) * (each @ each.transpose(0, 2, 1)) / FEATURE_STEPS**2
         lengths = np.sqrt(np.maximum(alike.sum(axis=(1, 2)), 0))
         before = np.sqrt((each**2).sum(axis=2)).sum(axis=1)
-        _require_finite(before)
+        require(bool(np.isfinite(before).all()), "votes", "NaN or infinity", _FINITE)
         room = np.maximum(counted * self.clip - size * math.sqrt(num_labels) / self._residual_steps, 0.0)
         scales = room / np.maximum(np.maximum(lengths, before / _MOST_CANCELED), np.maximum(room, _TINY))
         whole = np.trunc(each * (scales * self._residual_steps)[:, None, None])
@@ -321,16 +324,5 @@ class ClippedMoments:
     def _residual_steps(self) -> float:
         return float(_RESIDUAL_STEPS / 2.0 ** math.floor(math.log2(self.clip)))
 
-    def _product(self, features: NDArray[np.float32], residuals: Array) -> Integers:
-        whole = np.trunc(residuals * self._residual_steps)
-        return np.asarray((features.T.astype(np.float64) @ whole).astype(np.int64))
-
     def _weights(self, flat: Array) -> Array:
-        lengths = np.sqrt(np.einsum("ij,ij->i", flat, flat))
-        _require_finite(lengths)
-        return np.asarray(self.clip / np.maximum(lengths, self.clip))
-
-
-def _require_finite(lengths: Array) -> None:
-    if not np.isfinite(lengths).all():
-        raise InvalidValue("votes=NaN or infinity: expected finite numbers below 1e150")
+        return np.asarray(self.clip / np.maximum(_finite_lengths(flat), self.clip))

@@ -67,8 +67,7 @@ class ImportedVotes:
             require_count("num_teachers", num_teachers)
         array = _load(Path(path))
         found = _layout_of(array, num_teachers) if layout == "auto" else layout
-        counted = {"teacher_votes": _of_teachers, "pairs": _of_pairs, "classes": _of_classes}.get(found)
-        votes = _of_histogram(array, num_teachers) if counted is None else counted(array)
+        votes = _of_teachers(array) if found == "teacher_votes" else _of_counts(array, found, num_teachers)
         if num_teachers is not None:
             require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, f"{votes.num_teachers}, in votes")
         return votes
@@ -181,11 +180,6 @@ def _one_sum(array: NDArray[Any], expected: int | None) -> bool:
     return bool((sums == (sums.flat[0] if expected is None else expected)).all())
 
 
-def _require_one_sum(counts: NDArray[np.integer], rule: str) -> None:
-    if not _one_sum(counts, None):
-        raise InvalidValue(f"votes={len(np.unique(counts.sum(axis=-1)))} different sums: expected {rule}")
-
-
 def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
     require(array.ndim == 3, "votes.shape", array.shape, "[num_teachers, num_queries, num_labels]")
     require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
@@ -198,31 +192,26 @@ def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
     return ImportedVotes("teacher_votes", histogram(array), len(array), int(array.sum(axis=2).max()))
 
 
-def _of_pairs(array: NDArray[Any]) -> ImportedVotes:
-    require(array.ndim == 3 and array.shape[2] == 2, "votes.shape", array.shape, "[num_queries, num_labels, 2]")
-    whole = _whole(array)
-    _require_one_sum(whole, "pairs of counts with one sum, the number of teachers")
-    total = require_count("num_teachers", int(whole[0, 0].sum()))
-    return ImportedVotes("pairs", _checked(whole[:, :, 1], total), total, None)
+_ONE_SUM = {"pairs": "pairs of counts", "classes": "rows"}
 
 
-def _of_classes(array: NDArray[Any]) -> ImportedVotes:
-    require(array.ndim == 2, "votes.shape", array.shape, "[num_queries, num_classes]")
-    whole = _whole(array)
-    _require_one_sum(whole, "rows with one sum, the number of teachers")
-    total = require_count("num_teachers", int(whole[0].sum()))
-    return ImportedVotes("classes", _checked(whole, total), total, 1)
-
-
-def _of_histogram(array: NDArray[Any], num_teachers: int | None) -> ImportedVotes:
-    rule = "a number, counts of votes do not say how many teachers there were"
-    if num_teachers is None:
+def _of_counts(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
+    """Pairs and classes, whose sums are the number of teachers, or a histogram."""
+    if layout == "pairs":
+        require(array.ndim == 3 and array.shape[2] == 2, "votes.shape", array.shape, "[num_queries, num_labels, 2]")
+    elif layout == "classes":
+        require(array.ndim == 2, "votes.shape", array.shape, "[num_queries, num_classes]")
+    elif num_teachers is None:
+        rule = "a number, counts of votes do not say how many teachers there were"
         raise InvalidValue(f"num_teachers=None: expected {rule}")
-    return ImportedVotes("histogram", _checked(_whole(array), num_teachers), num_teachers, None)
-
-
-def _checked(counts: NDArray[np.integer], num_teachers: int) -> NDArray[np.int64]:
-    return require_histogram("votes", counts, num_teachers=num_teachers, rank=2).astype(np.int64)
+    counts, total = _whole(array), num_teachers
+    if layout in _ONE_SUM:
+        sums, rule = np.unique(counts.sum(axis=-1)), f"{_ONE_SUM[layout]} with one sum, the number of teachers"
+        require(len(sums) == 1, "votes", f"{len(sums)} different sums", rule)
+        total = require_count("num_teachers", int(sums[0]))
+    counts = counts[:, :, 1] if layout == "pairs" else counts
+    checked = require_histogram("votes", counts, num_teachers=total or 0, rank=2).astype(np.int64)
+    return ImportedVotes(layout, checked, total or 0, 1 if layout == "classes" else None)
 
 
 def _whole(array: NDArray[Any]) -> NDArray[np.integer]:
@@ -252,8 +241,17 @@ class ForeignVotes(VoteSource):
     """
 
     def __init__(self, paths: Sequence[Path], *, layout: str = "auto", num_teachers: int | None = None) -> None:
-        self.paths = tuple(sorted(paths))
-        self._digests = _require_different(self.paths)
+        if not paths:
+            raise InvalidValue("votes=[]: expected at least one vote file")
+        self.paths, seen = tuple(sorted(paths)), dict[bytes, Path]()
+        for path in self.paths:
+            require(path.is_file(), "votes", path, "an existing file")
+            with path.open("rb") as content:
+                digest = hashlib.file_digest(content, "sha256").digest()
+            rule = f"each file once; {seen.get(digest)} is the same, and its teachers would count twice"
+            require(digest not in seen, "votes", path, rule)
+            seen[digest] = path
+        self._digests = sorted(seen)
         self._files = [ImportedVotes.read(path, layout=layout, num_teachers=num_teachers) for path in self.paths]
         shape = self._files[0].counts.shape
         for path, file in zip(self.paths, self._files, strict=True):
@@ -271,7 +269,7 @@ class ForeignVotes(VoteSource):
     @property
     def digest(self) -> str:
         """SHA-256 of all files: what a release that was begun is continued with. Covered by no epsilon."""
-        return hashlib.sha256(b"votes of others" + b"".join(sorted(self._digests))).hexdigest()
+        return hashlib.sha256(b"votes of others" + b"".join(self._digests)).hexdigest()
 
     @property
     def record_ids(self) -> NDArray[Any]:
@@ -308,18 +306,3 @@ class ForeignVotes(VoteSource):
         if not self.knows_teachers:
             rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not say what one teacher votes for"
             raise InvalidValue(f"votes={self.paths[0]}: expected {rule}")
-
-
-def _require_different(paths: Sequence[Path]) -> list[bytes]:
-    """SHA-256 of each file; raises where two are the same."""
-    if not paths:
-        raise InvalidValue("votes=[]: expected at least one vote file")
-    seen: dict[bytes, Path] = {}
-    for path in paths:
-        require(path.is_file(), "votes", path, "an existing file")
-        with path.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").digest()
-        rule = f"each file once; {seen.get(digest)} is the same, and its teachers would count twice"
-        require(digest not in seen, "votes", path, rule)
-        seen[digest] = path
-    return list(seen)

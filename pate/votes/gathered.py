@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require
-from pate.votes.source import Array, Bits, VoteSource
-from pate.votes.vote_file import HoldersFile, VoteFile, VoteManifest
+from pate.votes.source import Array, Bits, SumsAlone, VoteSource
+from pate.votes.vote_file import HoldersFile, SumFile, VoteFile, VoteManifest, is_sum_file
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
@@ -48,8 +48,8 @@ class BitSums:
 
     def add(self, row: Packed) -> None:
         """Adds the bits of bytes `[Q, B]`; the array may be used again afterward."""
-        carry = self._words(row)
-        level = 0
+        carry, level = np.zeros(self._num_words, dtype=np.uint64), 0
+        carry.view(np.uint8)[: row.size] = row.reshape(-1)
         while True:
             if level == len(self._levels):
                 self._levels.append(np.zeros(self._num_words, dtype=np.uint64))
@@ -81,11 +81,6 @@ class BitSums:
                     total[first : first + rows] += bits.astype(np.int64) << level
         return total
 
-    def _words(self, row: Packed) -> Words:
-        words = np.zeros(self._num_words, dtype=np.uint64)
-        words.view(np.uint8)[: row.size] = row.reshape(-1)
-        return words
-
 
 def _added(kept: Words, first: Words, second: Words) -> Words:
     """Adds two rows of bits to the one that is kept, in place; returns the carries, in the place of the second."""
@@ -110,11 +105,19 @@ _SAME = {
 }
 
 
-def require_together(files: Sequence[HoldersFile]) -> None:
+def _require_together(files: Sequence[HoldersFile]) -> None:
     """Raises unless all files answer the same questions and no holder is there twice; says no digest."""
+    first, seen = files[0], dict[str, Path]()
     for file in files:
-        _require_same(file, files[0])
-    seen: dict[str, Path] = {}
+        for head in file.heads:
+            for name, rule in _SAME.items():
+                same = getattr(head, name) == getattr(first.manifest, name)
+                shown = "others" if name == "queries" else getattr(head, name)
+                require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
+        same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
+        require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
+        for place, (found, wanted) in enumerate(zip(file.label_names, first.label_names, strict=True)):
+            require(found == wanted, f"votes={file.path}, label_names[{place}]", found, f"{wanted}, as in {first.path}")
     for file in files:
         for head in file.heads:
             rule = f"each holder once; {seen.get(head.holder)} is of the same holder, whose records would count twice"
@@ -122,22 +125,10 @@ def require_together(files: Sequence[HoldersFile]) -> None:
             seen[head.holder] = file.path
 
 
-def in_order(holder: str) -> tuple[bool, int, str]:
+def _in_order(holder: str) -> tuple[bool, int, str]:
     """Sorts the names of holders: numbers by their size before names."""
     number = holder.isascii() and holder.isdigit()
     return not number, int(holder) if number else 0, holder
-
-
-def _require_same(file: HoldersFile, first: HoldersFile) -> None:
-    for head in file.heads:
-        for name, rule in _SAME.items():
-            same = getattr(head, name) == getattr(first.manifest, name)
-            shown = "others" if name == "queries" else getattr(head, name)
-            require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
-    same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
-    require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
-    for place, (found, wanted) in enumerate(zip(file.label_names, first.label_names, strict=True)):
-        require(found == wanted, f"votes={file.path}, label_names[{place}]", found, f"{wanted}, as in {first.path}")
 
 
 File = TypeVar("File", bound=HoldersFile)
@@ -170,10 +161,10 @@ class HolderVotes(VoteSource, Generic[File]):
     def __init__(self, files: Sequence[File]) -> None:
         if not files:
             raise InvalidValue("votes=[]: expected at least one vote file")
-        self.files = tuple(sorted(files, key=lambda file: in_order(file.heads[0].holder)))
-        require_together(self.files)
+        self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
+        _require_together(self.files)
         heads = (head for file in self.files for head in file.heads)
-        self.heads: tuple[VoteManifest, ...] = tuple(sorted(heads, key=lambda head: in_order(head.holder)))
+        self.heads: tuple[VoteManifest, ...] = tuple(sorted(heads, key=lambda head: _in_order(head.holder)))
         first = self.files[0]
         self.record_ids: NDArray[Any] = first.record_ids
         self.label_names: tuple[str, ...] = first.label_names
@@ -235,3 +226,41 @@ class GatheredVotes(HolderVotes[VoteFile]):
             "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll=, or pate.federated"
         )
         raise InvalidValue(f"aggregator.rounds: expected {rule}")
+
+
+class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
+    """Votes of vote files and sums. Whichever way files were added up, the counts are the same."""
+
+    gives_bits = False
+    digest_begins = b"sums of holders"
+    expected = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
+
+    @classmethod
+    def read(cls, paths: Sequence[Path | str]) -> SummedVotes:
+        """Of files by their names; raises `DamagedFile` for one that is none."""
+        return cls([SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths])
+
+    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+        """A limit has to be that of the votes as they were cast."""
+        clip = self.files[0].manifest.vote_clip
+        if max_votes is not None and (clip is None or clip > max_votes):
+            raise InvalidValue(f"vote_clip={clip}: expected sums of votes that were cast with vote_clip={max_votes}")
+        found: NDArray[np.int64] = self.remembered("counts", self._added_up)
+        return found
+
+    def write(self, path: Path | str) -> SumFile:
+        """All of them as one file."""
+        counts = self.counts()
+        return SumFile.write(path, self.heads, counts, record_ids=self.record_ids, label_names=self.label_names)
+
+    def _added_up(self) -> NDArray[np.int64]:
+        total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
+        if votes := [file for file in self.files if isinstance(file, VoteFile)]:
+            total += GatheredVotes(votes).counts()
+        for file in self.files:
+            if isinstance(file, SumFile):
+                first = 0
+                for block in file.blocks():
+                    total[first : first + len(block)] += block
+                    first += len(block)
+        return total

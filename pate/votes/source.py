@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require_count, require_histogram
+from pate.validation import InvalidValue, require, require_count, require_histogram
 from pate.votes.histogram import histogram, limited
 from pate.votes.share_sums import ShareSums, TeacherShares
 
@@ -166,10 +166,9 @@ class CountedVotes(SumsAlone):
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """As `VoteSource.counts`; raises where votes were counted without such a limit."""
-        if max_votes is not None and (self.max_votes is None or self.max_votes > max_votes):
-            raise InvalidValue(
-                f"vote_clip={self.max_votes}: expected at most {max_votes}, as the aggregator's price says"
-            )
+        known = self.max_votes
+        within = max_votes is None or (known is not None and known <= max_votes)
+        require(within, "vote_clip", known, f"at most {max_votes}, as the aggregator's price says")
         return self._counts
 
 

@@ -1,4 +1,4 @@
-"""A vote file: what a holder's teachers say, and what the holder vouches for."""
+"""Vote files: what a holder's teachers say and what it vouches for, and sums of the votes of several holders."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pate.files.arrays import UNREADABLE, check_members, is_array_file
 from pate.files.disk import damaged, replacing, require_file
 from pate.files.values import from_json, to_json_line
 from pate.validation import (
+    InvalidValue,
     require,
     require_array,
     require_choice,
@@ -241,9 +242,8 @@ class VoteFile(HoldersFile):
 
     def packed(self) -> Iterator[NDArray[np.uint8]]:
         """The bits of teachers 0, 1, …, packed, uint8 `[c, Q, ceil(L / 8)]` a block, of votes that were not clipped."""
-        require(
-            self.manifest.vote_clip is None, "vote_clip", self.manifest.vote_clip, "None, as it is not checked here"
-        )
+        clip = self.manifest.vote_clip
+        require(clip is None, "vote_clip", clip, "None, as it is not checked here")
         return VoteStore.open(self.path).packed_blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
@@ -272,8 +272,84 @@ class VoteFile(HoldersFile):
         return np.asarray(shares, dtype=np.float64)
 
 
-def holds(path: Path | str, name: str) -> bool:
-    """Whether it is an archive with an array of that name, be it damaged or not."""
+_SUM_RULE = "a whole file of sums, as pate-release sum=FILE writes it"
+_SUM_REMEDY = "ask for it again: the same pate-release command writes the same file"
+
+
+class SumFile(HoldersFile):
+    """How many teachers of some holders vote for each label of each query.
+
+    An .npz with `sum_heads` (the manifest of each holder, as JSON), `record_ids`, `label_names` and `counts` `[Q, L]`
+    in the shortest unsigned integers that hold the number of teachers. Equal sums give equal bytes.
+    """
+
+    @property
+    def num_teachers(self) -> int:
+        return sum(head.num_teachers for head in self.heads)
+
+    @classmethod
+    def write(
+        cls,
+        path: Path | str,
+        heads: tuple[VoteManifest, ...],
+        counts: NDArray[np.int64],
+        *,
+        record_ids: NDArray[Any],
+        label_names: tuple[str, ...],
+    ) -> Self:
+        """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced.
+
+        Raises:
+            InvalidValue: counts that so many teachers cannot have.
+        """
+        made = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
+        dtype = np.min_scalar_type(made.num_teachers).newbyteorder("<")
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+            write_member(archive, "sum_heads", np.array([head.to_text() for head in made.heads], np.str_))
+            write_member(archive, "record_ids", made.record_ids)
+            write_member(archive, "label_names", np.array(made.label_names, np.str_))
+            rows = max(1, _BLOCK_BYTES // (8 * max(1, counts.shape[1])))
+            blocks = (counts[first : first + rows] for first in range(0, len(counts), rows))
+            write_rows(archive, "counts", counts.shape, dtype.str, map(made._possible, blocks))
+        return made
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """Reads the head and checks that the counts are there; `blocks` checks what they say.
+
+        Raises:
+            DamagedFile: no such file, a torn or a foreign one.
+        """
+        require_file(path, rule=_SUM_RULE, remedy=_SUM_REMEDY)
+        with refusing_damage(path, _SUM_RULE, _SUM_REMEDY), zipfile.ZipFile(path) as archive:
+            check_members(archive, None)
+            heads, names = (read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names"))
+            ids = read_member(archive, "record_ids", kinds="iu")
+            manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
+            shape, _ = form_of(archive, "counts", kinds="u")
+        good = len(manifests) > 0 and shape == (len(ids), len(names))
+        if not good or any((head.num_queries, head.num_labels) != shape for head in manifests):
+            raise damaged(path, _SUM_RULE, "counts of another shape than its heads say", _SUM_REMEDY)
+        return cls(Path(path), manifests, ids, tuple(names.tolist()))
+
+    def blocks(self) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
+        """The counts, some queries at a time, `[q, L]`.
+
+        Raises:
+            DamagedFile: a checksum that fails, or more votes than there are teachers.
+        """
+        rows = max(1, _BLOCK_BYTES // (8 * self.manifest.num_labels))
+        with refusing_damage(self.path, _SUM_RULE, _SUM_REMEDY), zipfile.ZipFile(self.path) as archive:
+            yield from map(self._possible, read_rows(archive, "counts", rows, kinds="u"))
+
+    def _possible(self, block: NDArray[Any]) -> NDArray[Any]:
+        teachers = self.num_teachers
+        if not ((block <= teachers) & (block >= 0)).all():
+            raise InvalidValue(f"counts: expected at most {teachers}, the teachers that are in them")
+        return block
+
+
+def _holds(path: Path | str, name: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return f"{name}.npy" in archive.namelist()
@@ -281,9 +357,14 @@ def holds(path: Path | str, name: str) -> bool:
         return False
 
 
-def is_vote_file(path: Path) -> bool:
+def is_sum_file(path: Path | str) -> bool:
+    """Whether it is an archive of sums of `pate-release`, be it damaged or not."""
+    return _holds(path, "sum_heads")
+
+
+def is_vote_file(path: Path | str) -> bool:
     """Whether it is an archive with a manifest of `pate-vote`, be it damaged or not."""
-    return holds(path, "manifest")
+    return _holds(path, "manifest")
 
 
 def is_whole_archive(path: Path) -> bool:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from pate.accounting.special import ndtr
 from pate.mechanisms.noise.kinds import KINDS
-from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, exp_bounds, log_bounds
+from pate.mechanisms.noise.uniforms import Bounds, LazyBitsUniform, LazyUniforms, exp_bounds, log_bounds
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bits = NDArray[np.bool_]
 Limits = tuple[Fraction | float, Fraction | float]
+Window = tuple[int, int]
 
 _ERROR_OF_UNIFORM = 2.0**-49  # over the smaller of u and 1 - u; u is off by 2**-52, the derivative at most 2 / m
 _TOO_FAR_OUT = 2.0**-46
@@ -46,7 +47,7 @@ class _LazyValue:
     """One value of noise: a rising function of a uniform number."""
 
     uniform: LazyBitsUniform
-    within: Callable[[Fraction, int], tuple[Fraction, Fraction]]
+    within: Callable[[Fraction, int], Bounds]
 
     def bounds(self) -> Limits:
         low, high = self.uniform.bounds()
@@ -153,27 +154,20 @@ def draw_largest(
     of_logs = error + _ERROR_OF_LOG * (1 + float(np.abs(log_sizes).max()))
     of_values = (_quantile_error(u) + of_logs) * (1 + float(np.abs(values).max()))
 
-    def exact(*place: int) -> Number:
-        number = size(*place)
-        return _LazyValue(uniforms.at(*place), lambda u, digits: _largest_within(kind, u, number, digits))
+    def within(number: int, u: Fraction, digits: int) -> Bounds:
+        if number > 1:  # the value below which so many lie with probability u: the quantile of u**(1 / number)
+            spare = digits + 4 + sum(len(str(int(inverse))) for inverse in (number, 1 / u, 1 / (1 - u)))
+            low, high = (exp_bounds(log / number, spare) for log in log_bounds(u, spare))
+            return KINDS[kind].within(low[0], digits)[0], KINDS[kind].within(high[1], digits)[1]
+        return KINDS[kind].within(u, digits)
 
-    return DrawnNoise(values, of_values, exact)
+    return DrawnNoise(values, of_values, lambda *place: _LazyValue(uniforms.at(*place), partial(within, size(*place))))
 
 
 def _quantile_error(u: Array) -> float:
     """What the error of u makes of the values."""
     near = min(float(u.min()), 1 - float(u.max()))
     return math.inf if near < _TOO_FAR_OUT else _ERROR_OF_UNIFORM / near
-
-
-def _largest_within(kind: str, u: Fraction, number: int, digits: int) -> tuple[Fraction, Fraction]:
-    """The value below which `number` of them lie with probability u: the quantile of u**(1 / number)."""
-    within = KINDS[kind].within
-    if number == 1:
-        return within(u, digits)
-    spare = digits + 4 + sum(len(str(int(inverse))) for inverse in (number, 1 / u, 1 / (1 - u)))
-    low, high = (exp_bounds(log / number, spare) for log in log_bounds(u, spare))
-    return within(low[0], digits)[0], within(high[1], digits)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,27 +202,20 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: NDArray[np.bo
     noisy = values.floats + noise.values
     if part is not None:
         noisy[~part] = -np.inf
-    order, apart = _largest(noisy, noise.error) if k == 1 else _several_largest(noisy, k, noise.error)
+    if k == 1:
+        order = noisy.argmax(axis=1)[:, None]
+        best = np.take_along_axis(noisy, order, axis=1)
+        apart = (noisy >= best - 3 * _error_of(best, noise.error)).sum(axis=1) == 1
+    else:
+        order = largest_in_order(noisy, min(k + 1, noisy.shape[1]))
+        ranked = np.take_along_axis(noisy, order, axis=1)
+        with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
+            errors = _error_of(ranked, noise.error)
+            far = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(ranked[:, 1:])
+        order, apart = order[:, :k], far.all(axis=1)
     for row in np.flatnonzero(~apart).tolist():
         order[row] = _in_order(noisy[row], noise.error, k, partial(sum_at, row))
     return order
-
-
-def _largest(noisy: Array, of_noise: float) -> tuple[Integers, NDArray[np.bool_]]:
-    """The largest of each row `[Q, 1]`, and whether it is surely that `[Q]`."""
-    order = noisy.argmax(axis=1)[:, None]
-    best = np.take_along_axis(noisy, order, axis=1)
-    return order, np.asarray((noisy >= best - 3 * _error_of(best, of_noise)).sum(axis=1) == 1)
-
-
-def _several_largest(noisy: Array, k: int, of_noise: float) -> tuple[Integers, NDArray[np.bool_]]:
-    """The k largest of each row in order `[Q, k]`, and whether they surely are `[Q]`."""
-    order = largest_in_order(noisy, min(k + 1, noisy.shape[1]))
-    ranked = np.take_along_axis(noisy, order, axis=1)
-    with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
-        errors = _error_of(ranked, of_noise)
-        apart = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(ranked[:, 1:])
-    return order[:, :k], np.asarray(apart.all(axis=1))
 
 
 def _error_of(noisy: Array, of_noise: float) -> Array:
@@ -245,12 +232,8 @@ def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], _Sum]
     lower, upper = noisy[places] - errors, noisy[places] + errors
     if k < len(places):
         places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
-    numbers: dict[int, _Sum] = {place: sums(place) for place in places.tolist()}
-
-    def compared(first: int, second: int) -> int:
-        return 1 if is_less(numbers[first], numbers[second]) else -1
-
-    ranked = sorted(numbers, key=cmp_to_key(compared))
+    numbers = {place: sums(place) for place in places.tolist()}
+    ranked = sorted(numbers, key=cmp_to_key(lambda one, other: 1 if is_less(numbers[one], numbers[other]) else -1))
     return (ranked + np.flatnonzero(np.isneginf(noisy)).tolist())[:k]
 
 
@@ -267,12 +250,7 @@ def is_less(first: Number, second: Number) -> bool:
 
 
 def are_normally_above(
-    numbers: NDArray[Any],
-    threshold: float,
-    std: float,
-    rng: np.random.Generator,
-    *,
-    within: tuple[int, int] | None = None,
+    numbers: NDArray[Any], threshold: float, std: float, rng: np.random.Generator, *, within: Window | None = None
 ) -> Bits:
     """Whether number + N(0, std**2) >= threshold, elementwise and exactly: `[Q, n]`.
 

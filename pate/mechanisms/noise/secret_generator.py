@@ -87,11 +87,9 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
 
     def spawn(self, n_children: int) -> list[_CipherKey]:
         """Keys from blocks beyond the stream, each given once."""
-        return [_CipherKey(self._beyond_stream(next(self._children))) for _ in range(n_children)]
-
-    def _beyond_stream(self, index: int) -> bytes:
-        source = _cipher()(key=int.from_bytes(self._key, "little"), counter=(1 + index) << _BEYOND)
-        return _block(source)[:_KEY_BYTES]
+        key, numbers = int.from_bytes(self._key, "little"), [next(self._children) for _ in range(n_children)]
+        blocks = [_block(_cipher()(key=key, counter=(1 + number) << _BEYOND)) for number in numbers]
+        return [_CipherKey(block[:_KEY_BYTES]) for block in blocks]
 
 
 _ALIVE: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -36,7 +36,8 @@ def exp_bounds(exponent: Fraction, digits: int) -> Bounds:
 
 def log_bounds(number: Fraction, digits: int) -> Bounds:
     """log(number) for number > 0, within 10**-digits."""
-    context = _context(digits + _length(number))
+    before_the_point = len(str(max(number.numerator.bit_length(), number.denominator.bit_length())))
+    context = _context(digits + before_the_point)
     value, slack = Fraction(context.ln(_decimal(number, context))), Fraction(1, 10**digits)
     return value - slack, value + slack
 
@@ -71,27 +72,16 @@ def _decimal(number: Fraction, context: Context) -> Decimal:
     return context.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
-def _length(number: Fraction) -> int:
-    """Digits before the point of a logarithm, about."""
-    return len(str(max(number.numerator.bit_length(), number.denominator.bit_length())))
-
-
 @lru_cache(maxsize=16)
 def _pi(digits: int) -> Decimal:
-    """Machin's formula, in whole numbers."""
-    unit = 10 ** (digits + 10)
-    scaled = 4 * (4 * _arctan_of_inverse(5, unit) - _arctan_of_inverse(239, unit))
+    """Machin's formula, in whole numbers: 4 (4 arctan 1/5 - arctan 1/239)."""
+    scaled = 0
+    for factor, x in ((16, 5), (-4, 239)):
+        power, odd = 10 ** (digits + 10) // x, 1
+        while power:
+            scaled += factor * (power // odd)
+            power, odd, factor = power // (x * x), odd + 2, -factor
     return Decimal(scaled).scaleb(-digits - 10, Context(prec=digits + 12))
-
-
-def _arctan_of_inverse(x: int, unit: int) -> int:
-    term = total = unit // x
-    odd, sign = 1, 1
-    while term:
-        term //= x * x
-        odd, sign = odd + 2, -sign
-        total += sign * (term // odd)
-    return total
 
 
 class LazyBitsUniform:
@@ -288,24 +278,22 @@ def softmax_weights(deficits: Array, scale: float) -> Weights:
 def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
     """The chances of the largest with exponential noise: w_i times the integral of prod_{j != i} (1 - w_j z) dz."""
 
+    def integral(w: list[int], unit: int) -> Fraction:  # of prod (1 - w z / unit) dz over [0, 1]
+        polynomial = [1]  # the coefficient of z**n times unit**n
+        for each in w:
+            lifted = [0, *(-each * coefficient for coefficient in polynomial)]
+            polynomial = [a + b for a, b in zip([*polynomial, 0], lifted, strict=True)]
+        return sum((Fraction(a, (n + 1) * unit**n) for n, a in enumerate(polynomial)), Fraction(0))
+
     # each w = exp(-deficit / scale) is taken as a fraction within 10**-digits, which moves the integral by at most
     # 1 + n / 2 times as much; the integral of the fractions is exact
     def weights(digits: int) -> list[Interval]:
         unit, slack = 10**digits, len(deficits) + 2
         w = [low for low, _ in softmax_weights(deficits, scale)(digits)]
-        chances = [w[i] * _integral(w[:i] + w[i + 1 :], unit) for i in range(len(w))]
+        chances = [each * integral([*w[:i], *w[i + 1 :]], unit) for i, each in enumerate(w)]
         return [(max(math.floor(chance) - slack, 0), math.ceil(chance) + slack) for chance in chances]
 
     return weights
-
-
-def _integral(w: list[int], unit: int) -> Fraction:
-    """Of prod (1 - w z / unit) dz over [0, 1]."""
-    polynomial = [1]  # the coefficient of z**n times unit**n
-    for each in w:
-        lifted = [0, *(-each * coefficient for coefficient in polynomial)]
-        polynomial = [a + b for a, b in zip([*polynomial, 0], lifted, strict=True)]
-    return sum((Fraction(a, (n + 1) * unit**n) for n, a in enumerate(polynomial)), Fraction(0))
 
 
 def draw_softmax(sums: Array, scale: float, uniforms: LazyUniforms) -> Integers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 
@@ -20,7 +20,8 @@ from pate.mechanisms.noise.uniforms import (
     index_of,
     words,
 )
-from pate.validation import require, require_count, require_generator, require_positive
+from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters
+from pate.validation import require, require_generator, require_positive
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -135,7 +136,7 @@ def _unit_geometric(count: int, rng: np.random.Generator) -> Integers:
 
 
 @dataclass(frozen=True)
-class RoundedGaussian:
+class RoundedGaussian(Parameters):
     """The whole number nearest to N(0, std**2).
 
     Formal guarantee: a vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded.
@@ -152,10 +153,10 @@ class RoundedGaussian:
     [-6, 16, 1, -6, 13]
     """
 
-    std: float
+    std: float = field(metadata=POSITIVE)
 
     def __post_init__(self) -> None:
-        require_positive("std", self.std)
+        super().__post_init__()
         require(self.std <= LARGEST_STD, "std", self.std, f"at most 2**44 = {LARGEST_STD:.0f}")
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
@@ -226,7 +227,7 @@ _EXP_TABLE = np.array([math.floor(exp_bounds(-Fraction(j), 40)[0] * 2**64) for j
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Parameters):
     """Whole numbers z with probability proportional to exp(-z**2 / (2 v)).
 
     Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2 v) zCDP
@@ -242,10 +243,10 @@ class DiscreteGaussian:
     [-9, -3, 1, 0, -13]
     """
 
-    variance: int
+    variance: int = field(metadata=COUNT)
 
     def __post_init__(self) -> None:
-        require_count("variance", self.variance)
+        super().__post_init__()
         require(self.variance <= LARGEST_VARIANCE, "variance", self.variance, f"at most 2**24 = {LARGEST_VARIANCE}")
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
@@ -263,7 +264,7 @@ class DiscreteGaussian:
         return np.asarray(np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total)
 
     def _drawn(self, uniforms: LazyUniforms) -> Integers:
-        """The first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total."""
+        # the first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total
         edges, u = _edges(self.variance), uniforms.approximate()
         places = np.searchsorted(edges, u, side="right") - 1
         above = edges[np.minimum(places + 1, len(edges) - 1)]
@@ -292,7 +293,7 @@ def _edges(variance: int) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseShares:
+class NoiseShares(Parameters):
     """Shares of discrete Gaussian noise, of which any `num_counted` together have a standard deviation of `noise_std`.
 
     Counts are taken in steps of 1 / `steps` of a vote, so that a share is wide in steps.
@@ -314,16 +315,13 @@ class NoiseShares:
     (32, 1, 79)
     """
 
-    noise_std: float
-    num_holders: int
-    max_dropouts: int = 0
-    max_colluders: int = 0
+    noise_std: float = field(metadata=POSITIVE)
+    num_holders: int = field(metadata=COUNT)
+    max_dropouts: int = field(default=0, metadata=NATURAL)
+    max_colluders: int = field(default=0, metadata=NATURAL)
 
     def __post_init__(self) -> None:
-        require_positive("noise_std", self.noise_std)
-        require_count("num_holders", self.num_holders)
-        require_count("max_dropouts", self.max_dropouts, minimum=0)
-        require_count("max_colluders", self.max_colluders, minimum=0)
+        super().__post_init__()
         lost = self.max_dropouts + self.max_colluders
         rule = f"more than max_dropouts + max_colluders = {lost}"
         require(self.num_holders > lost, "num_holders", self.num_holders, rule)

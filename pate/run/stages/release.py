@@ -37,9 +37,8 @@ from pate.run.results import privacy_of, summary_of
 from pate.run.stages.queries import Queries
 from pate.validation import InvalidValue, require, require_text
 from pate.votes.foreign import ForeignVotes
-from pate.votes.gathered import GatheredVotes
+from pate.votes.gathered import GatheredVotes, SummedVotes
 from pate.votes.source import VoteSource
-from pate.votes.sum_file import SummedVotes
 from pate.votes.vote_file import VoteManifest, queries_digest
 
 TERMS = "terms.json"

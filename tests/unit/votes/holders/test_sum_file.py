@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes.gathered import BitSums, GatheredVotes
-from pate.votes.sum_file import SumFile, SummedVotes, is_sum_file
-from pate.votes.vote_file import VoteFile, VoteManifest
+from pate.votes.gathered import BitSums, GatheredVotes, SummedVotes
+from pate.votes.vote_file import SumFile, VoteFile, VoteManifest, is_sum_file
 
 QUERIES, LABELS = 7, 11
 

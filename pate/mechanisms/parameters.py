@@ -1,0 +1,42 @@
+"""Public parameters: each field of a frozen dataclass says itself what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+from pate.accounting import Adjacency
+from pate.validation import require_choice, require_count, require_positive, require_probability
+
+COUNT = {"check": require_count}
+NATURAL = {"check": partial(require_count, minimum=0)}
+POSITIVE = {"check": require_positive}
+PROBABILITY = {"check": require_probability}
+NOISE = POSITIVE | {"noise": True}
+
+
+def one_of(choices: Iterable[str]) -> dict[str, Any]:
+    """Of a field that is one of several words."""
+    return {"check": partial(require_choice, choices=tuple(choices))}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Base of frozen dataclasses of public parameters.
+
+    The metadata of a field may hold the `check` of its value, called with name and value; `noise` has to be positive. A
+    None that is the default passes, and `adjacency` may be the name of one.
+    """
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value, check = getattr(self, item.name), item.metadata.get("check")
+            if item.name == "adjacency":
+                object.__setattr__(self, "adjacency", Adjacency.parse(value))
+            elif value is not None or item.default is not None:
+                if item.metadata.get("noise"):
+                    check = require_positive
+                if check is not None:
+                    check(item.name, value)
