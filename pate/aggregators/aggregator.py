@@ -224,6 +224,7 @@ class Aggregator(Parameters, ABC):
         single_label: whether it is for one label per sample, of the class: every answer names exactly one.
         usual_failure_prob: what a `failure_prob` of None is at most, of the class.
         pays_in_advance: whether a whole session is charged before its first query, of the class.
+        expects_prior: whether a release goes by what a student expects, of the class.
         budgets_by: how groups with budgets of their own differ, of the class; None where they cannot. By `weights` of
             their teachers (`VoteSource.weights`): one of weight w pays what all pay for noise 1 / w times as large. By
             the number of `teachers` that they are with: the field `teachers_reached`.
@@ -235,6 +236,7 @@ class Aggregator(Parameters, ABC):
     single_label: ClassVar[bool] = False
     usual_failure_prob: ClassVar[float] = 1e-9
     pays_in_advance: ClassVar[bool] = False
+    expects_prior: ClassVar[bool] = False
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = None
     remedies: ClassVar[Mapping[str, str]] = {
         "noise": "more teachers, fewer queries or a larger epsilon",
@@ -290,11 +292,6 @@ class Aggregator(Parameters, ABC):
         if self.input_form != "counts":
             for _ in votes:
                 pass
-
-    @property
-    def expects_prior(self) -> bool:
-        """Whether a release goes by what a student expects."""
-        return False
 
     @property
     def never_empty(self) -> bool:
@@ -611,15 +608,7 @@ class PerQueryAggregator(HistogramAggregator):
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
     ) -> Release:
-        """Releases labels for all queries.
-
-        Args:
-            votes: integers `[Q, L]` in 0..num_teachers: how many teachers vote for each label; anything that
-                `numpy.asarray` takes.
-            num_teachers: T, public.
-            rng: as in `Aggregator.aggregate`.
-            ledger: as in `Aggregator.aggregate`.
-        """
+        """As `Aggregator.aggregate`, of how many teachers vote for each label: integers `[Q, L]` in 0..num_teachers."""
         counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
         settled = self.settled(num_queries=len(counts))  # as the event
         labels = np.zeros(counts.shape, dtype=np.bool_)

@@ -116,12 +116,10 @@ class BoundaryMax(BoundaryAggregator):
         return (2 if self.adjacency is Adjacency.REPLACE_ONE else 1) / self.selection_scale
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The session: what its hits can cost, or all queries where those are fewer."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         return self._session_event(self.call_epsilon, num_queries, bounded_range=True)
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The exponential mechanism for every query."""
         return SelfComposedEvent(BoundedRangeEvent(self.call_epsilon), num_queries)
 
     def distribution(self, votes: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -206,14 +204,12 @@ class BoundaryTopK(BoundaryAggregator):
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The session: what its hits can cost, or all queries where those are fewer."""
         settled = self.settled(num_queries=require_count("num_queries", num_queries, minimum=0))
         call_epsilon = settled.call_epsilon_for(num_labels=num_labels, num_teachers=num_teachers)
         failure_prob = num_queries * float(settled.failure_prob or 0)
         return self._session_event(call_epsilon, num_queries, bounded_range=False, failure_prob=failure_prob)
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Selection and test of every query, without the wrapper."""
         step = self.settled(num_queries=num_queries).release_step
         return step.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 

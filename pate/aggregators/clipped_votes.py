@@ -63,7 +63,6 @@ class ClippedVotes(TeacherVotesAggregator):
     threshold_share: float = field(default=0.5, metadata=PROBABILITY)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """A bit for each count that can move (l1), or the noisy counts (l2), for every query."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         moved = squared_sensitivity(self.vote_clip, num_labels=num_labels, adjacency=self.adjacency)
         if self.norm == "l1":

@@ -48,23 +48,25 @@ class ScreenedAggregator(PerQueryAggregator):
     def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
         """A number of teachers for each query, `[q]`, moved by at most 1 by one change."""
 
+    @abstractmethod
+    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
+        """The price of one answer."""
+
     @property
     @abstractmethod
     def _answers(self) -> GNMax | GaussianVotes:
         """What answers the queries that pass."""
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The screening of all queries, and as many answers as there can be."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         bit = threshold_event(self.screening_std, self.threshold_share, num_teachers)
         most = num_queries if self.max_answers is None else min(self.max_answers, num_queries)
-        answer = self._answers.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+        answer = self._answer_event(num_labels=num_labels, num_teachers=num_teachers)
         return ComposedEvent((SelfComposedEvent(bit, num_queries), SelfComposedEvent(answer, most)))
 
     def cost_on(
         self, votes: NDArray[np.int64], *, num_teachers: int, orders: object, answered: Bits | None = None
     ) -> DataDependentCost | None:
-        """The screening of all queries, and the answers."""
         statistic, share = self._statistic(votes, num_teachers=num_teachers), self.threshold_share
         screening = threshold_cost(statistic, self.screening_std, share, num_teachers=num_teachers, orders=orders)
         asked = votes if answered is None else votes[answered]
@@ -128,6 +130,9 @@ class ConfidentGNMax(ScreenedAggregator):
     def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
         return np.asarray(votes.max(axis=1))
 
+    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
+        return self._answers.answer_event(num_labels)
+
     @property
     def _answers(self) -> GNMax:
         return GNMax(noise_std=self.noise_std, max_votes=self.max_votes, adjacency=self.adjacency)
@@ -156,6 +161,9 @@ class ConfidentVotes(ScreenedAggregator):
 
     def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
         return np.asarray(np.maximum(votes, num_teachers - votes).min(axis=1))
+
+    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
+        return self._answers.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
 
     @property
     def _answers(self) -> GaussianVotes:

@@ -85,7 +85,6 @@ class DistributedVotes(PerQueryAggregator):
         return self.max_votes
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The noisy counts of all queries, with the shares that are counted on."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         moved = squared_sensitivity(self.max_votes or num_labels, num_labels=num_labels, adjacency=self.adjacency)
         price = ZCdpEvent(num_queries * moved / (2 * self.shares.variance) * _UP)

@@ -63,7 +63,6 @@ class FixedTopK(PerQueryAggregator):
         return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The mechanism, once per query."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         require(self.k <= num_labels, "k", self.k, f"at most {num_labels}, the number of labels")
         return SelfComposedEvent(self.top_k.event if self.k < num_labels else NoOpEvent(), num_queries)

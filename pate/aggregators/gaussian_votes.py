@@ -83,7 +83,6 @@ class GaussianVotes(PerQueryAggregator):
     teachers_reached: int = field(default=1, metadata=COUNT)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """One bit for each label of each query."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         bit: BitEvent = threshold_event(self.noise_std, 0.5, num_teachers)
         if self.teachers_reached > 1:
@@ -98,7 +97,6 @@ class GaussianVotes(PerQueryAggregator):
         return threshold_cost(votes, self.noise_std, 0.5, num_teachers=num_teachers, orders=orders)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
-        """In closed form."""
         counts, places = np.unique(votes.counts(), return_inverse=True)
         above = few_ndtr((counts - votes.num_teachers / 2) / self.noise_std)[places.reshape(votes.labels.shape)]
         return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))

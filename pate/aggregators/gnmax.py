@@ -64,15 +64,13 @@ class GNMax(PerQueryAggregator):
     max_votes: int = field(default=1, metadata=COUNT)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The winner of every query; with more than one vote, all counts."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        moved, std = (
-            squared_sensitivity(self.max_votes, num_labels=num_labels, adjacency=self.adjacency),
-            self.noise_std,
-        )
-        return SelfComposedEvent(
-            WinnerEvent(std, moved) if self.max_votes == 1 else GaussianEvent(std / moved**0.5), num_queries
-        )
+        return SelfComposedEvent(self.answer_event(num_labels), num_queries)
+
+    def answer_event(self, num_labels: int) -> Event:
+        """The price of the winner of one query; with more than one vote, of all counts."""
+        moved = squared_sensitivity(self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
+        return WinnerEvent(self.noise_std, moved) if self.max_votes == 1 else GaussianEvent(self.noise_std / moved**0.5)
 
     @property
     def max_votes_per_teacher(self) -> int:
@@ -134,7 +132,6 @@ class PowersetGNMax(TeacherVotesAggregator):
     max_size: int | None = field(default=None, metadata=COUNT)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The winner of every query."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         moved = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
         return SelfComposedEvent(WinnerEvent(self.noise_std, moved), num_queries)

@@ -82,16 +82,13 @@ class NotPriorTopK(TargetChargedAggregator):
     padded: bool = False
     release_share: float = field(default=0.7, metadata=PROBABILITY)
 
+    expects_prior: ClassVar[bool] = True
     _numbers_per_query: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(np.isfinite(self.prior_margin)), "prior_margin", self.prior_margin, "a finite number")
         _ = self.release_step  # refuses what stable top-k refuses
-
-    @property
-    def expects_prior(self) -> bool:
-        return True
 
     @property
     def never_empty(self) -> bool:
@@ -132,7 +129,6 @@ class NotPriorTopK(TargetChargedAggregator):
         return min(num_queries, self.first_queries + self.target_hits)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The session of checks, then the releases that its hits can lead to."""
         num_releases = self.num_tests(require_count("num_queries", num_queries, minimum=0))
         num_checks = num_queries - min(num_queries, self.first_queries)
         shape = {"num_labels": num_labels, "num_teachers": num_teachers}
@@ -148,7 +144,6 @@ class NotPriorTopK(TargetChargedAggregator):
         return ComposedEvent((session, releases))
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Every query released by stable top-k."""
         return self.release_step.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 
     def scaled(self, factor: float) -> NotPriorTopK:

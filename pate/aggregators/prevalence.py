@@ -65,7 +65,6 @@ class Prevalence(Parameters):
 
     @property
     def event(self) -> GaussianEvent:
-        """The price of all its questions."""
         return GaussianEvent.composed(self._multipliers)
 
     def release(

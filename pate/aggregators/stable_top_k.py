@@ -40,7 +40,6 @@ class SelectThenTest:
 
     @property
     def event(self) -> ComposedEvent:
-        """The price of one query."""
         parts = (self.selection.event, self.test.event)
         if self.selection.weighs_gaps_alone:
             cut = len(self.test.pass_probs) <= self.test.num_teachers
@@ -133,7 +132,6 @@ class StableAggregator(PerQueryAggregator):
         return float(value or 0.0)
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """The second step, for that many teachers."""
         shape: dict[str, Any] = {"num_teachers": num_teachers, "adjacency": self.adjacency}
         if isinstance(self.table, CertifiedTable):
             return self.table.test_for(**shape)
@@ -269,7 +267,6 @@ class StableTopK(StableAggregator):
         return SelectThenTest(selection, self.stability_test(num_teachers=num_teachers))
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Selection and test, once a query."""
         require_count("num_queries", num_queries, minimum=0)
         steps = self.settled(num_queries=num_queries).steps(num_labels=num_labels, num_teachers=num_teachers)
         return SelfComposedEvent(steps.event, num_queries)
@@ -380,17 +377,14 @@ class StableFixedTopK(StableAggregator):
 
     @property
     def stable_top_k(self) -> StableTopK:
-        """The first step."""
         shared = {item.name: getattr(self, item.name) for item in fields(StableAggregator)}
         return StableTopK(**shared, regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty))
 
     @property
     def peeling(self) -> SubsetPeeling:
-        """The second step."""
         return SubsetPeeling(noise_scale=self.peel_scale, adjacency=self.adjacency)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Selection, test and peel, once a query."""
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         require(self.k <= num_labels, "k", self.k, f"at most the number of labels, {num_labels}")
         if self.k == num_labels:

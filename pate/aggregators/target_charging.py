@@ -284,7 +284,6 @@ class TargetChargedAggregator(HistogramAggregator):
         return ChargedRelease(labels, answered, event, self.adjacency, hits, num_asked, self.target_hits)
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
-        """The rows of each round."""
         for start in range(0, num_queries, self.round_size):
             yield slice(start, min(start + self.round_size, num_queries))
 

@@ -56,21 +56,21 @@ __all__ = [
 ]
 
 _LATER = {
-    "call_wrappers": ("BoundaryWrapper", "ConditionalRelease", "RunTwice"),
-    "canonical": ("CanonicalTopK",),
-    "gap_selection": ("FixedKRegularizer", "GapSelection"),
-    "joint": ("JointTopK", "PermuteAndFlipJointTopK"),
-    "limited_domain": ("LimitedDomainTopK", "TopStableTopK"),
-    "noise.whole_numbers": ("DiscreteLaplace",),
-    "noisy_top_k": ("GammaTopK", "LaplaceTopK", "LipschitzTopK", "OneShotTopK", "PeelingTopK", "SubsetPeeling"),
-    "permute_and_flip": ("PermuteAndFlipTopK",),
-    "stability_test": ("CertifiedTable", "StabilityTest", "optimal_stability_table"),
-    "thresholds": ("AboveThreshold", "BetweenThresholds", "SparseVector", "SweepTopK"),
+    "call_wrappers": "BoundaryWrapper ConditionalRelease RunTwice",
+    "canonical": "CanonicalTopK",
+    "gap_selection": "FixedKRegularizer GapSelection",
+    "joint": "JointTopK PermuteAndFlipJointTopK",
+    "limited_domain": "LimitedDomainTopK TopStableTopK",
+    "noise.whole_numbers": "DiscreteLaplace",
+    "noisy_top_k": "GammaTopK LaplaceTopK LipschitzTopK OneShotTopK PeelingTopK SubsetPeeling",
+    "permute_and_flip": "PermuteAndFlipTopK",
+    "stability_test": "CertifiedTable StabilityTest optimal_stability_table",
+    "thresholds": "AboveThreshold BetweenThresholds SparseVector SweepTopK",
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _LATER.items():
-        if name in names:
+        if name in names.split():
             return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -171,7 +171,6 @@ class RunTwice:
 
     @property
     def target(self) -> QTarget:
-        """What a call costs in a session."""
         return run_twice(pure_epsilon(self.mechanism.event))
 
     @property
@@ -180,7 +179,6 @@ class RunTwice:
         return SelfComposedEvent(self.mechanism.event, 2)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> TwoRuns:
-        """Draws twice for one histogram, or for each of a batch."""
         require_generator(rng)
         first, second = self.mechanism(votes, rng=rng), self.mechanism(votes, rng=rng)
         if isinstance(first, TopK):  # the order of indices counts

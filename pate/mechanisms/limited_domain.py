@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.special import gauss_legendre
 from pate.mechanisms.noise.kinds import UNIT_NOISES, gumbel_argmax, panels
-from pate.mechanisms.noise.noisy_order import Scaled, Values, are_above, draw_noise, largest_noisy
+from pate.mechanisms.noise.noisy_order import Values, are_above, draw_noise, largest_noisy
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, falling_order
 from pate.validation import require, require_count
@@ -65,7 +65,6 @@ class LimitedDomainTopK(DomainTopK):
 
     @property
     def noise_scale(self) -> float:
-        """The Gumbel noise's scale in counts."""
         return self.k * self.adjacency.gap_sensitivity / self.epsilon
 
     @property
@@ -168,8 +167,8 @@ class TopStableTopK(DomainTopK):
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws for checked counts `[Q, d]`: `[Q, domain_size]`, with -1 in places that are not filled."""
         order, excess = self._excess(counts)
-        threshold = Scaled(draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale)
-        gaps = Scaled(draw_noise("laplace", excess.shape, rng), self.gap_scale)
+        threshold = draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale
+        gaps = draw_noise("laplace", excess.shape, rng), self.gap_scale
         passed = are_above(excess, self.threshold, (threshold, gaps))
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         unfilled = counts.shape[1]

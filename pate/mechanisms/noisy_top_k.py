@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,28 +44,7 @@ _MOST_SEQUENCES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class GumbelTopK(BoundedRangeTopK):
-    """k picks of a bounded range, drawn with one Gumbel variable per count; base of `PeelingTopK` and `OneShotTopK`."""
-
-    @property
-    def noise_scale(self) -> float:
-        """The Gumbel noise's scale in counts."""
-        return self.adjacency.gap_sensitivity / self.range_of(rounds=self.k)
-
-    @property
-    def event(self) -> Event:
-        return SelfComposedEvent(BoundedRangeEvent(self.range_of(rounds=self.k)), self.k)
-
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise("gumbel", counts.shape, rng), self.k)
-
-    def distribution_of(self, counts: Counts) -> Distribution:
-        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class PeelingTopK(GumbelTopK):
+class PeelingTopK(BoundedRangeTopK):
     """Picks an index with Gumbel noise on the counts, removes it, and repeats k times; released in this order.
 
     Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
@@ -78,10 +57,24 @@ class PeelingTopK(GumbelTopK):
     {0: 0.705, 1: 0.259, 2: 0.035}
     """
 
+    @property
+    def noise_scale(self) -> float:
+        """The Gumbel noise's scale in counts."""
+        return self.adjacency.gap_sensitivity / self.range_of(rounds=self.k)
 
-@final
+    @property
+    def event(self) -> Event:
+        return SelfComposedEvent(BoundedRangeEvent(self.range_of(rounds=self.k)), self.k)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:  # one variable per count has the law of peeling
+        return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise("gumbel", counts.shape, rng), self.k)
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
+
+
 @dataclass(frozen=True, kw_only=True)
-class OneShotTopK(GumbelTopK):
+class OneShotTopK(PeelingTopK):
     """Adds Gumbel noise to every count once and releases the k largest, in their noisy order.
 
     Formal guarantee: the distribution of `PeelingTopK`, hence its price. Other kinds of noise: `LipschitzTopK`.

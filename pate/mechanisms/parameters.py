@@ -26,17 +26,16 @@ def one_of(choices: Iterable[str]) -> dict[str, Any]:
 class Parameters:
     """Base of frozen dataclasses of public parameters.
 
-    The metadata of a field may hold the `check` of its value, called with name and value; `noise` has to be positive. A
-    None that is the default passes, and `adjacency` may be the name of one.
+    The metadata of a field may hold the `check` of its value, called with name and value; `noise` has to be positive.
+    None passes where it is the default or the annotation says so; `adjacency` may be the name of one.
     """
 
     def __post_init__(self) -> None:
         for item in fields(self):
             value, check = getattr(self, item.name), item.metadata.get("check")
+            if item.metadata.get("noise"):
+                check = require_positive
             if item.name == "adjacency":
                 object.__setattr__(self, "adjacency", Adjacency.parse(value))
-            elif value is not None or item.default is not None:
-                if item.metadata.get("noise"):
-                    check = require_positive
-                if check is not None:
-                    check(item.name, value)
+            elif check and not (value is None and (item.default is None or "None" in str(item.type))):
+                check(item.name, value)

@@ -208,7 +208,7 @@ class ClippedSum:
 
 
 def _finite_lengths(flat: Array) -> Array:
-    lengths = np.sqrt(np.einsum("ij,ij->i", flat, flat))
+    lengths: Array = np.sqrt(np.einsum("ij,ij->i", flat, flat))
     require(bool(np.isfinite(lengths).all()), "votes", "NaN or infinity", _FINITE)
     return lengths
 

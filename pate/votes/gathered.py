@@ -191,7 +191,6 @@ class GatheredVotes(HolderVotes[VoteFile]):
 
     @classmethod
     def read(cls, paths: Sequence[Path | str]) -> GatheredVotes:
-        """Of files by their names; raises `DamagedFile` for one that is none."""
         return cls([VoteFile.open(path) for path in paths])
 
     def bits(self) -> Iterator[Bits]:
@@ -237,7 +236,6 @@ class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
 
     @classmethod
     def read(cls, paths: Sequence[Path | str]) -> SummedVotes:
-        """Of files by their names; raises `DamagedFile` for one that is none."""
         return cls([SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths])
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:

@@ -356,10 +356,6 @@ VOTES = GaussianVotes(noise_std=50.0)
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 
 
-def epsilon_of(event: Event, target_delta: float = 1e-6) -> float:
-    return RdpAccountant().compose(event).get_epsilon(target_delta)
-
-
 def renyi_at_8(aggregator: Aggregator, **shape: int) -> float:
     return float(rdp_curve(count_leaves(aggregator.event_for(**(SHAPE | shape))), np.array([8.0]))[0])
 
@@ -389,22 +385,6 @@ def test_1_no_threshold_comes_from_unnoised_votes(aggregator: Aggregator) -> Non
                 after = label_probabilities(calibrated, moved, 800)
                 assert (after <= math.exp(0.97) * before + delta + 1e-12).all()
                 assert (np.abs(after - before) < 0.4).all()
-
-
-def test_5_every_label_of_a_release_is_charged() -> None:
-    """40 labels cost 40 times the Renyi divergence of one; no single-label bound is used for the lot."""
-    assert renyi_at_8(VOTES) == pytest.approx(40 * renyi_at_8(VOTES, num_labels=1), rel=1e-12)
-    assert epsilon_of(VOTES.event_for(**SHAPE)) > 5 * epsilon_of(VOTES.event_for(**SHAPE | {"num_labels": 1}))
-
-
-@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf])
-def test_6_no_aggregator_can_be_built_without_noise(noise: float) -> None:
-    with pytest.raises(InvalidValue, match=f"noise_std={noise}: expected a number > 0"):
-        GaussianVotes(noise_std=noise)
-    with pytest.raises(InvalidValue, match=f"selection_scale={noise}: expected a number > 0"):
-        replace(PLAIN, selection_scale=noise)
-    with pytest.raises(InvalidValue, match=f"test_std={noise}: expected a number > 0"):
-        replace(PLAIN, test_std=noise)
 
 
 def test_7_twice_the_std_costs_a_quarter_and_the_test_s_threshold_is_in_votes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Event
@@ -56,6 +57,12 @@ def assert_covered(exact: Array, price: Array) -> float:
     ratio = float((exact / np.maximum(price, 1e-300)).max())
     assert (exact <= price * (1 + RELATIVE_SLACK) + SLACK).all(), f"the exact figure is {ratio:.4f} of its price"
     return ratio
+
+
+def assert_refuted(exact: Array, price: Array) -> None:
+    """The control: fails unless a price is found to be too small."""
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(exact, price)
 
 
 def assert_delta_covered(first: Array, second: Array, event: Event) -> float:

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from pate.accounting import Adjacency
 from pate.aggregators import ClippedVotes
-from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_renyi, price_curve
+from tests.privacy.divergences import assert_covered, assert_delta_covered, assert_refuted, largest_renyi, price_curve
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
@@ -96,18 +96,16 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
         num_queries=1, num_labels=3, num_teachers=3
     )
     distributions = [joint_distribution(counts, 1.0) for counts in neighboring_counts(adjacency, 1, "l1")]
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(largest_renyi(*distributions), 0.9 * price_curve(event))
+    assert_refuted(largest_renyi(*distributions), 0.9 * price_curve(event))
 
 
 def test_the_price_of_add_remove_does_not_cover_replace_one() -> None:
     """Charging tau where a record can trade tau votes for tau others."""
     cheap = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=Adjacency.ADD_REMOVE)
     distributions = [joint_distribution(counts, 1.0) for counts in neighboring_counts(Adjacency.REPLACE_ONE, 1, "l1")]
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(
-            largest_renyi(*distributions), price_curve(cheap.event_for(num_queries=1, num_labels=3, num_teachers=3))
-        )
+    assert_refuted(
+        largest_renyi(*distributions), price_curve(cheap.event_for(num_queries=1, num_labels=3, num_teachers=3))
+    )
 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:

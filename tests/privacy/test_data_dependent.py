@@ -25,7 +25,7 @@ from pate.accounting.data_dependent import (
 )
 from pate.aggregators import GaussianVotes
 from pate.mechanisms import StabilityTest
-from tests.privacy.divergences import ORDERS, assert_covered
+from tests.privacy.divergences import ORDERS, assert_covered, assert_refuted
 from tests.privacy.histograms import gap_pairs, neighbors
 
 Array = NDArray[np.float64]
@@ -60,10 +60,8 @@ def test_gap_selection_covers_every_neighbor(adjacency: Adjacency, scale: float,
 
 def test_gap_selection_charged_ten_percent_less_is_found_out() -> None:
     exact, forward, exact_back, backward = selection_costs(Adjacency.ADD_REMOVE, scale=2.0, padded=False)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact, 0.9 * forward)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact_back, 0.9 * backward)
+    assert_refuted(exact, 0.9 * forward)
+    assert_refuted(exact_back, 0.9 * backward)
 
 
 def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
@@ -108,8 +106,7 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
         cost = one_bit_cost(np.array([gap]), event=bit, orders=ORDERS).rdp
         assert_covered(exact, cost)
         if cost.max() > 0:
-            with pytest.raises(AssertionError, match="of its price"):
-                assert_covered(exact, 0.9 * cost)
+            assert_refuted(exact, 0.9 * cost)
 
 
 def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Array:
@@ -145,8 +142,7 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 def test_bits_of_all_labels_are_attained_and_ten_percent_less_is_found_out() -> None:
     forward, backward, cost = votes_costs(3, 3, 3.0, Adjacency.REPLACE_ONE)
     assert_covered(np.maximum(forward, backward), cost)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(np.maximum(forward, backward), 0.9 * cost)
+    assert_refuted(np.maximum(forward, backward), 0.9 * cost)
 
 
 def test_the_dearest_label_alone_does_not_cover_all_of_them() -> None:
@@ -235,8 +231,7 @@ def test_gnmax_charged_ten_percent_less_is_found_out() -> None:
     forward, backward, log_q = gnmax_divergences(30, 3, 1.5)
     cost = gnmax_rdp(log_q, noise_std=1.5, orders=ORDERS)
     for exact in (forward, backward):
-        with pytest.raises(AssertionError, match="of its price"):
-            assert_covered(exact, 0.9 * cost)
+        assert_refuted(exact, 0.9 * cost)
 
 
 @pytest.mark.parametrize(("num_teachers", "num_classes"), GNMAX_SIZES)

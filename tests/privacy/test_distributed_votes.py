@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, ZCdpEvent
 from pate.aggregators import DistributedVotes
-from tests.privacy.divergences import ORDERS, assert_covered, assert_delta_covered, price_curve
+from tests.privacy.divergences import ORDERS, assert_covered, assert_delta_covered, assert_refuted, price_curve
 from tests.privacy.histograms import neighbors
 
 Array = NDArray[np.float64]
@@ -92,8 +92,7 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
         return largest_divergence(moves, np.zeros_like(moves), law, aggregator.shares.steps)[LOW]
 
     assert assert_covered(exact(1), price) > 0.99
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact(2), price)
+    assert_refuted(exact(2), price)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -116,8 +115,7 @@ def test_a_price_as_if_nobody_dropped_out_or_colluded_fails(adjacency: Adjacency
     law = law_of_sum(naive, 4 - sum(missing.values()))
     first, second = neighbors(3, 3, adjacency)
     exact = largest_divergence(first, second, law, naive.shares.steps)[LOW]
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact, price_curve(price_of(naive, 3, 3))[LOW])
+    assert_refuted(exact, price_curve(price_of(naive, 3, 3))[LOW])
     counted = naive.shares.share_variance * (4 - sum(missing.values()))
     aware = replace(naive, noise_std=counted**0.5 / naive.shares.steps * (1 - 1e-9), **missing)
     assert aware.shares.share == naive.shares.share
@@ -130,8 +128,7 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     aggregator = replace(SHARED[0], adjacency=adjacency)
     first, second = neighbors(3, 3, adjacency)
     exact = largest_divergence(first, second, law_of_sum(aggregator, 3), aggregator.shares.steps)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact[LOW], 0.9 * price_curve(price_of(aggregator, 3, 3))[LOW])
+    assert_refuted(exact[LOW], 0.9 * price_curve(price_of(aggregator, 3, 3))[LOW])
 
 
 def test_every_query_pays_and_one_share_has_no_failure() -> None:

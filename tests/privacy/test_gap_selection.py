@@ -20,6 +20,7 @@ from tests.privacy.distributions import selection_distribution
 from tests.privacy.divergences import (
     assert_covered,
     assert_delta_covered,
+    assert_refuted,
     largest_log_ratio,
     largest_range,
     largest_renyi,
@@ -122,8 +123,7 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency, noise: str, pa
     selection = selection_of(noise, 0.5, adjacency, padded=padded)
     exact, price = largest_renyi(*distributions_of(selection)), price_curve(selection.event)
     assert_covered(exact, price)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact, 0.9 * price)
+    assert_refuted(exact, 0.9 * price)
 
 
 @pytest.mark.parametrize(("noise", "factor"), [("laplace", 0.88), ("gaussian", 0.41)])
@@ -132,8 +132,7 @@ def test_a_loose_price_fails_when_it_is_made_small_enough(adjacency: Adjacency, 
     """These bounds are not attained by small instances: 0.892 (Laplace) and 0.411 (Gaussian) under replace-one."""
     selection = selection_of(noise, 0.5, adjacency, padded=False)
     exact, price = largest_renyi(*distributions_of(selection)), price_curve(selection.event)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact, factor * price)
+    assert_refuted(exact, factor * price)
 
 
 @pytest.mark.parametrize("scale", SCALES)

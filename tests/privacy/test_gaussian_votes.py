@@ -11,7 +11,14 @@ from scipy.special import log_ndtr, ndtr
 
 from pate.accounting import Adjacency, Event
 from pate.aggregators import GaussianVotes
-from tests.privacy.divergences import ORDERS, assert_covered, assert_delta_covered, largest_renyi, price_curve
+from tests.privacy.divergences import (
+    ORDERS,
+    assert_covered,
+    assert_delta_covered,
+    assert_refuted,
+    largest_renyi,
+    price_curve,
+)
 from tests.privacy.histograms import Counts, neighbors
 
 ADJACENCIES = tuple(Adjacency)
@@ -83,16 +90,14 @@ def test_bits_are_independent_so_their_divergences_add() -> None:
 def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     first, second = neighbors(4, 6, adjacency)
     exact = largest_sum_of_bits(first, second, 1.0, 6)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact, 0.9 * price_curve(price_of(1.0, 4, 6, adjacency)))
+    assert_refuted(exact, 0.9 * price_curve(price_of(1.0, 4, 6, adjacency)))
 
 
 def test_counts_that_are_not_cut_exceed_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = neighbors(1, 6, Adjacency.REPLACE_ONE)
     price = price_curve(price_of(0.1, 1, 6, Adjacency.REPLACE_ONE))
     monkeypatch.setattr(np, "clip", lambda counts, low, high: counts)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(largest_sum_of_bits(first, second, 0.1, 6), price)
+    assert_refuted(largest_sum_of_bits(first, second, 0.1, 6), price)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -38,6 +38,7 @@ from tests.privacy.case import by_rank, rename_indices, rename_set
 from tests.privacy.divergences import (
     assert_covered,
     assert_delta_covered,
+    assert_refuted,
     largest_delta,
     largest_log_ratio,
     largest_range,
@@ -132,16 +133,14 @@ def test_a_smaller_price_fails(adjacency: Adjacency, case: Case) -> None:
     mechanism = case.mechanism(adjacency)
     exact, price = largest_renyi(*distributions_of(mechanism, 4, 3)), price_curve(mechanism.event)
     assert_covered(exact, price)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact, case.factor * price)
+    assert_refuted(exact, case.factor * price)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_noise_for_add_remove_does_not_cover_replace_one(case: Case) -> None:
     mechanism = case.mechanism(Adjacency.ADD_REMOVE)
     distributions = distributions_of(mechanism, 4, 3, Adjacency.REPLACE_ONE)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(largest_renyi(*distributions), price_curve(mechanism.event))
+    assert_refuted(largest_renyi(*distributions), price_curve(mechanism.event))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -150,11 +149,9 @@ def test_noise_in_a_cube_is_covered_by_its_price_and_no_less(adjacency: Adjacenc
     mechanism = GammaTopK(k=1, epsilon=4.0, adjacency=adjacency)
     exact, price = largest_renyi(*distributions_of(mechanism, 3, 2)), price_curve(mechanism.event)
     assert_covered(exact, price)
-    with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(exact, 0.9 * price)
+    assert_refuted(exact, 0.9 * price)
     if adjacency is Adjacency.ADD_REMOVE:
-        with pytest.raises(AssertionError, match="of its price"):
-            assert_covered(largest_renyi(*distributions_of(mechanism, 3, 2, Adjacency.REPLACE_ONE)), price)
+        assert_refuted(largest_renyi(*distributions_of(mechanism, 3, 2, Adjacency.REPLACE_ONE)), price)
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.5])

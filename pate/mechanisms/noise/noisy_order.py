@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cmp_to_key, lru_cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,59 +34,46 @@ _AT_ONCE = 2**15  # numbers, so that working copies stay in the cache
 _LOWEST = -(2.0**1000)  # so that sums and errors stay finite; nothing is lost, as noise in floats is far smaller
 
 
-class Number(Protocol):
-    """A real number between bounds, infinite where nothing is known, that can be narrowed as far as it takes."""
-
-    def bounds(self) -> Limits: ...
-
-    def extend(self) -> None: ...
-
-
 @dataclass(frozen=True)
-class _LazyValue:
-    """One value of noise: a rising function of a uniform number."""
+class Number:
+    """A real number between bounds, infinite where nothing is known, that more bits narrow as far as it takes."""
 
-    uniform: LazyBitsUniform
-    within: Callable[[Fraction, int], Bounds]
-
-    def bounds(self) -> Limits:
-        low, high = self.uniform.bounds()
-        least = self.within(low, self.uniform.digits)[0] if low > 0 else -math.inf
-        return least, self.within(high, self.uniform.digits)[1] if high < 1 else math.inf
+    bounds: Callable[[], Limits]
+    uniforms: Sequence[LazyBitsUniform]
 
     def extend(self) -> None:
-        self.uniform.extend()
+        for uniform in self.uniforms:
+            uniform.extend()
 
 
-@dataclass(frozen=True)
-class _Product:
-    """The product of two numbers."""
+def _value(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds]) -> Number:
+    """A rising function of a uniform number."""
 
-    first: Number
-    second: Number
+    def bounds() -> Limits:
+        low, high = uniform.bounds()
+        least = within(low, uniform.digits)[0] if low > 0 else -math.inf
+        return least, within(high, uniform.digits)[1] if high < 1 else math.inf
 
-    def bounds(self) -> Limits:
-        ends = [*self.first.bounds(), *self.second.bounds()]
+    return Number(bounds, (uniform,))
+
+
+def _product(first: Number, second: Number) -> Number:
+    def bounds() -> Limits:
+        ends = [*first.bounds(), *second.bounds()]
         if any(isinstance(end, float) for end in ends):  # infinite
             return -math.inf, math.inf
         products = [a * b for a in ends[:2] for b in ends[2:]]
         return min(products), max(products)
 
-    def extend(self) -> None:
-        self.first.extend()
-        self.second.extend()
+    return Number(bounds, (*first.uniforms, *second.uniforms))
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """A number known exactly plus multiples of others that are known between bounds."""
+def _sum(constant: Fraction, terms: Sequence[tuple[Fraction | int, Number]]) -> Number:
+    """A number known exactly plus multiples of others."""
 
-    constant: Fraction
-    terms: Sequence[tuple[Fraction | int, Number]]
-
-    def bounds(self) -> Limits:
-        low = high = self.constant
-        for factor, number in self.terms:
+    def bounds() -> Limits:
+        low = high = constant
+        for factor, number in terms:
             least, most = number.bounds()
             if isinstance(least, float) or isinstance(most, float):  # infinite
                 return -math.inf, math.inf
@@ -94,9 +81,7 @@ class _Sum:
             low, high = low + ends[0], high + ends[1]
         return low, high
 
-    def extend(self) -> None:
-        for _, number in self.terms:
-            number.extend()
+    return Number(bounds, [uniform for _, number in terms for uniform in number.uniforms])
 
 
 @dataclass(frozen=True)
@@ -112,7 +97,7 @@ class DrawnNoise:
         count, exact = self.values.shape[1], self.exact
         sums = self.values.sum(axis=1, keepdims=True)
         error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
-        return DrawnNoise(sums, error, lambda row, _: _Sum(Fraction(0), [(1, exact(row, one)) for one in range(count)]))
+        return DrawnNoise(sums, error, lambda row, _: _sum(Fraction(0), [(1, exact(row, one)) for one in range(count)]))
 
     def times(self, factor: DrawnNoise) -> DrawnNoise:
         """Each value times the one value, `[Q, 1]`, that its row has of another."""
@@ -120,7 +105,7 @@ class DrawnNoise:
         error = self.error * (other + factor.error) + factor.error * one + _ERROR_OF_LOG * (one * other)
         exact, exact_factor = self.exact, factor.exact
         products = self.values * factor.values
-        return DrawnNoise(products, error, lambda row, place: _Product(exact(row, place), exact_factor(row, 0)))
+        return DrawnNoise(products, error, lambda row, place: _product(exact(row, place), exact_factor(row, 0)))
 
     def with_last(self, other: DrawnNoise, last: NDArray[np.int64]) -> DrawnNoise:
         """The same with the value of another, `[Q, 1]`, at the place `last` of each row."""
@@ -140,7 +125,7 @@ def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> D
     return DrawnNoise(
         of_kind.quantile(u),
         _quantile_error(u),
-        lambda row, place: _LazyValue(uniforms.at(row, place if shape[1] > 1 else 0), of_kind.within),
+        lambda row, place: _value(uniforms.at(row, place if shape[1] > 1 else 0), of_kind.within),
     )
 
 
@@ -161,7 +146,7 @@ def draw_largest(
             return KINDS[kind].within(low[0], digits)[0], KINDS[kind].within(high[1], digits)[1]
         return KINDS[kind].within(u, digits)
 
-    return DrawnNoise(values, of_values, lambda *place: _LazyValue(uniforms.at(*place), partial(within, size(*place))))
+    return DrawnNoise(values, of_values, lambda *place: _value(uniforms.at(*place), partial(within, size(*place))))
 
 
 def _quantile_error(u: Array) -> float:
@@ -196,12 +181,13 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: NDArray[np.bo
     The noise has a density, so that no two sums are equal. Places outside of `part`, `[Q, n]`, come last.
     """
 
-    def sum_at(row: int, place: int) -> _Sum:
-        return _Sum(values.exact(row, place), ((1, noise.exact(row, place)),))
+    def sum_at(row: int, place: int) -> Number:
+        return _sum(values.exact(row, place), ((1, noise.exact(row, place)),))
 
     noisy = values.floats + noise.values
     if part is not None:
         noisy[~part] = -np.inf
+    order: Integers
     if k == 1:
         order = noisy.argmax(axis=1)[:, None]
         best = np.take_along_axis(noisy, order, axis=1)
@@ -225,7 +211,7 @@ def _error_of(noisy: Array, of_noise: float) -> Array:
     return np.asarray(_FEW_OPERATIONS * (_LARGEST_NOISE + np.abs(noisy)) + of_noise)
 
 
-def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], _Sum]) -> list[int]:
+def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], Number]) -> list[int]:
     """The k largest of one row, of those that can be among them; then those that do not compete."""
     places = np.flatnonzero(np.isfinite(noisy))
     errors = _error_of(noisy[places], of_noise)
@@ -233,7 +219,11 @@ def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], _Sum]
     if k < len(places):
         places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
     numbers = {place: sums(place) for place in places.tolist()}
-    ranked = sorted(numbers, key=cmp_to_key(lambda one, other: 1 if is_less(numbers[one], numbers[other]) else -1))
+
+    def compared(first: int, second: int) -> int:
+        return 1 if is_less(numbers[first], numbers[second]) else -1
+
+    ranked = sorted(numbers, key=cmp_to_key(compared))
     return (ranked + np.flatnonzero(np.isneginf(noisy)).tolist())[:k]
 
 
@@ -258,7 +248,7 @@ def are_normally_above(
     probability to stay below, from a table.
     """
     if within is None:
-        return are_above(numbers, threshold, (Scaled(draw_noise("gaussian", numbers.shape, rng), std),))
+        return are_above(numbers, threshold, [(draw_noise("gaussian", numbers.shape, rng), std)])
     uniforms, above = LazyUniforms.draw(numbers.shape, rng), np.empty(numbers.shape, dtype=np.bool_)
     limits = _limits(threshold, std, *within) if within[1] < max(numbers.size, _SMALL_TABLE) else None
     at_once = max(1, _AT_ONCE // numbers.shape[1])
@@ -274,9 +264,9 @@ def are_normally_above(
             continue
         for offset, place in np.argwhere(excess <= _LIMIT_ERROR).tolist():
             row = start + offset
-            noise = _LazyValue(uniforms.at(row, place), KINDS["gaussian"].within)
+            noise = _value(uniforms.at(row, place), KINDS["gaussian"].within)
             count = min(max(numbers[row, place].item(), within[0]), within[1])
-            above[row, place] = _is_above(count, threshold, ((Fraction(std), noise),))
+            above[row, place] = _is_above(count, threshold, [(Fraction(std), noise)])
     return above
 
 
@@ -291,30 +281,22 @@ def _below(counts: Integers, threshold: float, std: float) -> Integers:
         return np.asarray(ndtr((threshold - counts) / std) * _GRID).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Scaled:
-    """Noise times a number of either sign."""
-
-    noise: DrawnNoise
-    scale: float
-
-
-def are_above(numbers: NDArray[Any], threshold: float, terms: tuple[Scaled, ...]) -> Bits:
-    """Whether number + the sum of noise terms, `[Q, n]` or `[Q, 1]`, is at least threshold, exactly: `[Q, n]`."""
+def are_above(numbers: NDArray[Any], threshold: float, terms: Sequence[tuple[DrawnNoise, float]]) -> Bits:
+    """Whether number + the sum of noise `[Q, n]` or `[Q, 1]`, each times a scale, is at least threshold: `[Q, n]`."""
     excess = numbers - threshold
     error = _FEW_OPERATIONS * (np.abs(numbers) + abs(threshold))
-    for term in terms:
-        excess = excess + term.scale * term.noise.values
-        error = error + abs(term.scale) * (term.noise.error + _FEW_OPERATIONS * _LARGEST_NOISE)
+    for noise, scale in terms:
+        excess = excess + scale * noise.values
+        error = error + abs(scale) * (noise.error + _FEW_OPERATIONS * _LARGEST_NOISE)
     above = excess >= 0
     for row, place in np.argwhere(np.abs(excess) <= error).tolist():
-        exact = tuple((Fraction(term.scale), term.noise.exact(row, place)) for term in terms)
+        exact = [(Fraction(scale), noise.exact(row, place)) for noise, scale in terms]
         above[row, place] = _is_above(numbers[row, place].item(), threshold, exact)
     return np.asarray(above)
 
 
-def _is_above(number: float, threshold: float, terms: tuple[tuple[Fraction, Number], ...]) -> bool:
-    return not is_less(_Sum(Fraction(number) - Fraction(threshold), terms), _Sum(Fraction(0), ()))
+def _is_above(number: float, threshold: float, terms: Sequence[tuple[Fraction, Number]]) -> bool:
+    return not is_less(_sum(Fraction(number) - Fraction(threshold), terms), _sum(Fraction(0), ()))
 
 
 def largest_in_order(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
