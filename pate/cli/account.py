@@ -10,14 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
-from numpy.typing import NDArray
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from pate import aggregators, pricing
@@ -33,9 +31,7 @@ from pate.report.tables import format_claim, format_delta, format_epsilon, round
 from pate.validation import InvalidValue, require, require_choice
 
 if TYPE_CHECKING:
-    from pate.accounting.data_dependent import DataDependentEpsilon
     from pate.pricing.account_left import AccountLeft
-    from pate.pricing.hit_plan import HitPlan
     from pate.pricing.quote import AccountantPrice, Quote
     from pate.pricing.remedies import Suggestion
 
@@ -50,16 +46,12 @@ _SHOWN = 12  # digits of an account's digest
 Rows = list[tuple[str, str | Text]]
 
 
-def main() -> None:
-    """The entry point."""
-    run_app(account, "account")
-
-
 def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json", "jsonl"))
-    if config.ledger is not None and _asks_for_charges_alone():
-        _print_ledger(config.ledger, config.format)
+    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else ["called"]  # from Python, with settings
+    if config.ledger is not None and {word.lstrip("+~").partition("=")[0] for word in words} <= {"ledger", "format"}:
+        _print_ledger(config.ledger, config.format)  # nothing else was named, so nothing is priced
         return
     require(config.format != "jsonl", "format", config.format, "text or json; jsonl is for ledger= and nothing else")
     console = PlainConsole(stderr=True)
@@ -69,14 +61,6 @@ def account(config: DictConfig) -> None:
         print(to_json_line(quote.to_json()))  # noqa: T201 - the command's product
     else:
         print_quote(quote)
-
-
-def _asks_for_charges_alone() -> bool:
-    """Whether nothing but a ledger was named: then nothing is priced."""
-    if not HydraConfig.initialized():  # called from Python, with a configuration
-        return False
-    named = [word.lstrip("+~").partition("=")[0] for word in HydraConfig.get().overrides.task]
-    return set(named) <= {"ledger", "format"}
 
 
 def _quote(config: DictConfig) -> Quote:
@@ -98,27 +82,21 @@ def _quote(config: DictConfig) -> Quote:
         shape = replace(shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries)
     names = pricing.SettingNames()
     release = pricing.plan_release(aggregator, shape, budget, more_queries=True, names=names)
+    useless = config.allow_useless
     doubts = pricing.require_useful(
-        aggregator,
-        release,
-        budget,
-        names=names,
-        num_groups=config.num_private,
-        allow_useless=config.allow_useless,
+        aggregator, release, budget, names=names, num_groups=config.num_private, allow_useless=useless
     )
     known: dict[str, Callable[[], Accountant]] = {
         name: partial(_accountant, name, allowed) for name in members("accountant")
     }
+    others = {name: known[name] for name in _others(config.accountants, tuple(known))}
     at_least = None  # what neighbors show that epsilon is at least
     if config.lower_bound and release.shape.num_queries > 0:
         at_least = pricing.lower_bound_of(release.aggregator, release.shape, budget.target_delta)
     return replace(
-        pricing.quote_release(
-            replace(release, doubts=doubts), budget, others={name: known[name] for name in _others(config)}
-        ),
-        table=_written_table(config, release, budget),
-        hits=_hits(config, release, budget),
-        data_dependent=_on_votes(config, release),
+        pricing.quote_release(replace(release, doubts=doubts), budget, others=others),
+        table=_written_table(config.write_table, release, budget),
+        **_on_votes(config, release, budget),
         accounts=() if config.ledger is None else pricing.accounts_left(config.ledger, release, budget),
         cheapest=pricing.cheapest_accountant(release, budget, known),
         suggestion=suggestion,
@@ -134,16 +112,14 @@ def _accountant(name: str, allowed: list[str]) -> Accountant:
     return made
 
 
-def _others(config: DictConfig) -> tuple[str, ...]:
+def _others(asked: Any, known: tuple[str, ...]) -> Iterable[str]:
     """The accountants to show side by side: all that there are, or those named."""
-    asked: Any = config.accountants
-    known = members("accountant")
     if asked is None or asked == "all":
         return () if asked is None else known
     if not isinstance(asked, (str, ListConfig)):
         raise InvalidValue(f"accountants={asked}: expected all, or a list of {', '.join(known)}")
-    names = [asked] if isinstance(asked, str) else list(asked)
-    return tuple(require_choice("accountants", str(name), known) for name in names)
+    names = [asked] if isinstance(asked, str) else asked
+    return [require_choice("accountants", str(name), known) for name in names]
 
 
 def _require_sensible_files(config: DictConfig, aggregator: aggregators.Aggregator) -> None:
@@ -157,58 +133,47 @@ def _require_sensible_files(config: DictConfig, aggregator: aggregators.Aggregat
         require(charged, "votes", config.votes, rule)
 
 
-def _written_table(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> dict[str, Any] | None:
+def _written_table(path: str | None, release: pricing.PricedRelease, budget: pricing.Budget) -> dict[str, Any] | None:
     """Writes the stability test where that is asked for, and says what it costs."""
-    if config.write_table is None:
+    if path is None:
         return None
     test = release.aggregator.stability_test(num_teachers=release.shape.num_teachers)
     rule = f"an aggregator with a stability test, not {type(release.aggregator).__name__}"
-    require(test is not None, "write_table", config.write_table, rule)
+    require(test is not None, "write_table", path, rule)
     table = pricing.certify_stability_test(release, budget)
-    make_folder(Path(config.write_table).absolute().parent)
-    table.save(config.write_table)
-    return {"path": config.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
+    make_folder(Path(path).absolute().parent)
+    table.save(path)
+    return {"path": path, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
 
-def _counts(config: DictConfig, shape: pricing.ReleaseShape) -> NDArray[np.int64]:
-    """The votes of a file, `[Q, L]`."""
-    from pate.votes.foreign import ImportedVotes
+def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> dict[str, Any]:
+    """What the release would cost on the votes of a file, and what to expect there of a session of charged calls."""
+    if config.votes is None:
+        return {}
+    from pate.pricing.priced_release import epsilon_on  # which a price alone does not need
+    from pate.votes.foreign import ImportedVotes, read_sets
 
-    counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts
-    found = counts.shape[1]
-    require(found == shape.num_labels, "num_labels", shape.num_labels, f"{found}, as in {config.votes}")
-    return counts
-
-
-def _on_votes(config: DictConfig, release: pricing.PricedRelease) -> DataDependentEpsilon | None:
-    """What the release would cost on the votes of a file, if that is asked for."""
-    if not config.data_dependent:
-        return None
-    shape = release.shape
-    counts = _counts(config, shape)
-    require(len(counts) == shape.num_queries, "num_queries", shape.num_queries, f"{len(counts)}, as in {config.votes}")
-    from pate.pricing.priced_release import epsilon_on
-
-    found = epsilon_on(release.aggregator, counts, shape, config.target_delta)
-    rule = "gaussian_votes, confident_votes, or gnmax and confident_gnmax with replace_one and one vote of each teacher"
-    require(found is not None, "data_dependent", "true", rule)
+    aggregator, shape, found = release.aggregator, release.shape, dict[str, Any]()
+    counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
+    wanted = {"num_labels": (shape.num_labels, counts.shape[1])}
+    if config.data_dependent:
+        wanted["num_queries"] = shape.num_queries, len(counts)
+    for name, (said, there) in wanted.items():
+        require(said == there, name, said, f"{there}, as in {config.votes}")
+    if config.data_dependent:
+        found["data_dependent"] = epsilon_on(aggregator, counts, shape, config.target_delta)
+        rule = "gaussian_votes, confident_votes, or gnmax and confident_gnmax with replace_one and one vote of each"
+        require(found["data_dependent"] is not None, "data_dependent", "true", f"{rule} teacher")
+    if isinstance(aggregator, aggregators.TargetChargedAggregator):
+        found["hits"] = pricing.plan_hits(
+            aggregator,
+            counts,
+            num_teachers=shape.num_teachers,
+            target_delta=budget.target_delta,
+            prior=None if config.prior is None else read_sets(config.prior),
+            accountant=budget.accountant,
+        )
     return found
-
-
-def _hits(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> HitPlan | None:
-    """What to expect of a session of charged calls on the votes of a file."""
-    if config.votes is None or not isinstance(release.aggregator, aggregators.TargetChargedAggregator):
-        return None
-    from pate.votes.foreign import read_sets
-
-    return pricing.plan_hits(
-        release.aggregator,
-        _counts(config, release.shape),
-        num_teachers=release.shape.num_teachers,
-        target_delta=budget.target_delta,
-        prior=None if config.prior is None else read_sets(config.prior),
-        accountant=budget.accountant,
-    )
 
 
 def _print_ledger(path: str, form: str) -> None:
@@ -256,10 +221,16 @@ def print_quote(quote: Quote, console: Console | None = None) -> None:
             console.print(Text(f"\n{title}", style="bold"))
             console.print(_grid(content) if isinstance(content, list) else content)
 
-    console.print(_headline(quote), soft_wrap=True)
+    bound = "no guarantee: epsilon is infinite"
+    if math.isfinite(quote.epsilon):
+        least = "" if quote.at_least is None else f", at least {math.floor(1000 * quote.at_least.epsilon) / 1000:g}"
+        bound = f"epsilon <= {_epsilon(quote.epsilon)}{least}"
+    terms = f" at delta = {format_delta(quote.delta)}, {quote.adjacency}"
+    console.print(Text.assemble((bound, "bold green"), terms), soft_wrap=True)
     section("release", _release_rows(quote))
     section("price", _price_rows(quote))
-    section("budget classes", _class_rows(quote))
+    classes = {name: f"epsilon <= {_epsilon(epsilon)}" for name, epsilon in quote.classes.items()}
+    section("budget classes", [(n, f"{each}, each group counts {quote.weights[n]:.3g}") for n, each in classes.items()])
     section("mechanism", _parameter_rows(quote))
     section("what passes", _gap_rows(quote))
     section("what to expect", _expected_rows(quote))
@@ -285,15 +256,6 @@ def _grid(rows: Rows) -> Table:
     for name, value in rows:
         grid.add_row(name, Text(value) if isinstance(value, str) else value)
     return grid
-
-
-def _headline(quote: Quote) -> Text:
-    bound = "no guarantee: epsilon is infinite"
-    if math.isfinite(quote.epsilon):
-        bound = f"epsilon <= {_epsilon(quote.epsilon)}"
-        if quote.at_least is not None:
-            bound += f", at least {math.floor(1000 * quote.at_least.epsilon) / 1000:g}"
-    return Text.assemble((bound, "bold green"), f" at delta = {format_delta(quote.delta)}, {quote.adjacency}")
 
 
 def _release_rows(quote: Quote) -> Rows:
@@ -330,10 +292,10 @@ def _price_rows(quote: Quote) -> Rows:
 
 
 def _parameter_rows(quote: Quote) -> Rows:
-    parameters = dict(quote.aggregator)
-    rows: Rows = [("name", parameters.pop("name"))]
-    for name, value in parameters.items():
-        text = Text(f"{value:.6g}" if isinstance(value, float) else str(value)[:_LONGEST])
+    rows: Rows = []
+    for name, value in quote.aggregator.items():
+        longest = None if name == "name" else _LONGEST
+        text = Text(f"{value:.6g}" if isinstance(value, float) else str(value)[:longest])
         rows.append((name, _solved(text) if name in quote.solved_for else text))
     return rows
 
@@ -365,12 +327,6 @@ def _expected_rows(quote: Quote) -> Rows:
             bits = f"{each.present:.0%} of labels that are present, {each.absent:.0%} of absent ones"
         rows.append((f"queries on which {name}", f"{each.answered:.0%} answered; right bits {bits}"))
     return rows
-
-
-def _class_rows(quote: Quote) -> Rows:
-    """What each class pays; who is in which is taken as public."""
-    rows = {name: f"epsilon <= {_epsilon(epsilon)}" for name, epsilon in quote.classes.items()}
-    return [(name, f"{price}, each group counts {quote.weights[name]:.3g}") for name, price in rows.items()]
 
 
 def _suggested_rows(found: Suggestion | None) -> Rows:
@@ -408,18 +364,10 @@ def _session_rows(quote: Quote) -> Rows:
     ]
 
 
-def _table(headings: Iterable[str], left: Iterable[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for name in headings:
-        table.add_column(name, justify="left" if name in left else "right")
-    return table
-
-
 def _side_by_side(prices: tuple[AccountantPrice, ...]) -> Table:
     """One row an accountant, the smallest epsilon in bold."""
-    table = _table(("accountant", "epsilon", "orders", "best order", ""), ("accountant", ""))
-    for column in table.columns[:-1]:
-        column.no_wrap = True
+    numbers = (Column(name, justify="right", no_wrap=True) for name in ("epsilon", "orders", "best order"))
+    table = Table(Column("accountant", no_wrap=True), *numbers, "", box=box.SIMPLE_HEAD, show_edge=False)
     best = min((price.epsilon for price in prices if price.epsilon is not None), default=None)
     for price in prices:
         epsilon = "-" if price.epsilon is None else _epsilon(price.epsilon)
@@ -435,8 +383,9 @@ def _side_by_side(prices: tuple[AccountantPrice, ...]) -> Table:
 
 def _account_table(accounts: tuple[AccountLeft, ...]) -> Table:
     """One row a data set: what it has cost, and what is left."""
-    headings = ("records", "releases", "epsilon", "cap", "more of this release", "or one with target_epsilon")
-    table = _table(headings, ("records",))
+    headings = ("releases", "epsilon", "cap", "more of this release", "or one with target_epsilon")
+    numbers = (Column(name, justify="right") for name in headings)
+    table = Table("records", *numbers, box=box.SIMPLE_HEAD, show_edge=False)
     for each in accounts:
         more, target = each.more_releases, each.target_epsilon
         table.add_row(
@@ -462,6 +411,8 @@ def _small(probability: float) -> str:
 def _solved(text: Text) -> Text:
     return Text.assemble(text, ("  <- solved for", "cyan"))
 
+
+main = partial(run_app, account, "account")
 
 if __name__ == "__main__":
     main()

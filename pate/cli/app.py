@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,8 +28,7 @@ from pate.config.schema import command_schema
 from pate.files.disk import owners_umask
 from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
 
-_USER_MISTAKE = 2
-_FAILED = 1
+_MISTAKES = (InvalidValue, HydraException, OmegaConfBaseException)
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 _LONGEST, _ENDING = 1000, 300  # characters of a line
 
@@ -80,20 +80,29 @@ def _run(task: Task, command: str, words: list[str]) -> None:
         sys.stdout.flush()
         if refused:
             raise refused[0]
-    except (HydraException, OmegaConfBaseException) as error:
+        return
+    except _MISTAKES as error:
         if (signaled := _signal_behind(error)) is not None:
             raise signaled from None
-        _stop(explain(error), _USER_MISTAKE)
-    except InvalidValue as error:
-        _stop(str(error), _USER_MISTAKE)
+        line, code = _mistake(error), 2
     except (OSError, MemoryError) as error:
         if isinstance(error, BrokenPipeError) and nobody_reads():
             sys.exit(_UNREAD)
-        _stop(f"{type(error).__name__}: {error}; the same command continues once that is mended", _FAILED)
+        line, code = f"{type(error).__name__}: {error}; the same command continues once that is mended", 1
     except RuntimeError as error:
-        if (failure := _of_launcher(str(error))) is None:
+        _, carried, said = str(error).rpartition(f"{_Unheard.__name__}: ")
+        if not carried and "srun" not in str(error):
             raise
-        _stop(failure, _FAILED)
+        line = f"hydra/launcher=submitit_slurm: expected a Slurm cluster ({error})"
+        if carried:  # from a job of a sweep in another process, told by its traceback
+            line = f"a job ended with {said.strip()}; the same command continues once that is mended"
+        code = 1
+    _say(line)
+    sys.exit(code)
+
+
+def _mistake(error: Exception) -> str:
+    return str(error) if isinstance(error, InvalidValue) else explain(error)
 
 
 def _signal_behind(error: BaseException | None) -> KeyboardInterrupt | None:
@@ -115,24 +124,17 @@ def _unheard(task: Task, command: str, refused: list[Exception]) -> Task:
         try:
             require_sound(config, command_schema(command), command)
             return task(config)
-        except (InvalidValue, HydraException, OmegaConfBaseException) as error:
-            if not _is_one_of_many() or _signal_behind(error) is not None:
+        except Exception as error:
+            one_of_many = hydra.mode == RunMode.MULTIRUN and hydra.launcher["_target_"].endswith(".BasicLauncher")
+            if not (isinstance(error, _MISTAKES) and one_of_many) or _signal_behind(error) is not None:
                 raise _Unheard(f"{type(error).__name__}: {error}") from error
             refused.append(error)
-            note = str(error) if isinstance(error, InvalidValue) else explain(error)
+            note = _mistake(error)
             if "sweep" not in (hydra.callbacks or {}):  # which says it below the job's heading
                 _say(f"[{hydra.job.num + 1}] {note}")
             return {"note": note}
-        except Exception as error:
-            raise _Unheard(f"{type(error).__name__}: {error}") from error
 
     return run
-
-
-def _is_one_of_many() -> bool:
-    """Whether it is a job of a sweep whose jobs run in this process, one after the other."""
-    settings = HydraConfig.get()
-    return settings.mode == RunMode.MULTIRUN and str(settings.launcher["_target_"]).endswith(".BasicLauncher")
 
 
 def _heard(app: Callable[[], None], words: list[str]) -> None:
@@ -150,26 +152,12 @@ def _heard(app: Callable[[], None], words: list[str]) -> None:
     except RecursionError as error:
         raise InvalidValue("defaults: expected files that do not include themselves, nor values too deep") from error
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if isinstance(error, InvalidValue) or _raised_in(error).startswith("pate."):
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        if isinstance(error, InvalidValue) or str(frame.f_globals.get("__name__")).startswith("pate."):
             raise
         line = command_line.explain_choice(words) if str(error).startswith("Config group override") else None
         said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
         raise InvalidValue(line or said) from error
-
-
-def _raised_in(error: BaseException) -> str:
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return "" if frame is None else str(frame.tb_frame.f_globals.get("__name__", ""))
-
-
-def _of_launcher(text: str) -> str | None:
-    """What ended a job of a sweep in another process, told by its traceback, or a launcher that cannot work here."""
-    _, carried, said = text.rpartition(f"{_Unheard.__name__}: ")
-    if carried:
-        return f"a job ended with {said.strip()}; the same command continues once that is mended"
-    return f"hydra/launcher=submitit_slurm: expected a Slurm cluster ({text})" if "srun" in text else None
 
 
 def _unprinted(failed: threading.ExceptHookArgs) -> None:
@@ -177,11 +165,6 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
     known = isinstance(failed.exc_value, (OSError, MemoryError))
     if not (known and type(failed.thread).__module__.startswith("tensorboard.")):
         threading.__excepthook__(failed)
-
-
-def _stop(message: str, code: int) -> None:
-    _say(message)
-    sys.exit(code)
 
 
 def _say(message: str) -> None:

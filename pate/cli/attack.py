@@ -22,11 +22,6 @@ _DIGITS = 3
 _OUTPUTS = "outputs/attack"
 
 
-def main() -> None:
-    """The entry point."""
-    run_app(attack, "attack")
-
-
 def attack(config: DictConfig) -> None:
     """Rehearses the configured release with canaries, guesses them, and prints the bound beside the price."""
     require_choice("format", config.format, ("text", "json"))
@@ -76,6 +71,8 @@ def _print(found: AttackResult) -> None:
     note = "no ledger was charged and no release is kept; no epsilon covers these figures, keep them to yourself"
     console.print(note, style="dim", soft_wrap=True)
 
+
+main = partial(run_app, attack, "attack")
 
 if __name__ == "__main__":
     main()

@@ -8,25 +8,20 @@ from functools import partial
 
 from omegaconf import DictConfig, OmegaConf
 from rich import box
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from pate.accounting import Adjacency
 from pate.cli.app import run_app
 from pate.config import build, build_aggregator
 from pate.files.values import to_json_line
-from pate.pricing.audit import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
+from pate.pricing.audit import ReleaseParameters, VoteAudit, audit_votes
 from pate.report.console import PlainConsole
 from pate.report.tables import format_claim, format_delta, round_up
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.foreign import ImportedVotes
 
 _DIGITS = 4
-
-
-def main() -> None:
-    """The entry point."""
-    run_app(audit, "audit")
 
 
 def audit(config: DictConfig) -> None:
@@ -63,16 +58,18 @@ def _print(audited: VoteAudit, votes: ImportedVotes) -> None:
     console.print(Text(what, style="bold"), soft_wrap=True)
     if votes.max_votes is not None and votes.layout == "teacher_votes":
         console.print(f"a teacher votes for up to {votes.max_votes} labels of a query", style="dim")
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("release", no_wrap=True)
-    table.add_column("noise, and what else it is for")
-    for name in (*Adjacency, "claimed elsewhere"):
-        table.add_column(str(name), justify="right")
-    table.add_column("the claim, not a bound", style="dim")
+    first = Column("release", no_wrap=True), "noise, and what else it is for"
+    prices = (Column(str(name), justify="right") for name in (*Adjacency, "claimed elsewhere"))
+    last = Column("the claim, not a bound", style="dim")
+    table = Table(*first, *prices, last, box=box.SIMPLE_HEAD, show_edge=False)
     for each in audited.findings:
         bounds = [_epsilon(each.epsilon[name]) for name in Adjacency]
         claimed = "-" if each.paper_epsilon is None else format_claim(each.paper_epsilon)
-        table.add_row(each.aggregator, _parameters(each), *bounds, Text(claimed, style="yellow"), each.claim)
+        parameters = [
+            Text(f"{name} {value:g} (assumed)", "yellow") if name in each.assumed else Text(f"{name} {value:g} (given)")
+            for name, value in each.parameters.items()
+        ]
+        table.add_row(each.aggregator, Text("\n").join(parameters), *bounds, Text(claimed, "yellow"), each.claim)
     console.print(table)
     bound = f"epsilon at delta = {format_delta(audited.target_delta)} by {audited.accountant}, rounded up"
     console.print(bound, style="dim", soft_wrap=True)
@@ -87,21 +84,13 @@ def _print(audited: VoteAudit, votes: ImportedVotes) -> None:
         console.print(f"releases with other parameters are priced once these are given: {unknown}", soft_wrap=True)
 
 
-def _parameters(finding: AuditFinding) -> Text:
-    """A line for each, and whether somebody gave it."""
-    said = {True: ("assumed", "yellow"), False: ("given", "")}
-    lines = [
-        Text(f"{name} {value:g} ({said[name in finding.assumed][0]})", style=said[name in finding.assumed][1])
-        for name, value in finding.parameters.items()
-    ]
-    return Text("\n").join(lines)
-
-
 def _epsilon(epsilon: float) -> str:
     if epsilon == 0:
         return "0"
     return round_up(epsilon, _DIGITS) if math.isfinite(epsilon) else "infinite"
 
+
+main = partial(run_app, audit, "audit")
 
 if __name__ == "__main__":
     main()

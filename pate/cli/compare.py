@@ -25,18 +25,14 @@ _OF_THE_FOLDER = (
 _PASSED_ON = ("teacher", "student")
 
 
-def main() -> None:
-    """The entry point."""
-    run_app(compare_from_config, "compare")
-
-
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison and prints its tables."""
     settings = {key: value for key, value in plain_settings(config, ()).items() if key in _OF_THE_FOLDER}
     name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", name, settings=settings))
     make, fewer = maker(config), config.fewer_queries
-    given = [text for text in HydraConfig.get().overrides.task if _root(text) in _PASSED_ON]
+    words = HydraConfig.get().overrides.task
+    given = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in _PASSED_ON]
     others = _others(config)
     names = _names(config.aggregators, others)
     _require_heard(given, names)
@@ -144,10 +140,7 @@ def _seeds(values: Any) -> tuple[int, ...]:
     raise InvalidValue(f"seeds={values}: expected a whole number >= 1, or a list of seeds")
 
 
-def _root(override: str) -> str:
-    """The group that an override is about."""
-    return override.partition("=")[0].lstrip("+~").partition(".")[0]
-
+main = partial(run_app, compare_from_config, "compare")
 
 if __name__ == "__main__":
     main()

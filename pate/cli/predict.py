@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +38,16 @@ _AT_ONCE = 256
 Block = tuple[list[str], NDArray[np.float32]]  # the names of some records, and the inputs of a model for them
 
 
-def main() -> None:
-    """The entry point."""
-    run_app(predict, "predict")
-
-
 def predict(config: DictConfig) -> None:
     """Reads the bundle and the records, a block at a time, and writes a row for each record."""
     require_named(config, _RULES)
     bundle, output = Bundle.load(str(config.release)), Path(str(config.output))
     require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
-    _require_apart(output, config)
+    same = output.exists() and Path(str(config.data)).exists() and output.samefile(str(config.data))
+    require(not same, "output", output, "another file than data=, which would be overwritten")
+    inside = output.resolve().is_relative_to(Path(str(config.release)).resolve())
+    require(not inside, "output", output, "a file outside the folder of the model, which is published")
     spelled = config.encoding, config.decimal, config.get("thousands"), tuple(config.get("missing") or ())
     table, count = TableFile(Path(str(config.data)), "data", *spelled), 0
     with replacing(output) as file:
@@ -59,8 +58,9 @@ def predict(config: DictConfig) -> None:
         rows.write([first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))])
         for names, inputs in blocks(bundle, table, config.id):
             probabilities = bundle.model.predict_proba(inputs)
-            for row in _cells(names, probabilities, bundle.decide(probabilities)):
-                rows.write(row)
+            held = bundle.decide(probabilities).tolist()
+            for name, cells in zip(names, map(zip, held, probabilities.tolist()), strict=True):
+                rows.write([name, *(cell for label, chance in cells for cell in (int(label), f"{chance:.6g}"))])
             count += len(names)
         text.flush()
         text.detach()
@@ -69,14 +69,6 @@ def predict(config: DictConfig) -> None:
 
 def _say(line: str) -> None:
     PlainConsole(stderr=True, highlight=False).print(Text(line), soft_wrap=True)
-
-
-def _require_apart(output: Path, config: DictConfig) -> None:
-    """Raises where predictions would take the place of the records, or go where the published model lies."""
-    same = output.exists() and Path(str(config.data)).exists() and output.samefile(str(config.data))
-    require(not same, "output", output, "another file than data=, which would be overwritten")
-    inside = output.resolve().is_relative_to(Path(str(config.release)).resolve())
-    require(not inside, "output", output, "a file outside the folder of the model, which is published")
 
 
 def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Block]:
@@ -151,11 +143,7 @@ def _array(path: Path) -> NDArray[Any]:
         raise InvalidValue(f"data={path}: expected an array of numbers; {remedy}") from error
 
 
-def _cells(names: list[str], probabilities: NDArray[np.float32], labels: NDArray[np.bool_]) -> Iterator[list[Any]]:
-    for name, row, held in zip(names, probabilities.tolist(), labels.tolist(), strict=True):
-        pairs = zip(held, row, strict=True)
-        yield [name, *(cell for label, probability in pairs for cell in (int(label), f"{probability:.6g}"))]
-
+main = partial(run_app, predict, "predict")
 
 if __name__ == "__main__":
     main()

@@ -115,14 +115,13 @@ def leave(code: int) -> None:
 
     What is kept is whole. Taking the interpreter down, torch and its threads included, would take seconds.
     """
-    if not _begun(_leave_soon, code):
+
+    def soon() -> None:
+        time.sleep(_PATIENCE_S)
         os._exit(code)
-    atexit._run_exitfuncs()
-    os._exit(code)
 
-
-def _leave_soon(code: int) -> None:
-    time.sleep(_PATIENCE_S)
+    if _begun(soon):
+        atexit._run_exitfuncs()
     os._exit(code)
 
 
@@ -217,16 +216,12 @@ def _told(kind: type[BaseException], error: BaseException, traceback: TracebackT
     elif issubclass(kind, InvalidValue):  # raised before the command could be loaded
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
-    elif any(_is_shortage(each) for each in causes(error)):
+    elif any(isinstance(each, MemoryError) or any(said in str(each) for said in _SHORTAGES) for each in causes(error)):
         line = f"{kind.__name__}: {error}; the same command continues once there is more memory, and threads to start\n"
         with suppress(OSError):
             os.write(2, " ".join(line.split()).encode(errors="backslashreplace") + b"\n")
     else:
         sys.__excepthook__(kind, error, traceback)
-
-
-def _is_shortage(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or any(said in str(error) for said in _SHORTAGES)
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

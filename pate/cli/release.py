@@ -35,44 +35,31 @@ _SHOWN = 5
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
 
 
-def main() -> None:
-    """The entry point."""
-    run_app(release, "release")
-
-
 def release(config: DictConfig) -> None:
     """Releases the configured votes, or continues, and says what it cost and what comes next."""
     aggregator = maker(config)("aggregator")
-    if config.roll is not None:
-        _release_in_rounds(config, aggregator)
-        return
-    if config.sum is not None:
+    in_rounds = config.roll is not None
+    if in_rounds:
+        rule = "nothing beside roll=: holders are asked for sums, round after round"
+        require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
+        require(config.sum is None, "sum", config.sum, rule)
+    elif config.sum is not None:
         _write_sum(config)
         return
-    votes, cohort = read_votes(config)
-    settings = _settings(config)
-    output_dir = Path(config.output_dir or _folder(settings, config))
-    terms = release_votes(_plan(config, settings, aggregator), votes, cohort, output_dir, ConsoleMonitor())
-    _print(terms, cohort.places, output_dir)
+    votes, cohort = (None, None) if in_rounds else read_votes(config)
+    settings = plain_settings(config, ("sum",) if in_rounds else ("sum", *_OF_ROUNDS))  # all that it depends on
+    kept = {key: value for key, value in settings.items() if key not in _BESIDE}
+    name = str(config.aggregator._target_).rpartition(".")[2]
+    output_dir = Path(config.output_dir or default_folder("release", name, settings=kept))
+    plan = _plan(config, settings, aggregator)
+    if votes is None or cohort is None:
+        _release_in_rounds(config, plan, output_dir)
+    else:
+        _print(release_votes(plan, votes, cohort, output_dir, ConsoleMonitor()), cohort.places, output_dir)
 
 
-def _release_in_rounds(config: DictConfig, aggregator: Aggregator) -> None:
-    rule = "nothing beside roll=: holders are asked for sums, round after round"
-    require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
-    require(config.sum is None, "sum", config.sum, rule)
-    settings = _settings(config)
-    output_dir = Path(config.output_dir or _folder(settings, config))
-    if (made := _in_rounds(config, _plan(config, settings, aggregator), output_dir)) is not None:
-        terms, roll = made
-        _print(terms, Places.of(roll.holders), output_dir)
-
-
-def _in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> tuple[Terms, Roll] | None:
-    """One call of pate-release: reads the answers that are there, and goes on as far as it can.
-
-    Returns:
-        The terms and who took part; None where answers are awaited, which is said.
-    """
+def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> None:
+    """One call of pate-release: reads the answers that are there, and goes on as far as it can."""
     rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
     require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)
     roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)
@@ -94,19 +81,16 @@ def _in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> tuple
         output_dir=output_dir,
     )
     try:
-        return release.run(Mailbox(mailbox, roll, config.wait), ConsoleMonitor()), roll
+        terms = release.run(Mailbox(mailbox, roll, config.wait), ConsoleMonitor())
     except AnswersAwaited as awaited:
-        _say_awaited(awaited, roll)
-        return None
-
-
-def _say_awaited(awaited: AnswersAwaited, roll: Roll) -> None:
-    shown = ", ".join(awaited.missing[:_SHOWN]) + (", …" if len(awaited.missing) > _SHOWN else "")
-    print_lines(
-        f"{awaited.question}: send it to the holders; each runs pate-vote question=FILE output=HOLDER.npz",
-        f"{awaited.answers}: put their answers there, then the same command goes on; {len(awaited.missing)} of "
-        f"{len(roll.holders)} are missing: {shown}",
-    )
+        shown = ", ".join(awaited.missing[:_SHOWN]) + (", …" if len(awaited.missing) > _SHOWN else "")
+        print_lines(
+            f"{awaited.question}: send it to the holders; each runs pate-vote question=FILE output=HOLDER.npz",
+            f"{awaited.answers}: put their answers there, then the same command goes on; {len(awaited.missing)} of "
+            f"{len(roll.holders)} are missing: {shown}",
+        )
+    else:
+        _print(terms, Places.of(roll.holders), output_dir)
 
 
 def _write_sum(config: DictConfig) -> None:
@@ -157,7 +141,10 @@ def _paths(config: DictConfig) -> list[Path]:
 
 
 def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
-    make = maker(config)
+    make, hydra = maker(config), HydraConfig.get()
+    chosen = hydra.runtime.choices.get("aggregator")
+    own = "aggregator._target_" in given_settings(hydra.overrides.task)
+    ships = chosen and not own and (CONFIG_FOLDER / "aggregator" / f"{chosen}.yaml").is_file()
 
     def config_yaml(aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str:
         shape = {"num_queries": num_queries, "num_teachers": num_teachers}
@@ -169,7 +156,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         queries = partial(Queries.read, Path(config.queries), schema=schema)
     return ReleasePlan(
         aggregator=aggregator,
-        aggregator_name=_public_name(),
+        aggregator_name=chosen if ships else None,
         target_delta=config.target_delta,
         target_epsilon=config.target_epsilon,
         accountant=lambda: make("accountant"),
@@ -185,25 +172,6 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
     )
 
 
-def _public_name() -> str | None:
-    """The name that the aggregator was configured by, where it ships with the package."""
-    hydra = HydraConfig.get()
-    chosen = hydra.runtime.choices.get("aggregator")
-    own = "aggregator._target_" in given_settings(hydra.overrides.task)
-    return chosen if chosen and not own and (CONFIG_FOLDER / "aggregator" / f"{chosen}.yaml").is_file() else None
-
-
-def _settings(config: DictConfig) -> dict[str, Any]:
-    """All that the release depends on, as plain values."""
-    return plain_settings(config, ("sum", *(_OF_ROUNDS if config.roll is None else ())))
-
-
-def _folder(settings: dict[str, Any], config: DictConfig) -> str:
-    name = str(config.aggregator._target_).rpartition(".")[2]
-    kept = {key: value for key, value in settings.items() if key not in _BESIDE}
-    return default_folder("release", name, settings=kept)
-
-
 def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:
     privacy, summary = terms.privacy, terms.release
     count = 0 if places is None else places.num_holders
@@ -217,6 +185,8 @@ def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:
         "deleted",
     )
 
+
+main = partial(run_app, release, "release")
 
 if __name__ == "__main__":
     main()

@@ -51,20 +51,15 @@ def maker(config: DictConfig) -> Callable[[str], Any]:
         if group == "teacher":
             node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
         if group == "teacher" and str(config.get("features", {}).get("_target_")).rpartition(".")[2] == Kernel.__name__:
-            _require_kernel_teacher(node)
+            name = str(node._target_).rpartition(".")[2]  # others do not vote in the pool's directions
+            rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
+            require(name == "KernelTeacher", "teacher", name, rule)
             arguments["nonlinear"] = True
         if group == "aggregator":
             arguments["adjacency"] = Adjacency.parse(config.adjacency)
         return build(node, group, allowed_targets=allowed, **arguments)
 
     return make
-
-
-def _require_kernel_teacher(node: DictConfig) -> None:
-    """Raises for teachers that do not vote in the pool's directions."""
-    name = str(node._target_).rpartition(".")[2]
-    rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
-    require(name == "KernelTeacher", "teacher", name, rule)
 
 
 def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, Any]:
@@ -101,26 +96,23 @@ def featured(
 
 def run_heading(settings: Mapping[str, Any], said: Iterable[str], choices: Mapping[str, Any]) -> Heading:
     """The heading of a run by its settings, the overrides of its command line, and the YAML file of each group."""
-    given = given_settings(said)
-    names = {group: _name(group, settings, given, choices) for group in _GROUPS if group in settings}
+    given, names = given_settings(said), dict[str, str]()
+    for group in filter(settings.__contains__, _GROUPS):
+        chosen = choices.get(group)  # its YAML file; the class where another one was given, or no file was chosen
+        is_file = chosen and f"{group}._target_" not in given
+        names[group] = str(chosen if is_file else str(settings[group]["_target_"]).rpartition(".")[2])
     terms: dict[str, Any] = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
     return Heading(
         aggregator=names["aggregator"],
         is_public=(CONFIG_FOLDER / "aggregator" / f"{names['aggregator']}.yaml").is_file(),
         given={name: value for name, value in given.items() if name not in BESIDE},
-        compared=names
-        | terms
-        | {name: value for name, value in given.items() if name not in {*names, *terms, *BESIDE}},
+        compared={
+            **names,
+            **terms,
+            **{name: value for name, value in given.items() if name not in {*names, *terms, *BESIDE}},
+        },
     )
-
-
-def _name(group: str, settings: Mapping[str, Any], given: Mapping[str, str], choices: Mapping[str, Any]) -> str:
-    """The name of its YAML file; the class where another one was given in its place, or no file was chosen."""
-    chosen = choices.get(group)
-    if chosen and f"{group}._target_" not in given:
-        return str(chosen)
-    return str(settings[group]["_target_"]).rpartition(".")[2]
 
 
 def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
@@ -185,14 +177,11 @@ class ConsoleMonitor:
         if self._bar is not None:
             yield self._bar
             return
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        with Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal) as bar:
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        note = TextColumn("{task.fields[note]}")
+        with Progress(
+            *columns, note, console=self._console, transient=True, disable=not self._console.is_terminal
+        ) as bar:
             self._bar = bar
             try:
                 yield bar

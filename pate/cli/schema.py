@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -23,26 +24,16 @@ _RULES = {"data": "the file of the public records", "output": "the file to write
 _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
-def main() -> None:
-    """The entry point."""
-    run_app(write_schema, "table_schema")
-
-
 def write_schema(config: DictConfig) -> None:
     """Reads the public table, writes its schema and shows it."""
     require_named(config, _RULES)
     output = Path(str(config.output))
-    require(
-        not os.path.lexists(output),
-        "output",
-        output,
-        "the name of a new file: somebody may have changed this one; remove it to have it written anew",
-    )
+    rule = "the name of a new file: somebody may have changed this one; remove it to have it written anew"
+    require(not os.path.lexists(output), "output", output, rule)
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
     parts: dict[str, Path] = {}
     try:
-        dealing = _dealing(config)
-        if dealing is not None:
+        if (dealing := _dealing(config)) is not None:
             parts = dealing.write(output.parent)
         table = table_of(config, parts.get("public"))
         schema, lines = table.public_schema(), [*table.public_remarks()]
@@ -54,11 +45,6 @@ def write_schema(config: DictConfig) -> None:
         raise InvalidValue(_own_names(str(error))) from error
     schema.write(output)
     _print(schema, output, [_own_names(line) for line in lines], parts)
-
-
-def _file(config: DictConfig) -> TableFile:
-    said = config.encoding, config.decimal, config.thousands, tuple(config.missing)
-    return TableFile(Path(str(config.data)), "data", *said)
 
 
 def _dealing(config: DictConfig) -> Dealing | None:
@@ -73,7 +59,8 @@ def _dealing(config: DictConfig) -> Dealing | None:
         shares = ()
     rule = "a column, or two shares, of the public and the test part: split=.1,.1"
     require(len(shares) == 2, "split", ",".join(map(str, words)), rule)
-    return Dealing(_file(config), config.group, shares[0], shares[1], config.seed)
+    spelled = config.encoding, config.decimal, config.thousands, tuple(config.missing)
+    return Dealing(TableFile(Path(str(config.data)), "data", *spelled), config.group, *shares, config.seed)
 
 
 def table_of(config: DictConfig, public: Path | None = None) -> Table:
@@ -105,9 +92,7 @@ def _own_names(message: str) -> str:
 
 def _print(schema: TableSchema, output: Path, lines: Sequence[str], parts: Mapping[str, Path]) -> None:
     console = PlainConsole()
-    table = Shown(box=box.SIMPLE_HEAD, show_edge=False)
-    for heading in ("column", "kind", "features", "missing"):
-        table.add_column(heading)
+    table = Shown("column", "kind", "features", "missing", box=box.SIMPLE_HEAD, show_edge=False)
     for column in schema.columns:
         number = str(len(column.feature_names) or f"none: {as_setting('drop', [column.name])} leaves it out")
         table.add_row(Text(column.name), column.kind, Text(number), "yes" if column.missing else "")
@@ -119,6 +104,8 @@ def _print(schema: TableSchema, output: Path, lines: Sequence[str], parts: Mappi
     told = f"{output}: of the public file alone; {as_setting('data.schema', output)} uses it"
     console.print(Text(told), soft_wrap=True)
 
+
+main = partial(run_app, write_schema, "table_schema")
 
 if __name__ == "__main__":
     main()

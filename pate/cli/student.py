@@ -17,11 +17,6 @@ from pate.run.stages.student import StudentPlan, folder_of, train_on_release
 from pate.validation import InvalidValue, as_setting
 
 
-def main() -> None:
-    """The entry point."""
-    run_app(train_student, "student")
-
-
 def train_student(config: DictConfig) -> None:
     """Trains the configured student, or finds it trained, and says where it is."""
     require_named(config, {"release": "the folder that pate-release wrote, or its release/"})
@@ -54,6 +49,8 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
     load = watched_load(featured(make("data"), make("features"), release), monitor)
     return lambda: Queries.of(require_dataset(load()))
 
+
+main = partial(run_app, train_student, "student")
 
 if __name__ == "__main__":
     main()

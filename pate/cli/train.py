@@ -17,7 +17,6 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -30,7 +29,7 @@ from pate.files.spreadsheet import SpreadsheetRows
 from pate.files.values import number, to_json_line
 from pate.pipeline import train
 from pate.report import Report, format_epsilon
-from pate.report.console import PlainConsole, print_report
+from pate.report.console import PlainConsole, print_report, titled_table
 from pate.report.mlflow import log_release
 from pate.report.tables import MODEL_NAMES, format_delta, percent
 from pate.run.plan import Plan, price
@@ -52,13 +51,8 @@ _COLUMNS = {
 }
 _BESIDE = ("all_records_model", "best_constant")  # the top and the bottom of the scale, no runs
 _ANY_WIDTH = 10_000
-_JOB = "a job of this sweep"
+_JOB, _JOBS = "a job of this sweep", "[0-9]*.json"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
-
-
-def main() -> None:
-    """The entry point."""
-    run_app(train_from_config, "train")
 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
@@ -137,7 +131,7 @@ class SweepTable(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Forgets the jobs of an earlier sweep into the same folder."""
-        for path in _kept(Path(config.hydra.sweep.dir)):
+        for path in Path(config.hydra.sweep.dir, "jobs").glob(_JOBS):
             path.unlink()
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
@@ -178,13 +172,9 @@ class SweepTable(Callback):
         console.print(Text.assemble("written: ", (str(folder / "sweep.csv"), "bold")), soft_wrap=True)
 
 
-def _kept(folder: Path) -> list[Path]:
-    return sorted((folder / "jobs").glob("[0-9]*.json"))
-
-
 def _write(folder: Path) -> list[dict[str, Any]]:
     """Writes sweep.csv, and returns what it was written from."""
-    jobs = [read_json(path, rule=_JOB, remedy=_REMEDY) for path in _kept(folder)]
+    jobs = [read_json(path, rule=_JOB, remedy=_REMEDY) for path in sorted((folder / "jobs").glob(_JOBS))]
     if jobs:
         text = io.StringIO()
         names = ["run", *_given(jobs), *_COLUMNS, "note", "folder"]
@@ -209,8 +199,7 @@ def _table(jobs: list[dict[str, Any]]) -> Table:
     if None not in runs and len(set(runs)) == len(runs):
         varied = [name for name in varied if name not in ("aggregator", "experiment")]
     shown = varied if "aggregator" in varied or "experiment" in varied else ["run", *varied]
-    title = Text(f"{len(jobs)} run{'s' * (len(jobs) != 1)}", style="bold")
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table = titled_table(f"{len(jobs)} run{'s' * (len(jobs) != 1)}")
     for name in shown:
         table.add_column(name, vertical="bottom")
     for heading in _COLUMNS.values():
@@ -248,6 +237,8 @@ def _cell(name: str, value: Any) -> str:
         return percent(value)
     return value if isinstance(value, str) else f"{value:.3f}"
 
+
+main = partial(run_app, train_from_config, "train")
 
 if __name__ == "__main__":
     main()

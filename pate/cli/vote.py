@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -16,18 +17,12 @@ from pate.files.disk import make_folder, replacing, require_no_links
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
 from pate.validation import require
-from pate.votes.vote_file import VoteFile
 
 _RULES = {
     "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",
     "output": "the vote file to write, such as votes/3.npz",
 }
 _BESIDE = ("output", "output_dir", "queries", "question")
-
-
-def main() -> None:
-    """The entry point."""
-    run_app(vote, "vote")
 
 
 def vote(config: DictConfig) -> None:
@@ -49,17 +44,21 @@ def vote(config: DictConfig) -> None:
         _answer(_plan(config, folder, monitor, samples), question, output, folder)
         return
     output_dir = Path(config.output_dir or output.with_suffix(".work"))
-    file = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor)
-    _print(file, file.manifest.num_records, output_dir)
+    head = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor).manifest
+    teachers = "1 teacher" if head.num_teachers == 1 else f"{head.num_teachers} teachers"
+    print_lines(
+        f"{output}: votes of holder {head.holder}, {teachers} of {head.num_records} records, on {head.num_queries} "
+        f"queries and {head.num_labels} labels ({output.stat().st_size:,} bytes)",
+        run.PRIVATE,
+        f"{output_dir}: teachers and partition, which stay here",
+    )
 
 
 def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None) -> HolderPlan:
     make = run.maker(config)
     data = make("data")
-    if queries is None and config.queries is not None:
-        queries = Path(config.queries)
-    if queries is not None:
-        data = AskedData(data, queries)
+    if (asked := queries or config.queries) is not None:
+        data = AskedData(data, Path(asked))
     reader = run.featured(data, make("features"), output_dir)
     settings = run.plain_settings(config, _BESIDE)
     return HolderPlan(
@@ -92,17 +91,7 @@ def _answer(plan: HolderPlan, question: Question, output: Path, output_dir: Path
     )
 
 
-def _print(file: VoteFile, num_records: int, output_dir: Path) -> None:
-    head = file.manifest
-    teachers = "1 teacher" if head.num_teachers == 1 else f"{head.num_teachers} teachers"
-    size = file.path.stat().st_size
-    print_lines(
-        f"{file.path}: votes of holder {head.holder}, {teachers} of {num_records} records, on {head.num_queries} "
-        f"queries and {head.num_labels} labels ({size:,} bytes)",
-        run.PRIVATE,
-        f"{output_dir}: teachers and partition, which stay here",
-    )
-
+main = partial(run_app, vote, "vote")
 
 if __name__ == "__main__":
     main()

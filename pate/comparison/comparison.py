@@ -39,44 +39,27 @@ from pate.validation import (
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """Everything that a comparison depends on.
+    """Everything that a comparison depends on."""
 
-    Attributes:
-        load_dataset: reads the data set.
-        methods: who competes, each under another key.
-        engine: how teachers are trained.
-        student: the recipe of the baselines.
-        all_records: whether the model of all private records is trained: the ceiling.
-        num_queries: how many public samples are asked, the first ones of the public pool.
-        target_delta: in (0, 1).
-        epsilons: the budgets, each > 0, ascending.
-        seeds: of the noise and of the students, the same for all methods and epsilons.
-        ensemble_seed: of partitions and teachers.
-        accountant: makes an empty accountant; it must survive being sent to another process.
-        metric: which of the student's scores the frontier shows and the goals are stated in.
-        shares: of the way from a constant to the ceiling, each in (0, 1]: the goals.
-        num_workers: processes; None for as many as there are cores to this process.
-        allow_useless: whether methods are trained at budgets at which they tell nothing; else a line says why not.
-        fewer_queries: whether a smaller public pool is asked whole: nobody named the number of queries.
-        settings: plain values that the folder belongs to; aggregators, epsilons and seeds may change in it.
-    """
-
-    load_dataset: Callable[[], Dataset]
-    methods: tuple[Method, ...]
-    engine: Engine
-    student: Student
-    all_records: bool = True
-    num_queries: int
-    target_delta: float
-    epsilons: tuple[float, ...]
-    seeds: tuple[int, ...]
-    ensemble_seed: int = 0
+    load_dataset: Callable[[], Dataset]  # reads the data set
+    methods: tuple[Method, ...]  # who competes, each under another key
+    engine: Engine  # how teachers are trained
+    student: Student  # the recipe of the baselines
+    all_records: bool = True  # whether the model of all private records is trained: the ceiling
+    num_queries: int  # how many public samples are asked, the first ones of the public pool
+    target_delta: float  # in (0, 1)
+    epsilons: tuple[float, ...]  # the budgets, each > 0, ascending
+    seeds: tuple[int, ...]  # of the noise and of the students, the same for all methods and epsilons
+    ensemble_seed: int = 0  # of partitions and teachers
+    # makes an empty accountant; it must survive being sent to another process
     accountant: Callable[[], Accountant] = AutoAccountant
-    metric: str = METRICS[0]
-    shares: tuple[float, ...] = (0.5, 0.8)
-    num_workers: int | None = None
+    metric: str = METRICS[0]  # which of the student's scores the frontier shows and the goals are stated in
+    shares: tuple[float, ...] = (0.5, 0.8)  # of the way from a constant to the ceiling, each in (0, 1]: the goals
+    num_workers: int | None = None  # processes; None for as many as there are cores to this process
+    # whether methods are trained at budgets at which they tell nothing; else a line says why not
     allow_useless: bool = False
-    fewer_queries: bool = False
+    fewer_queries: bool = False  # whether a smaller public pool is asked whole: nobody named the number of queries
+    # plain values that the folder belongs to; aggregators, epsilons and seeds may change in it
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -251,14 +234,11 @@ def _parameters(trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:
     found: dict[str, list[tuple[float, str]]] = {}
     for trial in trials:
         kept = Calibration.read(trial.calibration_path)
-        values = [f"{name} {_text(value)}" for name, value in kept.parameters.items()] if kept else []
+        given = kept.parameters.items() if kept else ()
+        values = [f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in given]
         text = kept.reason if kept and kept.reason else ", ".join(values)
         found.setdefault(trial.method.key, []).append((trial.budget.target_epsilon or 0.0, text))
     return found
-
-
-def _text(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _results(index: int, item: Baseline | Trial) -> tuple[int, list[Run]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,7 +20,7 @@ from pate.comparison.frontier import (
     score,
     verdict,
 )
-from pate.report.console import PlainConsole
+from pate.report.console import PlainConsole, titled_table
 from pate.report.report import SEEDED_WARNING
 from pate.report.tables import METRIC_NAMES
 
@@ -57,7 +56,10 @@ def _scores(frontier: Frontier, console: Console) -> Table:
 def _scores_with(frontier: Frontier, spread: bool) -> Table:
     kind = "real" if frontier.real else "synthetic"
     over = "mean ± std over the seeds" if spread else "mean over the seeds" if frontier.has_spread else "one seed"
-    table = _table(f"{frontier.dataset} ({kind}), {METRIC_NAMES[frontier.metric]} of the student by epsilon, {over}")
+    table = titled_table(
+        f"{frontier.dataset} ({kind}), {METRIC_NAMES[frontier.metric]} of the student by epsilon, {over}"
+    )
+    table.add_column("", no_wrap=True)
     table.add_column("teachers", justify="right")
     for epsilon in frontier.epsilons:
         table.add_column(f"{epsilon:g}", justify="right")
@@ -74,16 +76,10 @@ def _short(point: Point) -> str:
 
 def _goals(frontier: Frontier) -> Table:
     ceiling = baseline_title(frontier.ceiling_name)
-    table = _table(f"cheapest epsilon tried that reaches a share of the way from a constant to the {ceiling}")
+    table = titled_table(f"cheapest epsilon tried that reaches a share of the way from a constant to the {ceiling}")
+    table.add_column("", no_wrap=True)
     for name in goal_names(frontier):
         table.add_column(name, justify="right")
     for line in frontier.ranked:
         table.add_row(Text(line.title), *goal_cells(frontier, line))
-    return table
-
-
-def _table(title: str) -> Table:
-    shown = Text(title, style="bold")
-    table = Table(title=shown, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True)
     return table

@@ -6,11 +6,10 @@ import csv
 import io
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -29,46 +28,29 @@ _ENDS = ("low", "high")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One line of comparison.csv: a release and its student, a baseline, or an epsilon that the method cannot meet.
+    """One line of comparison.csv: a release and its student, a baseline, or an epsilon that the method cannot meet."""
 
-    Attributes:
-        aggregator: the method's name, or that of a baseline.
-        adjacency: replace_one or add_remove; None for a baseline.
-        epsilon: what was asked for, an upper bound on the price; None for a baseline.
-        delta: of the guarantee; None for a baseline.
-        accountant: its name; None for a baseline.
-        seed: of the noise and of the student; None where nothing is random or nothing was run.
-        num_queries: asked, refused ones included.
-        num_answered: of them.
-        label_accuracy: share of correct bits in the answers; None without answers. No epsilon covers it.
-        accuracy: of the student on the test split, as the next four; None where there is none.
-        priced_epsilon: what the release costs, at most `epsilon`; None where nothing was run.
-        teacher: the kind of teachers; None where they play no part.
-        num_teachers: T.
-        student: the kind of student.
-        note: why there is no result; empty where there is.
-        intervals: `(low, high)` by metric over resampled test sets; columns METRIC_low and METRIC_high of the file.
-    """
-
-    aggregator: str
-    adjacency: str | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    accountant: str | None = None
-    seed: int | None = None
-    num_queries: int
-    num_answered: int | None = None
+    aggregator: str  # the method's name, or that of a baseline
+    adjacency: str | None = None  # replace_one or add_remove; None for a baseline
+    epsilon: float | None = None  # what was asked for, an upper bound on the price; None for a baseline
+    delta: float | None = None  # of the guarantee; None for a baseline
+    accountant: str | None = None  # its name; None for a baseline
+    seed: int | None = None  # of the noise and of the student; None where nothing is random or nothing was run
+    num_queries: int  # asked, refused ones included
+    num_answered: int | None = None  # of them
+    # share of correct bits in the answers; None without answers. No epsilon covers it.
     label_accuracy: float | None = None
-    accuracy: float | None = None
+    accuracy: float | None = None  # of the student on the test split, as the next four; None where there is none
     balanced_accuracy: float | None = None
     micro_f1: float | None = None
     macro_f1: float | None = None
     mean_average_precision: float | None = None
-    priced_epsilon: float | None = None
-    teacher: str | None = None
-    num_teachers: int | None = None
-    student: str | None = None
-    note: str = ""
+    priced_epsilon: float | None = None  # what the release costs, at most `epsilon`; None where nothing was run
+    teacher: str | None = None  # the kind of teachers; None where they play no part
+    num_teachers: int | None = None  # T
+    student: str | None = None  # the kind of student
+    note: str = ""  # why there is no result; empty where there is
+    # `(low, high)` by metric over resampled test sets; columns METRIC_low and METRIC_high of the file
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
@@ -82,7 +64,7 @@ class Run:
 
 _PLAIN_NAMES = tuple(item.name for item in fields(Run) if item.name != "intervals")
 _NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in _ENDS))
-_HINTS: dict[str, Any] = get_type_hints(Run)
+_HINTS: dict[str, Any] = dict.fromkeys(_NAMES, float | None) | get_type_hints(Run)
 
 
 def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
@@ -91,7 +73,9 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     rows = SpreadsheetRows(text, "\n")
     rows.write(_NAMES)
     for run in runs:
-        row = _row(run)
+        row = dict(vars(run))
+        for name, given in run.intervals.items():
+            row |= {f"{name}_{end}": value for end, value in zip(_ENDS, given, strict=True)}
         rows.write(row.get(name, "") for name in _NAMES)
     write_text(path, text.getvalue())
 
@@ -106,38 +90,21 @@ def read_runs(path: Path | str) -> list[Run]:
         return [_run(line) for line in reader]
 
 
-def _row(run: Run) -> dict[str, Any]:
-    ends = {
-        f"{name}_{end}": value for name, given in run.intervals.items() for end, value in zip(_ENDS, given, strict=True)
-    }
-    return {name: getattr(run, name) for name in _PLAIN_NAMES} | ends
-
-
 def _run(line: Mapping[str, str]) -> Run:
-    given = {metric: tuple(_number(f"{metric}_{end}", line[f"{metric}_{end}"]) for end in _ENDS) for metric in METRICS}
-    intervals = {metric: (low, high) for metric, (low, high) in given.items() if low is not None and high is not None}
-    return Run(**{name: _value(name, line[name]) for name in _PLAIN_NAMES}, intervals=intervals)
-
-
-def _number(name: str, text: str) -> float | None:
-    return None if text == "" else _read(name, text, float)
+    values = {name: _value(name, line[name]) for name in _NAMES}
+    ends = {metric: tuple(values.pop(f"{metric}_{end}") for end in _ENDS) for metric in METRICS}
+    return Run(**values, intervals={metric: given for metric, given in ends.items() if None not in given})
 
 
 def _value(name: str, text: str) -> Any:
-    hint = _HINTS[name]
-    optional = isinstance(hint, UnionType)
-    if optional and text == "":
+    """A cell as its column's type, or an error that names the column."""
+    kinds = get_args(_HINTS[name]) or (_HINTS[name],)
+    if text == "" and type(None) in kinds:
         return None
-    kind = next(part for part in get_args(hint) if part is not type(None)) if optional else hint
-    return _read(name, text, kind)
-
-
-def _read(name: str, text: str, kind: Callable[[str], Any]) -> Any:
-    """A cell as a type, or an error that names its column."""
     try:
-        return kind(text)
+        return kinds[0](text)
     except ValueError as error:
-        raise InvalidValue(f"comparison.{name}={text}: expected {getattr(kind, '__name__', 'a value')}") from error
+        raise InvalidValue(f"comparison.{name}={text}: expected {kinds[0].__name__}") from error
 
 
 DASH = "\N{EN DASH}"
@@ -178,23 +145,14 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """All runs of a comparison, summarized by one metric.
+    """All runs of a comparison, summarized by one metric."""
 
-    Attributes:
-        runs: baselines first, then method by method.
-        metric: one of `METRICS`.
-        shares: the goals, shares of the way from `floor` to `ceiling`.
-        dataset: its name.
-        real: False for synthetic data.
-        num_test: samples behind a score.
-    """
-
-    runs: tuple[Run, ...]
-    metric: str = METRICS[0]
-    shares: tuple[float, ...] = (0.5, 0.8)
-    dataset: str = ""
-    real: bool = True
-    num_test: int = 0
+    runs: tuple[Run, ...]  # baselines first, then method by method
+    metric: str = METRICS[0]  # one of `METRICS`
+    shares: tuple[float, ...] = (0.5, 0.8)  # the goals, shares of the way from `floor` to `ceiling`
+    dataset: str = ""  # its name
+    real: bool = True  # False for synthetic data
+    num_test: int = 0  # samples behind a score
 
     @property
     def epsilons(self) -> tuple[float, ...]:
@@ -325,8 +283,9 @@ def baseline_name(run: Run) -> str:
 def _line(by_epsilon: dict[float, list[Run]], metric: str) -> Line:
     first = next(iter(by_epsilon.values()))[0]
     points = tuple(_point(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
-    name = first.aggregator.partition("@")[0]
-    return Line(name, first.teacher or "", first.num_teachers or 0, first.student or "", points)
+    return Line(
+        first.aggregator.partition("@")[0], first.teacher or "", first.num_teachers or 0, first.student or "", points
+    )
 
 
 def _point(epsilon: float, runs: list[Run], metric: str) -> Point:

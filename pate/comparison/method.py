@@ -31,40 +31,25 @@ _READ: dict[str, Dataset] = {}
 
 @dataclass(frozen=True)
 class Trained:
-    """The model that a method trained, with the figures of its release.
+    """The model that a method trained, with the figures of its release."""
 
-    Attributes:
-        model: scored on the test split.
-        num_answered: public samples that were answered; None where none are asked.
-        label_accuracy: share of correct bits in the answers; None without answers. No epsilon covers it.
-    """
-
-    model: Predictor
-    num_answered: int | None = None
+    model: Predictor  # scored on the test split
+    num_answered: int | None = None  # public samples that were answered; None where none are asked
+    # share of correct bits in the answers; None without answers. No epsilon covers it.
     label_accuracy: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What all methods of a comparison share. Cheap to send to another process, which reads the data for itself.
+    """What all methods of a comparison share. Cheap to send to another process, which reads the data for itself."""
 
-    Attributes:
-        load_dataset: reads the data, once in every process.
-        digest: of what was read first; another process that reads something else stops.
-        num_queries: the first ones of the public pool are asked.
-        engine: how teachers are trained.
-        student: the recipe for students that no epsilon covers.
-        ensemble_seed: of partitions and teachers.
-        folder: of the comparison.
-    """
-
-    load_dataset: Callable[[], Dataset]
-    digest: str
-    num_queries: int
-    engine: Engine
-    student: Student
-    ensemble_seed: int
-    folder: Path
+    load_dataset: Callable[[], Dataset]  # reads the data, once in every process
+    digest: str  # of what was read first; another process that reads something else stops
+    num_queries: int  # the first ones of the public pool are asked
+    engine: Engine  # how teachers are trained
+    student: Student  # the recipe for students that no epsilon covers
+    ensemble_seed: int  # of partitions and teachers
+    folder: Path  # of the comparison
 
     @classmethod
     def of(cls, load_dataset: Callable[[], Dataset], dataset: Dataset, **others: Any) -> Bench:
@@ -122,51 +107,38 @@ def kind(recipe: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """A method at a budget, ready to be trained with any seed.
+    """A method at a budget, ready to be trained with any seed."""
 
-    Attributes:
-        epsilon: what it costs, at most what the budget allows.
-        parameters: what was solved for, by name; kept where all values are plain.
-        train: trains once; noise and training are functions of the seed. It raises `InvalidValue` for data that the
-            method is not made for: the comparison says so in its table.
-        refusal: why it is not worth training, from public numbers alone; empty where nothing speaks against it.
-    """
-
-    epsilon: float
-    parameters: Mapping[str, Any]
+    epsilon: float  # what it costs, at most what the budget allows
+    parameters: Mapping[str, Any]  # what was solved for, by name; kept where all values are plain
+    # trains once; noise and training are functions of the seed. It raises `InvalidValue` for data that the method is
+    # not made for: the comparison says so in its table.
     train: Callable[[int], Trained]
+    # why it is not worth training, from public numbers alone; empty where nothing speaks against it
     refusal: Callable[[], str] = str
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A model that no epsilon covers.
+    """A model that no epsilon covers."""
 
-    Attributes:
-        name: in all tables.
-        train: trains it with a seed; it can be sent to another process.
-        identity: all that it depends on beside data and seed, as plain values.
-        columns: as `Method.columns`.
-    """
-
-    name: str
-    train: Callable[[int], Trained]
-    identity: list[Any]
-    columns: Mapping[str, Any]
+    name: str  # in all tables
+    train: Callable[[int], Trained]  # trains it with a seed; it can be sent to another process
+    identity: list[Any]  # all that it depends on beside data and seed, as plain values
+    columns: Mapping[str, Any]  # as `Method.columns`
 
 
 class Method(ABC):
     """Something that can be trained at a budget and scored. A method of your own subclasses this class.
 
     Attributes:
-        name: in all tables: letters, digits, - and _.
         key: unique within a comparison.
-        is_private: whether a price covers it; where none does, it has `references` alone, whatever the budgets.
     """
 
+    # whether a price covers it; where none does, it has `references` alone, whatever the budgets
     is_private: ClassVar[bool] = True
 
-    name: str
+    name: str  # in all tables: letters, digits, - and _
 
     @property
     def key(self) -> str:

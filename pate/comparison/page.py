@@ -73,11 +73,9 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
 
 
 def _scores(frontier: Frontier, metric: str) -> dict[str, Any]:
-    by_title = {line.title: line for line in frontier.lines_of(metric)}
-    first = metric == frontier.metric
-    rows = []
-    for line in frontier.ranked:
-        points = [_at(by_title[line.title], epsilon) for epsilon in frontier.epsilons]
+    first, rows = metric == frontier.metric, []
+    for line in _in_order(frontier, metric):
+        points = [_at(line, epsilon) for epsilon in frontier.epsilons]
         # a mean and its deviation in two lines at most, the sign with the latter
         cells = [score(point).replace("± ", "±\N{NO-BREAK SPACE}") for point in points]
         rows.append((line.title, [*cells, f"{frontier.mean_over_epsilons(line):.3f}"] if first else cells))
@@ -133,7 +131,8 @@ def _painter(frontier: Frontier, metric: str, color: Callable[[str], Any]) -> Ca
         for (text, level), dashes in zip(_levels(frontier, metric), _DASHES_OF_LEVELS, strict=True):
             axes.axhline(level, color=color(INK), linewidth=1.0, linestyle=dashes, label=f"{text} {level:.3f}")
         for index, line in enumerate(_in_order(frontier, metric)):
-            _paint_line(axes, line, _look(index, color))
+            look = {"color": color(_COLORS[index % len(_COLORS)]), "marker": _MARKERS[index % len(_MARKERS)]}
+            _paint_line(axes, line, {**look, "linestyle": _DASHES[index // len(_COLORS) % len(_DASHES)]})
         axes.set_xscale("log")
         axes.set_xticks(frontier.epsilons, _tick_labels(frontier.epsilons))
         axes.minorticks_off()
@@ -152,20 +151,11 @@ def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
     outcome = "" if found else ": out of reach"
     label = shortened(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
     epsilons, means = [epsilon for epsilon, *_ in found], np.array([mean for _, mean, _ in found])
-    axes.plot(epsilons, means, label=label, markersize=3.6, **look)
+    axes.plot(epsilons, means, label=label, markersize=3.6, linewidth=1.3, **look)
     if any(point.std is not None for point in line.points):
         low, high = np.array([bar for *_, bar in found]).T
         bars = np.abs([means - low, high - means])
         axes.errorbar(epsilons, means, bars, fmt="none", ecolor=look["color"], capsize=1.8, elinewidth=0.8)
-
-
-def _look(index: int, color: Callable[[str], Any]) -> dict[str, Any]:
-    return {
-        "color": color(_COLORS[index % len(_COLORS)]),
-        "marker": _MARKERS[index % len(_MARKERS)],
-        "linestyle": _DASHES[index // len(_COLORS) % len(_DASHES)],
-        "linewidth": 1.3,
-    }
 
 
 def _in_order(frontier: Frontier, metric: str) -> list[Line]:

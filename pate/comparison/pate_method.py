@@ -30,20 +30,13 @@ class PATEMethod(Method):
     """PATE with one aggregator: its teachers and its student.
 
     With a seed that is also the ensemble's it gives the release and the student of `pate-train seed=…`.
-
-    Attributes:
-        name: in all tables, beside the number of teachers.
-        aggregator: with any noise; the comparison solves for it.
-        teacher: the recipe for the teachers that it asks.
-        num_teachers: T, public; None for one private group per teacher.
-        student: the recipe for the student.
     """
 
-    name: str
-    aggregator: Aggregator
-    teacher: Voter
-    num_teachers: int | None
-    student: Student
+    name: str  # in all tables, beside the number of teachers
+    aggregator: Aggregator  # with any noise; the comparison solves for it
+    teacher: Voter  # the recipe for the teachers that it asks
+    num_teachers: int | None  # T, public; None for one private group per teacher
+    student: Student  # the recipe for the student
 
     def __post_init__(self) -> None:
         plain = self.name.replace("_", "").replace("-", "").isalnum()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,8 +13,8 @@ import numpy as np
 from pate.comparison.frontier import Run
 from pate.comparison.method import Bench, Contender, Method, Reference, Trained
 from pate.data import Split
-from pate.files.disk import damaged, make_folder, read_json, read_text, write_text
-from pate.files.values import from_json, to_json_line
+from pate.files.disk import damaged, make_folder, read_value, write_text
+from pate.files.values import to_json, to_json_line
 from pate.pricing import Budget
 from pate.report import metric_intervals, multilabel_metrics
 from pate.validation import InvalidValue
@@ -32,7 +31,7 @@ _SLACK = 1 + 1e-9
 class Calibration:
     """What was found for a method at a budget."""
 
-    parameters: Mapping[str, Any]  # those that were solved for
+    parameters: Mapping[str, int | float | str | bool | list | None]  # type: ignore[type-arg]  # that were solved for
     epsilon: float | None  # the price, at most the budget's; None where nothing reaches the budget
     reason: str = ""  # why nothing does
     refusal: str | None = None  # see `Contender.refusal`; None where nobody asked
@@ -42,22 +41,13 @@ class Calibration:
         """What was kept, for show: it is not priced again. None where nothing was."""
         if not os.path.lexists(path):
             return None
-        kept = read_json(path, rule=_RULE, remedy=_SOLVED_AGAIN)
-        try:
-            parameters = {name: _tuple(value) for name, value in kept["parameters"].items()}
-            epsilon, reason, refusal = kept["epsilon"], kept["reason"], kept.get("refusal")
-        except (KeyError, TypeError, AttributeError):
-            raise damaged(path, _RULE, "other keys", _SOLVED_AGAIN) from None
-        told = isinstance(reason, str) and isinstance(refusal, (str, type(None)))
-        if not isinstance(epsilon, (int, float, type(None))) or not told:
-            raise damaged(path, _RULE, "values of another type", _SOLVED_AGAIN)
-        return cls(parameters, epsilon, reason, refusal)
+        return read_value(cls, path, name="calibration", rule=_RULE, remedy=_SOLVED_AGAIN)
 
     def write(self, path: Path) -> None:
+        """Keeps it where all parameters are plain values, or lists of them."""
         if all(_is_plain(value) for value in self.parameters.values()):
-            values = vars(self) | {"parameters": dict(self.parameters)}
             make_folder(path.parent, within=path.parent.parent)
-            write_text(path, json.dumps(values, indent=2) + "\n")
+            write_text(path, to_json(self) + "\n")
 
 
 def calibrated(method: Method, budget: Budget, bench: Bench, path: Path) -> Contender:
@@ -72,7 +62,8 @@ def calibrated(method: Method, budget: Budget, bench: Bench, path: Path) -> Cont
         if kept.reason:
             raise InvalidValue(kept.reason)
         try:
-            return _within(budget, method.at(budget, bench, kept.parameters))
+            solved = {name: _tuple(value) for name, value in kept.parameters.items()}
+            return _within(budget, method.at(budget, bench, solved))
         except TypeError:
             raise damaged(path, _RULE, "other parameters", _SOLVED_AGAIN) from None
     try:
@@ -112,11 +103,7 @@ class CachedRun:
         """The result, or None; raises `DamagedFile` where it is not what was written."""
         if not os.path.lexists(self.path):
             return None
-        text = read_text(self.path, rule=_RESULT, remedy=_MADE_AGAIN)
-        try:
-            return from_json(Run, text, name="run")
-        except InvalidValue as error:
-            raise damaged(self.path, _RESULT, str(error)[:80], _MADE_AGAIN) from None
+        return read_value(Run, self.path, name="run", rule=_RESULT, remedy=_MADE_AGAIN)
 
     def write(self, run: Run) -> Run:
         make_folder(self.path.parent, within=self.path.parent.parent)

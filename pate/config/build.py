@@ -85,7 +85,10 @@ def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), *
     # `hydra.utils.instantiate` would make a configuration of these plain values again, in which a text that reads
     # ${oc.create:…} becomes a node whose `_target_` nobody judged. So the classes are called with the values that were.
     plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
-    trusted = (*TRUSTED_PREFIXES, *_require_modules(allowed_targets))
+    trusted = (*TRUSTED_PREFIXES, *allowed_targets)
+    for module in trusted:
+        if not _is_name(f"{module.rstrip('.')}.Class"):
+            raise InvalidValue(f"allowed_targets=[{module}]: expected names of modules, such as my_module.")
     for target in _targets(plain):
         _require_trusted(target, trusted)
     if not isinstance(plain, dict) or _TARGET not in plain:
@@ -97,14 +100,6 @@ def build_aggregator(node: DictConfig, *, adjacency: str, allowed_targets: Itera
     """The aggregator of a configuration, under the adjacency that all commands share."""
     made: Aggregator = build(node, "aggregator", allowed_targets=allowed_targets, adjacency=Adjacency.parse(adjacency))
     return made
-
-
-def _require_modules(allowed: Iterable[str]) -> tuple[str, ...]:
-    modules = tuple(allowed)
-    for module in modules:
-        if not _is_name(f"{module.rstrip('.')}.Class"):
-            raise InvalidValue(f"allowed_targets=[{module}]: expected names of modules, such as my_module.")
-    return modules
 
 
 def _require_trusted(target: Any, trusted: tuple[str, ...]) -> None:
@@ -233,25 +228,19 @@ def located(target: str) -> type | None:
     """
     if not _is_name(target):
         return None
-    module, rest = _innermost(target)
-    found: Any = getattr(module, rest[0], None)
-    for part in rest[1:]:  # a class within a class
-        found = vars(found).get(part) if isinstance(found, type) else None
-    return found if isinstance(found, type) and _is_defined(found, target.partition(".")[0]) else None
-
-
-def _innermost(target: str) -> tuple[ModuleType | None, list[str]]:
-    """The innermost module that a name leads through, and what is left of the name, at least one part."""
-    first, *rest = target.split(".")
+    package, *rest = target.split(".")
     try:
-        module = import_module(first)
+        module = import_module(package)
     except ModuleNotFoundError as error:
-        if error.name == first:
-            return None, rest
+        if error.name == package:
+            return None
         raise
     while len(rest) > 1 and hasattr(module, "__path__") and _is_module(name := f"{module.__name__}.{rest[0]}"):
         module, rest = import_module(name), rest[1:]
-    return module, rest
+    found: Any = getattr(module, rest[0], None)
+    for part in rest[1:]:  # a class within a class
+        found = vars(found).get(part) if isinstance(found, type) else None
+    return found if isinstance(found, type) and _is_defined(found, package) else None
 
 
 def _is_module(name: str) -> bool:
@@ -290,8 +279,15 @@ def kind_of_parameter(cls: type, name: str) -> Kind:
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     if declared := next((item.metadata.get("kind") for item in fields if item.name == name), None):
         return kind_of_group(declared)
-    parts = tuple(_parts(_hints(cls).get(name, Any)))
-    return _of_any_group() if any(part in _SAY_NOTHING for part in parts) else _annotated(parts)
+    try:
+        hints = get_type_hints(cls if dataclasses.is_dataclass(cls) else vars(cls).get("__init__", cls))
+    except (NameError, TypeError):  # names in them that cannot be read
+        hints = {}
+    parts = tuple(_parts(hints.get(name, Any)))
+    if not any(part in _SAY_NOTHING for part in parts):
+        return _annotated(parts)
+    rule = f"a part of a run ({', '.join(GROUPS_OF_CLASSES)}), or an annotation of the field that says what it takes"
+    return Kind(rule, lambda cls: any(kind_of_group(group).accepts(cls) for group in GROUPS_OF_CLASSES))
 
 
 def _subclasses(bases: tuple[str, ...]) -> Kind:
@@ -302,15 +298,11 @@ def _subclasses(bases: tuple[str, ...]) -> Kind:
     return Kind(f"a subclass of {' or '.join(bases)}", accepts)
 
 
-def _of_any_group() -> Kind:
-    rule = f"a part of a run ({', '.join(GROUPS_OF_CLASSES)}), or an annotation of the field that says what it takes"
-    return Kind(rule, lambda cls: any(kind_of_group(group).accepts(cls) for group in GROUPS_OF_CLASSES))
-
-
 def _annotated(parts: tuple[Any, ...]) -> Kind:
     """Subclasses of an annotation's classes that are no plain values, and callables that take as many arguments."""
     bases = tuple(part for part in parts if isinstance(part, type) and part.__module__ != "builtins")
-    arities = tuple(_arity(part) for part in parts if get_origin(part) is Callable)
+    given = [get_args(part)[:1] for part in parts if get_origin(part) is Callable]
+    arities = [len(each[0]) if each and isinstance(each[0], list) else 0 for each in given]
 
     def accepts(cls: type) -> bool:
         return issubclass(cls, bases) or any(_takes(cls, "__call__", arity) for arity in arities)
@@ -330,19 +322,6 @@ def _parts(hint: Any) -> Iterator[Any]:
             yield from _parts(part)
     else:
         yield hint if origin in (None, Callable) else origin
-
-
-def _hints(cls: type) -> dict[str, Any]:
-    """Annotations of the fields, or of the constructor's parameters; none where names in them cannot be read."""
-    try:
-        return get_type_hints(cls if dataclasses.is_dataclass(cls) else vars(cls).get("__init__", cls))
-    except (NameError, TypeError):
-        return {}
-
-
-def _arity(hint: Any) -> int:
-    arguments = get_args(hint)[:1]
-    return len(arguments[0]) if arguments and isinstance(arguments[0], list) else 0
 
 
 def _takes(cls: type, method: str, count: int) -> bool:

@@ -106,8 +106,9 @@ def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> No
         return
     named = _TARGET in line | experiment
     given = config.noise == "given"
-    if config.noise is None:
-        given = _noise_is_given(config, line, experiment)
+    if config.noise is None:  # the first who names noise or a target decides
+        given = _TARGET not in line and _names_noise(config, line)
+        given = given or (not named and _names_noise(config, experiment))
     else:
         require_choice("noise", config.noise, ("solve", "given"))
         both = given and named and config.target_epsilon is not None
@@ -117,24 +118,17 @@ def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> No
     config.noise = "given" if config.target_epsilon is None else "solve"
 
 
-def _noise_is_given(config: DictConfig, *said: Set[str]) -> bool:
-    """Whether one of those who said something names noise, and no one before it a target."""
-    for names in said:
-        if _TARGET in names:
-            return False
-        fields = {name.removeprefix("aggregator.") for name in names if name.startswith("aggregator.")}
-        if fields and fields & _noise_of(config):
-            return True
-    return False
-
-
-def _noise_of(config: DictConfig) -> Set[str]:
-    """The fields of the aggregator that are noise; none of one that cannot be made, which its command will say."""
+def _names_noise(config: DictConfig, names: Set[str]) -> bool:
+    """Whether the aggregator's noise is among the names; not of one that cannot be made, which its command will say."""
+    fields = {name.removeprefix("aggregator.") for name in names if name.startswith("aggregator.")}
+    if not fields:
+        return False
     allowed = list(config.allowed_targets)
     try:
-        return noise_fields(build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed))
+        made = build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed)
+        return not fields.isdisjoint(noise_fields(made))
     except (InvalidValue, OmegaConfBaseException, OSError):
-        return frozenset()
+        return False
 
 
 def quoted(word: str) -> str:

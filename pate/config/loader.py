@@ -6,7 +6,7 @@ Settings that choose which code runs, or where private records go, are the comma
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -19,6 +19,7 @@ from hydra._internal.hydra import Hydra
 from hydra._internal.utils import _run_app, create_config_search_path, get_args_parser
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
 from hydra.errors import SearchPathException
 from hydra.plugins.config_source import ConfigResult
@@ -56,30 +57,25 @@ def start(task: Callable[[DictConfig], Any], command: str, words: Sequence[str],
         if not os.path.isdir(own):
             raise SearchPathException(f"Additional config directory '{own}' not found")
         path.prepend("command-line", f"file://{own}", SearchPathQuery(provider="schema"))
-    args.overrides += chosen
-    hydra = _App(command, FileGuard(path))
+    hydra, name, words = _App(command, FileGuard(path)), args.config_name or command, [*args.overrides, *chosen]
     GlobalHydra.instance().initialize(hydra)
     try:
-        _do(hydra, task, args.config_name or command, args, parser)
+        if args.help:
+            hydra.app_help(name, parser, args)
+        elif args.hydra_help:
+            hydra.hydra_help(name, parser, args)
+        elif args.cfg:
+            hydra.show_cfg(name, words, args.cfg, args.package, args.resolve)
+        elif args.shell_completion:
+            hydra.shell_completion(name, words)
+        elif args.info:
+            hydra.show_info(args.info, name, words)
+        else:  # composing everything only to read hydra.mode is left out where nobody names it
+            mode = hydra.get_mode(name, words) if any("hydra.mode" in word for word in words) else None
+            _run_app(not args.multirun, args.multirun, mode, hydra, name, task, words)
     finally:
         GlobalHydra.instance().clear()
-
-
-def _do(hydra: Hydra, task: Callable[[DictConfig], Any], name: str, args: Namespace, parser: ArgumentParser) -> None:
-    words = args.overrides
-    if args.help:
-        hydra.app_help(name, parser, args)
-    elif args.hydra_help:
-        hydra.hydra_help(name, parser, args)
-    elif args.cfg:
-        hydra.show_cfg(name, words, args.cfg, args.package, args.resolve)
-    elif args.shell_completion:
-        hydra.shell_completion(name, words)
-    elif args.info:
-        hydra.show_info(args.info, name, words)
-    else:  # composing everything only to read hydra.mode is left out where nobody names it
-        mode = hydra.get_mode(name, words) if any("hydra.mode" in word for word in words) else None
-        _run_app(not args.multirun, args.multirun, mode, hydra, name, task, words)
+        HydraConfig.instance().cfg = None  # of the last job
 
 
 class _App(Hydra):
@@ -134,8 +130,7 @@ class FileGuard(ConfigLoaderImpl):
         return loaded
 
     def _process_config_searchpath(self, config_name: str | None, parsed_overrides: Any, repo: Any) -> None:
-        primary = None if config_name is None else repo.load_config(config_path=config_name)
-        if config_name is not None and primary is not None:
+        if config_name is not None and (primary := repo.load_config(config_path=config_name)) is not None:
             _require_harmless(primary, config_name)
         super()._process_config_searchpath(config_name, parsed_overrides, repo)
 
@@ -150,8 +145,10 @@ class _Files(ConfigRepository):
         source = self._find_object_source(config_path, ObjectType.CONFIG)
         if source is None:
             group, _, name = config_path.rpartition("/")
-            target = parts_of_others(group).get(name)
-            return None if target is None else _of_target(target)
+            if (target := parts_of_others(group).get(name)) is None:
+                return None
+            said = OmegaConf.create({"_target_": target})  # as a file would that names a class and nothing else
+            return ConfigResult("entry point", "structured://", said, {"package": None}, [])
         file = Path(source.path.removeprefix("file://"), source._normalize_file_name(config_path))
         try:
             if source.scheme() == "file" and not _is_ours(f"file://{source.path}", config_path):
@@ -159,11 +156,6 @@ class _Files(ConfigRepository):
             return super().load_config(config_path)
         except _STRANGE as error:
             raise InvalidValue(f"file={file}: expected settings in YAML ({_reason(error)})") from error
-
-
-def _of_target(target: str) -> ConfigResult:
-    """What a file would say that names a class and nothing else."""
-    return ConfigResult("entry point", "structured://", OmegaConf.create({"_target_": target}), {"package": None}, [])
 
 
 def _reason(error: Exception) -> str:
@@ -193,9 +185,8 @@ def _require_harmless(loaded: ConfigResult, name: str) -> None:
     """Raises `InvalidValue` where a file that is not ours says what none may."""
     if _is_ours(loaded.path, name):
         return
-    content = OmegaConf.to_container(loaded.config, resolve=False)
-    if not isinstance(content, dict):
-        return
+    plain = OmegaConf.to_container(loaded.config, resolve=False)
+    content: dict[Any, Any] = plain if isinstance(plain, dict) else {}
     file = f"{loaded.path.removeprefix('file://')}/{name}.yaml"
     rule = f"expected it on the command line alone, found it in {file}"
     if "hydra" in content:

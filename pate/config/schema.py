@@ -107,11 +107,21 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
     cannot be loaded. Such a member is composed unchecked, and building it says what is wrong.
     """
     target = target_of(group, name)
-    known = target is not None and (is_within(target, trusted) or is_part_of_others(target))
-    cls = _dataclass(target, group) if target is not None and known else None
-    if cls is None:
+    if target is None or not (is_within(target, trusted) or is_part_of_others(target)):
         return {}
-    extra = [_number_of(cls)] if group == "teacher" else []
+    try:
+        cls = located(target)
+        fits = cls is not None and kind_of_group(group).accepts(cls)
+    except Exception:
+        return {}
+    if cls is None or not fits or not dataclasses.is_dataclass(cls):
+        return {}
+    extra: list[Field] = []
+    if group == "teacher":
+        from pate.teachers import KernelTeacher  # by default one for each private group
+
+        kind, number = (int | None, None) if cls is KernelTeacher else (int, _NUM_TEACHERS)
+        extra = [("num_teachers", kind, number)]
     return schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
 
 
@@ -132,15 +142,6 @@ def target_of(group: str, name: str) -> str | None:
     return next((target for base in bases if (target := target_of(group, base))), None)
 
 
-def _dataclass(target: str, group: str) -> type | None:
-    try:
-        cls = located(target)
-        fits = cls is not None and kind_of_group(group).accepts(cls)
-    except Exception:
-        return None
-    return cls if fits and dataclasses.is_dataclass(cls) else None
-
-
 def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field] = ()) -> type:
     """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
     try:
@@ -148,18 +149,14 @@ def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field
     except NameError:  # names that only a type checker imports
         hints = {}
     target = ("_target_", str, f"{cls.__module__}.{cls.__qualname__}")
-    fields = [
-        (item.name, _config_type(hints.get(item.name)), _default(item))
-        for item in dataclasses.fields(cls)
-        if item.init and item.name not in without
-    ]
+    fields: list[Field] = []
+    for item in dataclasses.fields(cls):
+        default: Any = MISSING if item.default is dataclasses.MISSING else item.default
+        if item.default_factory is not dataclasses.MISSING:
+            default = dataclasses.field(default_factory=item.default_factory)
+        if item.init and item.name not in without:
+            fields.append((item.name, _config_type(hints.get(item.name)), default))
     return dataclasses.make_dataclass(f"{cls.__name__}Config", [target, *extra, *fields])
-
-
-def _default(item: dataclasses.Field[Any]) -> Any:
-    if item.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=item.default_factory)
-    return MISSING if item.default is dataclasses.MISSING else item.default
 
 
 def _config_type(hint: Any) -> Any:
@@ -171,11 +168,3 @@ def _config_type(hint: Any) -> Any:
         if len(parts) == 1 and parts[0] in _PLAIN:
             return parts[0] | None
     return Any
-
-
-def _number_of(teacher: type) -> Field:
-    """How many teachers; of kernel teachers by default one for each private group."""
-    from pate.teachers import KernelTeacher
-
-    number = ("num_teachers", int | None, None)
-    return number if teacher is KernelTeacher else ("num_teachers", int, _NUM_TEACHERS)

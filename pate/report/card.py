@@ -53,41 +53,24 @@ _PAPER = """
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """What the card says, as `privacy.json`: enough to compute the price again, and nothing that the card has not.
+    """What the card says, as `privacy.json`: enough to compute the price again, and nothing that the card has not."""
 
-    Attributes:
-        format: of the file, 1.
-        package: what wrote it, with its version.
-        epsilon: a bound as on the card, rounded up; infinity, in the file `"inf"`, is no guarantee.
-        delta: at which it holds, rounded up.
-        adjacency: `replace_one` or `add_remove`.
-        unit: what one private record is, in words.
-        accountant: whose figure epsilon is.
-        mechanism: the class of the aggregator.
-        parameters: its public parameters by name.
-        noise: `system` for entropy of the operating system, `seeded` where who knows a seed can take it off.
-        data: the public name of the data set.
-        num_queries: all that were priced; `num_answered` of them were answered.
-        num_labels: per query.
-        num_teachers: that voted.
-        classes: the epsilon of each class of groups with a budget of its own, rounded up; none where all have one.
-    """
-
-    format: int = _FORMAT
-    package: str = f"pate-multilabel {VERSION}"
-    epsilon: float
-    delta: float
-    adjacency: str
-    unit: str
-    accountant: str
-    mechanism: str
-    parameters: Mapping[str, Scalar] = field(default_factory=dict)
-    noise: str
-    data: str
-    num_queries: int
+    format: int = _FORMAT  # of the file, 1
+    package: str = f"pate-multilabel {VERSION}"  # what wrote it, with its version
+    epsilon: float  # a bound as on the card, rounded up; infinity, in the file `"inf"`, is no guarantee
+    delta: float  # at which it holds, rounded up
+    adjacency: str  # `replace_one` or `add_remove`
+    unit: str  # what one private record is, in words
+    accountant: str  # whose figure epsilon is
+    mechanism: str  # the class of the aggregator
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)  # its public parameters by name
+    noise: str  # `system` for entropy of the operating system, `seeded` where who knows a seed can take it off
+    data: str  # the public name of the data set
+    num_queries: int  # all that were priced; `num_answered` of them were answered
     num_answered: int
-    num_labels: int
-    num_teachers: int
+    num_labels: int  # per query
+    num_teachers: int  # that voted
+    # the epsilon of each class of groups with a budget of its own, rounded up; none where all have one
     classes: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -165,12 +148,13 @@ def privacy_card(
         ("labels per query", str(num_labels)),
         ("teachers", str(num_teachers)),
     )
+    claim = privacy.paper_epsilon
     return _CARD.substitute(
         promise=_promise(privacy),
         rows="\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in rows),
         reading=_reading(privacy),
         num_queries=privacy.num_queries,
-        paper=_paper(privacy),
+        paper="" if claim is None else Template(_PAPER).substitute(epsilon=format_epsilon(claim), label=PAPER_LABEL),
         places=Template(_PLACES).substitute(lines="\n".join(f"- {line}" for line in places)) if places else "",
         caveats="\n".join(f"- {caveat}" for caveat in (*CAVEATS, *([OF_CLASSES] if privacy.classes else ()))),
     )
@@ -209,12 +193,6 @@ def _reading(privacy: Privacy) -> str:
         "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most "
         f"by the factor e^{format_epsilon(privacy.epsilon)}, plus {format_delta(privacy.delta)}."
     )
-
-
-def _paper(privacy: Privacy) -> str:
-    if privacy.paper_epsilon is None:
-        return ""
-    return Template(_PAPER).substitute(epsilon=format_epsilon(privacy.paper_epsilon), label=PAPER_LABEL)
 
 
 def cell(text: str) -> str:

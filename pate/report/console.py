@@ -58,17 +58,23 @@ def print_report(
         console.print(Text.assemble("report: ", (str(path), "bold")), soft_wrap=True)
 
 
+def titled_table(title: str) -> Table:
+    """A table without columns, under a title."""
+    shown = Text(title, style="bold")
+    return Table(title=shown, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+
+
 def _score_table(report: Report) -> Table:
     data = report.data
     kind = "real" if data.real else "synthetic"
-    title = Text(f"{data.name} ({kind}), scores on {data.num_test} test samples", style="bold")
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table = titled_table(f"{data.name} ({kind}), scores on {data.num_test} test samples")
     table.add_column("", no_wrap=True)
     for name in METRIC_NAMES.values():
         table.add_column(name, justify="right")
     for model in models(report):
         style = "bold" if model.key == "student" else ""
-        cells = [_number(getattr(model.scores, key, None)) for key in METRIC_NAMES]
+        values = [getattr(model.scores, key, None) for key in METRIC_NAMES]
+        cells = ("-" if value is None else f"{value:.3f}" for value in values)
         table.add_row(Text(model.name), *cells, style=style)
     return table
 
@@ -98,7 +104,3 @@ def _lines(report: Report) -> list[Text]:
     if not report.data.real:
         lines.append(Text("synthetic data: shows that the pipeline works and nothing else", style="yellow"))
     return lines
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

@@ -264,15 +264,11 @@ def _means_of_defined(values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _RankedLabel:
-    """The samples of one label from the highest score down, cut behind each group of equal scores with a positive.
+    """The samples of one label from the highest score down, cut behind each group of equal scores with a positive."""
 
-    Attributes:
-        segments: `[C, n]`, 1 for the samples between two of the C cuts; None where all have one score, and one cut.
-        positives: `[C, n]`, 1 for the positive ones among them.
-    """
-
+    # `[C, n]`, 1 for the samples between two of the C cuts; None where all have one score, and one cut
     segments: csr_array | None
-    positives: csr_array
+    positives: csr_array  # `[C, n]`, 1 for the positive ones among them
 
     @classmethod
     def of(cls, scores: Floats, truth: Bits) -> _RankedLabel:
@@ -309,15 +305,10 @@ def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """One set of labels for all samples, ranked by how frequent each label is.
+    """One set of labels for all samples, ranked by how frequent each label is."""
 
-    Attributes:
-        labels: bool `[L]`.
-        frequencies: `[L]`, the score of each label.
-    """
-
-    labels: Bits
-    frequencies: Floats
+    labels: Bits  # bool `[L]`
+    frequencies: Floats  # `[L]`, the score of each label
 
     @classmethod
     def named(cls, name: str, frequencies: Floats) -> Constant:
@@ -351,20 +342,13 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class PrecisionRecall:
-    """A model's trade between precision and recall, on labels that no epsilon covers.
+    """A model's trade between precision and recall, on labels that no epsilon covers."""
 
-    Attributes:
-        recall: `[P]`, ascending.
-        precision: `[P]`, at these.
-        chosen: recall and precision of the labels that the model predicts.
-        constant: the same of the best constant.
-        threshold: the probability from which a label is predicted, one for all or one for each; None without one.
-    """
-
-    recall: Floats
-    precision: Floats
-    chosen: tuple[float, float]
-    constant: tuple[float, float]
+    recall: Floats  # `[P]`, ascending
+    precision: Floats  # `[P]`, at these
+    chosen: tuple[float, float]  # recall and precision of the labels that the model predicts
+    constant: tuple[float, float]  # the same of the best constant
+    # the probability from which a label is predicted, one for all or one for each; None without one
     threshold: float | tuple[float, ...] | None
 
     @classmethod
@@ -400,22 +384,16 @@ class Membership:
 
     Chance is what records have that differ in nothing: before the (k + 1)-th of m test records come as many of n
     private ones as a binomial of n counts whose rate is Beta(k + 1, m - k).
-
-    Attributes:
-        fpr: `[P]`, false positive rates, ascending in (0, 1), 0.1% and 1% among them, in whole test records.
-        tpr: `[P]`, the share of the private records that is found at each; equal losses count in proportion.
-        low: `[P]`, the lower end of the 95% interval of `tpr` by chance.
-        high: `[P]`, its upper end.
-        num_private: private records that were tried, n.
-        num_test: test records that were tried, m.
     """
 
+    # `[P]`, false positive rates, ascending in (0, 1), 0.1% and 1% among them, in whole test records
     fpr: tuple[float, ...]
+    # `[P]`, the share of the private records that is found at each; equal losses count in proportion
     tpr: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    num_private: int
-    num_test: int
+    low: tuple[float, ...]  # `[P]`, the lower end of the 95% interval of `tpr` by chance
+    high: tuple[float, ...]  # `[P]`, its upper end
+    num_private: int  # private records that were tried, n
+    num_test: int  # test records that were tried, m
 
     @classmethod
     def of(cls, private: Floats, test: Floats) -> Membership | None:

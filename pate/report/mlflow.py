@@ -57,17 +57,14 @@ def _logged(client: Any, release: Path, report: Report) -> str:
     settings = yaml.safe_load((release / "config.yaml").read_text(encoding="utf-8"))
     for key, value in _flat(settings):
         client.log_param(run, key, str(value)[:_LONGEST])
-    for key, value in _figures(report).items():
+    counts = report.release
+    found = {"epsilon": report.privacy.epsilon, "delta": report.privacy.delta, "answer_rate": counts.answer_rate}
+    found |= {"num_queries": float(counts.num_queries), "num_answered": float(counts.num_answered)}
+    for key, value in found.items():
         client.log_metric(run, key, value)
     client.log_artifacts(run, str(release), artifact_path="release")
     client.set_terminated(run)
     return run
-
-
-def _figures(report: Report) -> dict[str, float]:
-    counts = report.release
-    found = {"epsilon": report.privacy.epsilon, "delta": report.privacy.delta, "answer_rate": counts.answer_rate}
-    return found | {"num_queries": float(counts.num_queries), "num_answered": float(counts.num_answered)}
 
 
 def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

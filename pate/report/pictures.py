@@ -88,23 +88,14 @@ Paint = Callable[[Axes], None]
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of the page.
+    """A picture of the page."""
 
-    Attributes:
-        name: identifier, unique on the page.
-        title: what it shows.
-        alt: what a reader who cannot see it needs to know, with the numbers.
-        caption: how to read it.
-        mark: what protects what it shows.
-        svg: an `<svg>` element without colors, scripts or references of its own.
-    """
-
-    name: str
-    title: str
-    alt: str
-    caption: str
-    mark: PrivacyCoverage
-    svg: str
+    name: str  # identifier, unique on the page
+    title: str  # what it shows
+    alt: str  # what a reader who cannot see it needs to know, with the numbers
+    caption: str  # how to read it
+    mark: PrivacyCoverage  # what protects what it shows
+    svg: str  # an `<svg>` element without colors, scripts or references of its own
 
 
 @contextmanager

@@ -87,18 +87,12 @@ _OPTIONAL = ("paper_epsilon", "failure_prob", "max_gap", "gap_at_50", "gap_at_95
 
 @dataclass(frozen=True)
 class Heading:
-    """A run's name and the settings that it was given; the data owner's.
+    """A run's name and the settings that it was given; the data owner's."""
 
-    Attributes:
-        aggregator: the name that it was configured by, such as `stable_top_k_table`; empty where it has none.
-        is_public: whether that name ships with the package; another says what its author chose.
-        given: the settings that the command named, as text, by name.
-        compared: terms of the run by name, by which TensorBoard compares runs; those given are among them.
-    """
-
-    aggregator: str = ""
-    is_public: bool = False
-    given: Mapping[str, str] = field(default_factory=dict)
+    aggregator: str = ""  # the name that it was configured by, such as `stable_top_k_table`; empty where it has none
+    is_public: bool = False  # whether that name ships with the package; another says what its author chose
+    given: Mapping[str, str] = field(default_factory=dict)  # the settings that the command named, as text, by name
+    # terms of the run by name, by which TensorBoard compares runs; those given are among them
     compared: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
     @property
@@ -109,48 +103,32 @@ class Heading:
 
 @dataclass(frozen=True)
 class Privacy:
-    """The price of a release: a guarantee that does not depend on votes or noise, and may be published.
+    """The price of a release: a guarantee that does not depend on votes or noise, and may be published."""
 
-    Attributes:
-        epsilon: bound, >= 0; infinity means no guarantee and is written as `"inf"`.
-        delta: the delta at which `epsilon` holds, in [0, 1), failure probabilities included.
-        adjacency: `replace_one` or `add_remove`.
-        unit: what one private record is, in words.
-        accountant: name of the accountant.
-        mechanism: name of the aggregator.
-        num_queries: queries that were priced, refused ones included.
-        paper_epsilon: what the paper's own accounting gives; not a bound. None where it gives nothing.
-        noise_seeded: whether the noise came from a seed, which protects nobody who knows the seed.
-        failure_prob: share of `delta` that the mechanism itself uses up over all queries, or None.
-        max_gap: the largest gap that the teachers can make, for a mechanism with a stability test, or None.
-        gap_at_50: gap in votes at which that test passes with probability 1/2; None where none does, or without a test.
-        gap_at_95: the same for probability 0.95.
-        parameters: the mechanism's public parameters by name.
-        target_hits: hits after which the session of a charged mechanism halts, or None.
-        won_by: the accountant whose figure `epsilon` is, where `accountant` asks others; else None.
-        classes: the epsilon of each class of groups with a budget of its own, by its name; none where all have
-            `epsilon`, which is the largest.
-        plain_epsilon: what plain composition of the same queries, those that were asked, would cost at `delta`, for a
-            charged mechanism, or None. Infinity where its failure probabilities alone exceed `delta`.
-    """
-
-    epsilon: float
-    delta: float
-    adjacency: str
-    unit: str
-    accountant: str
-    mechanism: str
-    num_queries: int
+    epsilon: float  # bound, >= 0; infinity means no guarantee and is written as `"inf"`
+    delta: float  # the delta at which `epsilon` holds, in [0, 1), failure probabilities included
+    adjacency: str  # `replace_one` or `add_remove`
+    unit: str  # what one private record is, in words
+    accountant: str  # name of the accountant
+    mechanism: str  # name of the aggregator
+    num_queries: int  # queries that were priced, refused ones included
+    # what the paper's own accounting gives; not a bound. None where it gives nothing.
     paper_epsilon: float | None = None
-    noise_seeded: bool = False
-    failure_prob: float | None = None
+    noise_seeded: bool = False  # whether the noise came from a seed, which protects nobody who knows the seed
+    failure_prob: float | None = None  # share of `delta` that the mechanism itself uses up over all queries, or None
+    # the largest gap that the teachers can make, for a mechanism with a stability test, or None
     max_gap: int | None = None
+    # gap in votes at which that test passes with probability 1/2; None where none does, or without a test
     gap_at_50: float | None = None
-    gap_at_95: float | None = None
-    parameters: Mapping[str, Scalar] = field(default_factory=dict)
-    target_hits: int | None = None
+    gap_at_95: float | None = None  # the same for probability 0.95
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)  # the mechanism's public parameters by name
+    target_hits: int | None = None  # hits after which the session of a charged mechanism halts, or None
+    # what plain composition of the same queries, those that were asked, would cost at `delta`, for a charged mechanism,
+    # or None. Infinity where its failure probabilities alone exceed `delta`.
     plain_epsilon: float | None = None
-    won_by: str | None = None
+    won_by: str | None = None  # the accountant whose figure `epsilon` is, where `accountant` asks others; else None
+    # the epsilon of each class of groups with a budget of its own, by its name; none where all have `epsilon`, which is
+    # the largest
     classes: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -164,27 +142,17 @@ class Privacy:
 
 @dataclass(frozen=True)
 class ReleaseSummary:
-    """What was released, counted.
-
-    Attributes:
-        answer_rate: of the queries, 0 without any.
-        label_accuracy: share of correct bits in the answered rows against true labels; None without answers.
-        micro_f1: micro-averaged F1 of the answered rows against true labels; None without answers.
-        num_hits: queries that a charged mechanism paid for, or None, as the next three.
-        remaining_hits: how many more would have halted it.
-        num_abstained: hits without an answer.
-        num_asked: queries until it halted; the rest is refused.
-    """
+    """What was released, counted."""
 
     num_queries: int
     num_answered: int
-    answer_rate: float
-    label_accuracy: float | None
-    micro_f1: float | None
-    num_hits: int | None = None
-    remaining_hits: int | None = None
-    num_abstained: int | None = None
-    num_asked: int | None = None
+    answer_rate: float  # of the queries, 0 without any
+    label_accuracy: float | None  # share of correct bits in the answered rows against true labels; None without answers
+    micro_f1: float | None  # micro-averaged F1 of the answered rows against true labels; None without answers
+    num_hits: int | None = None  # queries that a charged mechanism paid for, or None, as the next three
+    remaining_hits: int | None = None  # how many more would have halted it
+    num_abstained: int | None = None  # hits without an answer
+    num_asked: int | None = None  # queries until it halted; the rest is refused
 
     def __post_init__(self) -> None:
         require_count("release.num_queries", self.num_queries, minimum=0)
@@ -207,59 +175,41 @@ class TeacherSummary:
 
 @dataclass(frozen=True)
 class DataSummary:
-    """The data set.
-
-    Attributes:
-        real: False for synthetic data, which is evidence of nothing but a working pipeline.
-        label_cardinality: mean number of positive labels per sample.
-        features: what stands for pictures, what it was fitted on, and digests; None where inputs are plain.
-    """
+    """The data set."""
 
     name: str
-    real: bool
+    real: bool  # False for synthetic data, which is evidence of nothing but a working pipeline
     num_private: int
     num_public: int
     num_test: int
     num_labels: int
-    label_cardinality: float
+    label_cardinality: float  # mean number of positive labels per sample
+    # what stands for pictures, what it was fitted on, and digests; None where inputs are plain
     features: Mapping[str, Scalar] | None = None
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """Models to compare the private student with. No epsilon covers them. None where one was not trained.
+    """Models to compare the private student with. No epsilon covers them. None where one was not trained."""
 
-    Attributes:
-        prior: always predicts each label's majority.
-        best_constant: always predicts the one set of labels with the best micro-F1.
-        majority_vote_student: the student trained on the votes without noise.
-        true_label_student: the student trained on the true labels of the queries.
-        all_records_model: the best model of all private records, linear or a network: the ceiling.
-    """
-
-    prior: Scores | None
-    best_constant: Scores | None
-    majority_vote_student: Scores | None
-    true_label_student: Scores | None
-    all_records_model: Scores | None
+    prior: Scores | None  # always predicts each label's majority
+    best_constant: Scores | None  # always predicts the one set of labels with the best micro-F1
+    majority_vote_student: Scores | None  # the student trained on the votes without noise
+    true_label_student: Scores | None  # the student trained on the true labels of the queries
+    all_records_model: Scores | None  # the best model of all private records, linear or a network: the ceiling
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run is worth.
+    """What a run is worth."""
 
-    Attributes:
-        share_of_reachable: of the mean average precision between a constant and the all-records model, or in its place
-            the true-label student; below 0 for a student worse than a constant. None where it is undefined.
-        beats_constant: whether the student is better than the best constant in every metric; None without a student.
-        beats_prior: the same for the prior.
-        text: both in words, and where the rest was lost.
-    """
-
+    # of the mean average precision between a constant and the all-records model, or in its place the true-label
+    # student; below 0 for a student worse than a constant. None where it is undefined.
     share_of_reachable: float | None
+    # whether the student is better than the best constant in every metric; None without a student
     beats_constant: bool | None
-    beats_prior: bool | None
-    text: str
+    beats_prior: bool | None  # the same for the prior
+    text: str  # both in words, and where the rest was lost
 
     @classmethod
     def of(
@@ -276,45 +226,39 @@ class Verdict:
             helps = f"What helps: {remedies['noise']}, or another aggregator."
             text = f"No query was answered, so the student learned nothing. {helps} {better}"
             return cls(None, None, None, text.strip())
-        behind = {name: _behind(student, constant) for name, constant in _constants(baselines).items()}
-        share = _share(student, baselines)
-        loss = _loss_text(student, baselines, remedies)
-        said = [_share_text(student, baselines, share), _beaten_text(behind), loss, better]
-        text = " ".join(sentence for sentence in said if sentence)
+        constants = {"the best constant": baselines.best_constant, "the prior": baselines.prior}
+        behind = {name: _behind(student, each) for name, each in constants.items() if each is not None}
+        lost = [f"{name} in {_listed(metrics)}" for name, metrics in behind.items() if metrics]
+        beaten = f"Better than {' and '.join(behind)} in every metric." if behind else ""
+        if lost:
+            beaten = f"No better than {' and than '.join(lost)}."
+        share, reached = _share(student, baselines)
+        text = " ".join(filter(None, (reached, beaten, _loss_text(student, baselines, remedies), better)))
         beats = {name: not metrics for name, metrics in behind.items()}
-        return cls(share, beats.get("best_constant"), beats.get("prior"), text)
+        return cls(share, beats.get("the best constant"), beats.get("the prior"), text)
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything in `report.json`. No epsilon covers most of it: do not publish it.
-
-    Attributes:
-        student: metrics of the private student; None if nothing was answered to train it on.
-        baselines: the models to compare with.
-        intervals: `(low, high)` of each metric over resampled test sets, by the names of `student` and `baselines`.
-        seed: of the run, None if its noise came from the operating system.
-        versions: by package name.
-        duration_s: wall-clock seconds of the run.
-        not_covered: dotted keys of this report that no epsilon covers, each with the reason.
-        membership: an attack on the published student, or None.
-        data_dependent: what the release cost on the votes at hand, or None: no guarantee.
-    """
+    """Everything in `report.json`. No epsilon covers most of it: do not publish it."""
 
     privacy: Privacy
     release: ReleaseSummary
     teachers: TeacherSummary
-    student: Scores | None
-    baselines: Baselines
+    student: Scores | None  # metrics of the private student; None if nothing was answered to train it on
+    baselines: Baselines  # the models to compare with
     verdict: Verdict
+    # `(low, high)` of each metric over resampled test sets, by the names of `student` and `baselines`
     intervals: Mapping[str, Mapping[str, Interval]]
     data: DataSummary
-    seed: int | None
-    versions: Mapping[str, str]
-    duration_s: float
+    seed: int | None  # of the run, None if its noise came from the operating system
+    versions: Mapping[str, str]  # by package name
+    duration_s: float  # wall-clock seconds of the run
+    # dotted keys of this report that no epsilon covers, each with the reason
     not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))
     heading: Heading = field(default_factory=Heading)
-    membership: Membership | None = None
+    membership: Membership | None = None  # an attack on the published student, or None
+    # what the release cost on the votes at hand, or None: no guarantee
     data_dependent: DataDependentEpsilon | None = None
 
     def __post_init__(self) -> None:
@@ -352,36 +296,25 @@ class Report:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """The figures behind the pictures of one run. Do not publish them.
+    """The figures behind the pictures of one run. Do not publish them."""
 
-    Attributes:
-        label_names: the L names.
-        answered: bool `[Q]`.
-        labels: bool `[Q, L]`, the released labels; rows of refused queries are not read.
-        epsilon_after_query: float `[Q]`, the epsilon of the first q + 1 queries.
-        gaps: `[Q]`, the noiseless gap of every query in votes, or None. No epsilon covers it.
-        gap_name: which gap that is, as it reads on an axis.
-        histogram: int `[Q, L]`, the noiseless votes, or None. No epsilon covers it.
-        num_teachers: teachers behind the votes, the end of the axes that count votes; None if not known.
-        pass_gaps: `[G]`, gaps in votes at which the pass probability is given, increasing, or None.
-        pass_probability: `[G]`, the probability that the stability test passes at that gap, or None.
-        per_label: float `[L]` by metric, as `per_label_metrics` gives them, by model; empty without a student.
-        precision_recall: the student's, or None.
-        student_curve: values after each epoch by name, `[E]`; empty for a student solved in one step.
-    """
-
-    label_names: tuple[str, ...]
-    answered: Bits
-    labels: Bits
-    epsilon_after_query: Floats
+    label_names: tuple[str, ...]  # the L names
+    answered: Bits  # bool `[Q]`
+    labels: Bits  # bool `[Q, L]`, the released labels; rows of refused queries are not read
+    epsilon_after_query: Floats  # float `[Q]`, the epsilon of the first q + 1 queries
+    # `[Q]`, the noiseless gap of every query in votes, or None. No epsilon covers it.
     gaps: NDArray[np.int64] | Floats | None = None
-    gap_name: str = "gap at the chosen k"
-    histogram: NDArray[np.int64] | None = None
+    gap_name: str = "gap at the chosen k"  # which gap that is, as it reads on an axis
+    histogram: NDArray[np.int64] | None = None  # int `[Q, L]`, the noiseless votes, or None. No epsilon covers it.
+    # teachers behind the votes, the end of the axes that count votes; None if not known
     num_teachers: int | None = None
+    # `[G]`, gaps in votes at which the pass probability is given, increasing, or None
     pass_gaps: NDArray[np.int64] | Floats | None = None
-    pass_probability: Floats | None = None
+    pass_probability: Floats | None = None  # `[G]`, the probability that the stability test passes at that gap, or None
+    # float `[L]` by metric, as `per_label_metrics` gives them, by model; empty without a student
     per_label: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
-    precision_recall: PrecisionRecall | None = None
+    precision_recall: PrecisionRecall | None = None  # the student's, or None
+    # values after each epoch by name, `[E]`; empty for a student solved in one step
     student_curve: Mapping[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -390,31 +323,18 @@ class RunFigures:
             require(kind == np.bool_, f"figures.{name}.dtype", kind, "bool")
         num_labels, num_queries = len(self.label_names), len(self.answered)
         require(num_labels > 0, "figures.label_names", self.label_names, "at least one name")
-        _require_shape("answered", self.answered, (num_queries,))
-        _require_shape("labels", self.labels, (num_queries, num_labels))
-        _require_shape("epsilon_after_query", self.epsilon_after_query, (num_queries,))
-        _require_shape("gaps", self.gaps, (num_queries,))
-        _require_shape("histogram", self.histogram, (num_queries, num_labels))
-        if self.pass_gaps is None:
-            alone = self.pass_probability is None
-            require(alone, "figures.pass_gaps", None, "the gaps that pass_probability is given at")
-        else:
-            given = self.pass_probability is not None
-            require(given, "figures.pass_probability", None, "one for each of pass_gaps")
-            _require_shape("pass_probability", self.pass_probability, (len(self.pass_gaps),))
+        for name, other in (("pass_gaps", "pass_probability"), ("pass_probability", "pass_gaps")):
+            lacks = getattr(self, name) is None and getattr(self, other) is not None
+            require(not lacks, f"figures.{name}", None, f"one for each of {other}")
+        shapes = dict.fromkeys(("answered", "epsilon_after_query", "gaps"), (num_queries,))
+        shapes |= dict.fromkeys(("labels", "histogram"), (num_queries, num_labels))
+        arrays = {name: (getattr(self, name), shape) for name, shape in shapes.items()}
+        arrays["pass_probability"] = self.pass_probability, np.shape(self.pass_gaps)
         for model, metrics in self.per_label.items():
-            for name, values in metrics.items():
-                _require_shape(f"per_label[{model}][{name}]", values, (num_labels,))
-
-
-def _require_shape(name: str, array: NDArray[np.generic] | None, shape: tuple[int, ...]) -> None:
-    if array is not None:
-        require(np.shape(array) == shape, f"figures.{name}.shape", np.shape(array), f"{shape}")
-
-
-def _constants(baselines: Baselines) -> dict[str, Scores]:
-    found = {"best_constant": baselines.best_constant, "prior": baselines.prior}
-    return {name: scores for name, scores in found.items() if scores is not None}
+            arrays |= {f"per_label[{model}][{name}]": (values, (num_labels,)) for name, values in metrics.items()}
+        for name, (array, shape) in arrays.items():
+            if array is not None:
+                require(np.shape(array) == shape, f"figures.{name}.shape", np.shape(array), f"{shape}")
 
 
 def _behind(student: Scores, constant: Scores) -> list[str]:
@@ -422,43 +342,18 @@ def _behind(student: Scores, constant: Scores) -> list[str]:
     return [name for name, own, other in pairs if own is not None and other is not None and own <= other]
 
 
-def _ceiling(baselines: Baselines) -> tuple[str, Scores] | None:
-    if baselines.all_records_model is not None:
-        return "a model of all private records without privacy", baselines.all_records_model
-    if baselines.true_label_student is not None:
-        return "a student of the queries' true labels", baselines.true_label_student
-    return None
-
-
-def _share(student: Scores, baselines: Baselines) -> float | None:
-    ceiling = _ceiling(baselines)
-    low = baselines.prior.mean_average_precision if baselines.prior else None
-    high = ceiling[1].mean_average_precision if ceiling else None
-    reached = student.mean_average_precision
-    if low is None or high is None or reached is None or high <= low:
-        return None
-    return (reached - low) / (high - low)
-
-
-def _share_text(student: Scores, baselines: Baselines, share: float | None) -> str:
-    ceiling = _ceiling(baselines)
-    if share is None or ceiling is None or baselines.prior is None:
-        return "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
-    low, high = baselines.prior.mean_average_precision, ceiling[1].mean_average_precision
-    mean = student.mean_average_precision
-    scale = f"a constant has {low:.3f}, {ceiling[0]} {high:.3f}"
+def _share(student: Scores, baselines: Baselines) -> tuple[float | None, str]:
+    """The share of the reachable, and a sentence on it."""
+    name, ceiling = "a model of all private records without privacy", baselines.all_records_model
+    if ceiling is None:
+        name, ceiling = "a student of the queries' true labels", baselines.true_label_student
+    low, high, mean = (getattr(each, HEADLINE, None) for each in (baselines.prior, ceiling, student))
+    if low is None or high is None or mean is None or high <= low:
+        return None, "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
+    share, scale = (mean - low) / (high - low), f"{mean:.3f}, where a constant has {low:.3f}, {name} {high:.3f}."
     if share > 1:
-        return f"Above what counts as reachable in mean average precision: {mean:.3f}, where {scale}."
-    reached = f"{mean:.3f}, where {scale}"
-    return f"Reached {share:.0%} of the reachable mean average precision: {reached}."
-
-
-def _beaten_text(behind: dict[str, list[str]]) -> str:
-    words = {"best_constant": "the best constant", "prior": "the prior"}
-    lost = [f"{words[name]} in {_listed(metrics)}" for name, metrics in behind.items() if metrics]
-    if lost:
-        return f"No better than {' and than '.join(lost)}."
-    return f"Better than {' and '.join(words[name] for name in behind)} in every metric." if behind else ""
+        return share, f"Above what counts as reachable in mean average precision: {scale}"
+    return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
 
 
 def _loss_text(student: Scores, baselines: Baselines, remedies: Mapping[str, str]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,12 @@ from pate.report.report import Report
 from pate.report.tables import METRIC_NAMES, guarantee, models, settings
 
 _MOST_POINTS = 500
+_PLAIN = (str, int, float, bool)
 _UNCOVERED = "no_epsilon_covers_this"
 _SAYS = _UNCOVERED.replace("_", " ")
 
 
-class RunWriter:
+class RunWriter(AbstractContextManager["RunWriter"]):
     """Writes a run's events into one folder.
 
     Tags that start with `no_epsilon_covers_this` hold what was computed from private data or noiseless
@@ -41,7 +42,9 @@ class RunWriter:
             self._name = os.path.relpath(folder.parent).removeprefix("outputs/")
             self._written = _events_in(folder)
             with owners_umask():  # the file is made here
-                self._writer = _summary_writer(folder)
+                from torch.utils.tensorboard import SummaryWriter  # loads slowly
+
+                self._writer = SummaryWriter(log_dir=str(folder), flush_secs=10)
 
     def teacher(self, teacher: int, loss: float) -> None:
         """One trained teacher's loss, at the step of its index."""
@@ -97,7 +100,8 @@ class RunWriter:
         found = {f"Test {name} ({_SAYS})": getattr(report.student, key, None) for key, name in METRIC_NAMES.items()}
         found |= {"Epsilon": report.privacy.epsilon, "Answer rate": report.release.answer_rate}
         results = {tag: value for tag, value in found.items() if value is not None and np.isfinite(value)}
-        self._hparams(results | {name: _plain(value) for name, value in report.heading.compared.items()})
+        compared = report.heading.compared.items()
+        self._hparams(results | {key: each if isinstance(each, _PLAIN) else str(each) for key, each in compared})
 
     def flush(self) -> None:
         """Hands everything written so far to the operating system."""
@@ -108,9 +112,6 @@ class RunWriter:
         """Flushes and closes; writing afterwards is an error of the caller."""
         if self._writer is not None:
             self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -148,19 +149,9 @@ class RunWriter:
         return new
 
 
-def _plain(value: Any) -> str | int | float | bool:
-    return value if isinstance(value, (str, int, float, bool)) else str(value)
-
-
 def _scores_text(scores: Scores | None) -> str:
     pairs = ((name, getattr(scores, key, None)) for key, name in METRIC_NAMES.items())
     return ", ".join(f"{name} {value:.3f}" for name, value in pairs if value is not None) or "not trained"
-
-
-def _summary_writer(folder: Path) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(log_dir=str(folder), flush_secs=10)
 
 
 def _events_in(folder: Path) -> set[tuple[str, int]]:

@@ -29,7 +29,7 @@ def of_the_build(name: str) -> ModuleType:
     return module
 
 
-hook, doctests = of_the_build("public_names"), of_the_build("doctests")
+hook, docstrings = of_the_build("public_names"), of_the_build("docstrings")
 
 
 def public_objects(*packages: str) -> Iterator[tuple[str, Any]]:
@@ -90,7 +90,7 @@ def test_every_public_name_is_on_a_page_of_the_reference() -> None:
 def test_the_build_calls_the_hook_and_draws_examples_as_code() -> None:
     configured = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     assert "hooks: [docs/_build/public_names.py]" in configured
-    assert "extensions: [docs/_build/doctests.py]" in configured
+    assert "extensions: [docs/_build/docstrings.py]" in configured
 
 
 def test_the_hook_fails_for_a_name_on_no_page(tmp_path: Path) -> None:
@@ -109,8 +109,21 @@ def test_the_hook_fails_for_a_name_on_no_page(tmp_path: Path) -> None:
 
 def test_examples_are_fenced_up_to_the_next_empty_line() -> None:
     text = "What.\n\n>>> f(1)\n[0.98, 0.93]\n>>> g\n\nSource: a book."
-    assert doctests.fenced(text) == "What.\n\n```pycon\n>>> f(1)\n[0.98, 0.93]\n>>> g\n```\n\nSource: a book."
-    assert doctests.fenced("a >>> b") == "a >>> b"
+    assert docstrings.fenced(text) == "What.\n\n```pycon\n>>> f(1)\n[0.98, 0.93]\n>>> g\n```\n\nSource: a book."
+    assert docstrings.fenced("a >>> b") == "a >>> b"
+
+
+def test_comments_at_fields_are_their_section() -> None:
+    lines = [
+        "class A:",
+        "    # `[n]`, long",
+        "    # and more",
+        "    a: int",
+        "    b: int = 3  # short",
+        "    c: int  # noqa: E1",
+    ]
+    section = "Attributes:\n    a: `[n]`, long and more\n    b: short"
+    assert docstrings.fields_of(lines, {"a": 3, "b": 4, "c": 5}) == section
 
 
 def test_every_public_name_has_a_docstring_of_its_own() -> None:

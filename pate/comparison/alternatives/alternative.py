@@ -193,18 +193,12 @@ class Alternative(Method):
         * The unit of privacy is the group, as for PATE's teachers: one group's records replaced by any others, however
           many. The number of groups is public.
         * Calibrated to the same epsilon and delta by the same accountant; the price is a function of public numbers.
-
-    Attributes:
-        name: in all tables.
-        adjacency: replace_one: dividing by the number of groups makes it public.
-        clip_factor: the clip, in typical lengths of a group's gradient, > 0.
-        signal_variance: what the log-odds of a label are taken to vary by where nothing is known, > 0.
     """
 
-    name: str
-    adjacency: str = "replace_one"
-    clip_factor: float = 0.5
-    signal_variance: float = 2.0
+    name: str  # in all tables
+    adjacency: str = "replace_one"  # replace_one: dividing by the number of groups makes it public
+    clip_factor: float = 0.5  # the clip, in typical lengths of a group's gradient, > 0
+    signal_variance: float = 2.0  # what the log-odds of a label are taken to vary by where nothing is known, > 0
 
     def __post_init__(self) -> None:
         plain = self.name.replace("_", "").replace("-", "").isalnum()
@@ -314,14 +308,11 @@ class AllRecords(Method):
     """The ceiling of the comparison's student, trained on every private record and its true labels.
 
     No epsilon covers it, so tables show it in a single row without an epsilon.
-
-    Attributes:
-        name: in all tables.
     """
 
     is_private: ClassVar[bool] = False
 
-    name: str
+    name: str  # in all tables
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:
