@@ -192,24 +192,17 @@ def _print_ledger(path: str, form: str) -> None:
     else:
         console = PlainConsole()
         for ledger, each in zip(ledgers, accounts, strict=True):
-            console.print(_ledger_heading(each, str(ledger.adjacency)), soft_wrap=True)
-            for charge in each["charges"]:
-                console.print(_charge_lines(charge), soft_wrap=True)
-
-
-def _ledger_heading(account: dict[str, Any], adjacency: str) -> Text:
-    count, cap = len(account["charges"]), account["cap"]
-    whose = f"records {account['data'][:_SHOWN]}" if account["data"] else "all records"
-    spent = f"epsilon {format_epsilon(account['spent_epsilon'])} at delta {format_delta(account['delta'])}, {adjacency}"
-    limit = "no cap" if cap is None else f"cap {cap:g}"
-    return Text.assemble((whose, "bold"), f": {count} charge{'' if count == 1 else 's'}, {spent}; {limit}")
-
-
-def _charge_lines(charge: dict[str, Any]) -> Text:
-    """Two lines for a charge, the second with the command that made it."""
-    when, draw = charge["time"][:19].replace("T", " "), f", draw {charge['draw']}" if charge["draw"] > 1 else ""
-    price = f"epsilon {format_epsilon(charge['epsilon'])}"
-    return Text(f"  {when} UTC, {charge['user']}: {price}{draw}, {charge['mechanism']}\n      {charge['command']}")
+            count, cap = len(each["charges"]), each["cap"]
+            whose = f"records {each['data'][:_SHOWN]}" if each["data"] else "all records"
+            spent = f"epsilon {format_epsilon(each['spent_epsilon'])} at delta {format_delta(each['delta'])}"
+            limit = f"{ledger.adjacency}; {'no cap' if cap is None else f'cap {cap:g}'}"
+            told = f": {count} charge{'' if count == 1 else 's'}, {spent}, {limit}"
+            console.print(Text.assemble((whose, "bold"), told), soft_wrap=True)
+            for charge in each["charges"]:  # two lines, the second with the command that made it
+                made = f"{charge['time'][:19].replace('T', ' ')} UTC, {charge['user']}"
+                draw = f", draw {charge['draw']}" if charge["draw"] > 1 else ""
+                price = f"epsilon {format_epsilon(charge['epsilon'])}{draw}, {charge['mechanism']}"
+                console.print(Text(f"  {made}: {price}\n      {charge['command']}"), soft_wrap=True)
 
 
 def print_quote(quote: Quote, console: Console | None = None) -> None:

@@ -42,10 +42,6 @@ def run_app(task: Task, command: str) -> None:
     exit code 1. Ctrl-C, SIGTERM and SIGHUP are one line and exit codes 130, 143 and 129 (see `ended_by_signals`). If
     nobody reads the output any more, as behind `| head`, the command ends without a word. Anything else is a fault of
     ours and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
-
-    Args:
-        task: what the command does.
-        command: the name of its file of settings.
     """
     mend_streams()
     if "--version" in sys.argv[1:]:

@@ -19,6 +19,7 @@ from pate.report.tables import format_delta, round_up
 from pate.validation import require_choice, rounded_down
 
 _DIGITS = 3
+_OF_THE_ATTACK = ("num_queries", "num_teachers", "num_canaries", "num_runs", "confidence", "sabotage", "seed")
 _OUTPUTS = "outputs/attack"
 
 
@@ -33,13 +34,7 @@ def attack(config: DictConfig) -> None:
             target_epsilon=config.target_epsilon,
             accountant=partial(make, "accountant"),
         ),
-        num_queries=config.num_queries,
-        num_teachers=config.num_teachers,
-        num_canaries=config.num_canaries,
-        num_runs=config.num_runs,
-        confidence=config.confidence,
-        sabotage=config.sabotage,
-        seed=config.seed,
+        **{name: config[name] for name in _OF_THE_ATTACK},
     )
     reader = run.featured(make("data"), make("features"), Path(_OUTPUTS))
     with monitor.stage("reading the data"):

@@ -22,6 +22,9 @@ from pate.validation import InvalidValue, require, require_choice
 _OF_THE_FOLDER = (
     *("data", "features", "student", "target_delta", "num_queries", "adjacency", "ensemble_seed", "accountant"),
 )
+_OF_THE_PLAN = (
+    *("all_records", "num_queries", "target_delta", "ensemble_seed", "metric", "num_workers", "allow_useless"),
+)
 _PASSED_ON = ("teacher", "student")
 
 
@@ -45,18 +48,12 @@ def compare_from_config(config: DictConfig) -> None:
         methods=(*(_method(name, config, given) for name in names), *others),
         engine=make("engine"),
         student=make("student"),
-        all_records=config.all_records,
-        num_queries=config.num_queries,
         fewer_queries=fewer,
-        target_delta=config.target_delta,
         epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
         seeds=_seeds(config.seeds),
-        ensemble_seed=config.ensemble_seed,
         accountant=partial(build, accountant, "accountant", allowed_targets=list(config.allowed_targets)),
-        metric=config.metric,
         shares=_numbers("shares", config.shares),
-        num_workers=config.num_workers,
-        allow_useless=config.allow_useless,
+        **{name: config[name] for name in _OF_THE_PLAN},
     )
     frontier = compare(plan, output_dir, monitor)
     print_frontier(frontier, output_dir)

@@ -30,6 +30,7 @@ from pate.votes.gathered import GatheredVotes, SummedVotes
 from pate.votes.vote_file import VoteFile, is_sum_file, is_vote_file, is_whole_archive
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
+_OF_THE_PLAN = ("target_delta", "target_epsilon", "max_total_epsilon", "redraw", "allow_useless", "seed")
 _BESIDE = (*BESIDE, "mailbox", "wait")
 _SHOWN = 5
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
@@ -157,16 +158,11 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
     return ReleasePlan(
         aggregator=aggregator,
         aggregator_name=chosen if ships else None,
-        target_delta=config.target_delta,
-        target_epsilon=config.target_epsilon,
         accountant=lambda: make("accountant"),
         student=make("student"),
         queries=queries,
         ledger=None if config.ledger is None else Path(config.ledger),
-        max_total_epsilon=config.max_total_epsilon,
-        redraw=config.redraw,
-        allow_useless=config.allow_useless,
-        seed=config.seed,
+        **{name: config[name] for name in _OF_THE_PLAN},
         settings={name: value for name, value in settings.items() if name not in _BESIDE},
         public_settings=config_yaml,
     )

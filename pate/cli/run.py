@@ -63,10 +63,7 @@ def maker(config: DictConfig) -> Callable[[str], Any]:
 
 
 def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, Any]:
-    """A configuration as plain values, without some settings.
-
-    Where pictures and features are kept is none of them, and no features are none.
-    """
+    """A configuration as plain values, without some settings: no features are none, nor is where they are kept."""
     plain: Any = OmegaConf.to_container(config, resolve=True)
     settings = {str(key): value for key, value in plain.items() if key not in without}
     for part in ("data", "features"):
@@ -192,9 +189,7 @@ class ConsoleMonitor:
 def watched_load(data: Any, monitor: Monitor) -> Callable[[], Dataset]:
     """How a data set is read, with its stages shown where it has some.
 
-    Raises:
-        InvalidValue: no data set, or one of which a setting is missing. It is said here, before anything else is made,
-            because a teacher loads torch.
+    Raises `InvalidValue` for none, or a missing setting, before anything else is made: a teacher loads torch.
     """
     rule = "a class whose load() gives a pate.data.Dataset"
     require(callable(getattr(data, "load", None)), "data", type(data).__name__, rule)

@@ -71,17 +71,8 @@ def table_of(config: DictConfig, public: Path | None = None) -> Table:
         public=file if split is None else None,
         path=None if split is None else file,
         split=split,
-        labels=tuple(config.labels),
-        group=config.group,
-        id=config.id,
-        drop=tuple(config.drop),
-        category=tuple(config.category),
-        text=tuple(config.text),
-        encoding=config.encoding,
-        decimal=config.decimal,
-        thousands=config.thousands,
-        missing=tuple(config.missing),
-        label_separator=config.label_separator,
+        **{name: config[name] for name in ("group", "id", "encoding", "decimal", "thousands", "label_separator")},
+        **{name: tuple(config[name]) for name in ("labels", "drop", "category", "text", "missing")},
     )
 
 

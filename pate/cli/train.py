@@ -36,6 +36,10 @@ from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
 from pate.validation import require_choice, require_extra
 
+_OF_THE_PLAN = (
+    *("num_queries", "fewer_queries", "target_delta", "target_epsilon", "max_epsilon", "max_total_epsilon"),
+    *("all_records", "allow_useless", "redraw", "new_account", "holders", "seed", "data_dependent"),
+)
 _SCORES = {
     "mean_average_precision": "mean\nAP",
     "micro_f1": "micro-\nF1",
@@ -83,24 +87,12 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         engine=make("engine"),
         aggregator=make("aggregator"),
         student=make("student"),
-        num_queries=config.num_queries,
-        target_delta=config.target_delta,
-        target_epsilon=config.target_epsilon,
-        max_epsilon=config.max_epsilon,
         budgets=settings["budgets"],
         accountant=lambda: make("accountant"),
-        all_records=config.all_records,
-        allow_useless=config.allow_useless,
         ledger=None if config.ledger is None else Path(config.ledger),
-        max_total_epsilon=config.max_total_epsilon,
-        redraw=config.redraw,
-        new_account=config.new_account,
-        holders=config.holders,
-        seed=config.seed,
         settings=settings,
         public_settings=partial(public_settings, told_settings(config, settings)),
-        fewer_queries=config.fewer_queries,
-        data_dependent=config.data_dependent,
+        **{name: config[name] for name in _OF_THE_PLAN},
     )
     reader = run.featured(data, make("features"), output_dir, check=partial(price, plan))
     return replace(plan, load_dataset=run.watched_load(reader, monitor))

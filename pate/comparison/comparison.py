@@ -174,6 +174,8 @@ class _Comparison:
         plan = self.plan
         priced = [VERSION, method.identity(bench), plan.accountant().name, epsilon, plan.target_delta]
         name = f"{method.key}-{epsilon:g}"
+        first = next(other for other in plan.methods if other.name == method.name)  # of a name; later ones add @T
+        shown = method.name if method is first else f"{method.name}@{method.columns(bench)['num_teachers']}"
         return Trial(
             method,
             Budget(target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant),
@@ -181,7 +183,7 @@ class _Comparison:
             self.folder.path / "calibrations" / f"{name}-{digest(priced)}.json",
             self._cached(name, plan.seeds, [priced, bench.digest]),
             Run(
-                aggregator=self._column(method, bench),
+                aggregator=shown,
                 epsilon=epsilon,
                 delta=plan.target_delta,
                 accountant=plan.accountant().name,
@@ -190,11 +192,6 @@ class _Comparison:
             ),
             plan.allow_useless,
         )
-
-    def _column(self, method: Method, bench: Bench) -> str:
-        """The name in the CSV, which no two methods share: the first of a name has it, later ones add @T."""
-        first = next(other for other in self.plan.methods if other.name == method.name)
-        return method.name if method is first else f"{method.name}@{method.columns(bench)['num_teachers']}"
 
     def _cached(self, name: str, seeds: tuple[int, ...], seen: Any) -> tuple[CachedRun, ...]:
         """A file for each seed, named after all that its result depends on."""

@@ -91,12 +91,8 @@ def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> No
     """Puts into a composed configuration what depends on who said what: `noise`, `target_epsilon`, `fewer_queries`.
 
     Noise is given where the command line names it and no target. Where that names neither, the experiment decides in
-    the same way. Noise that is given is kept, and the target of the defaults gives way. `noise=` overrules both.
-
-    Args:
-        config: of a command; one without these settings stays as it is.
-        words: of the command line, settings and choices.
-        experiment: the names that the chosen experiment sets.
+    the same way, by the names that it sets. Noise that is given is kept, and the target of the defaults gives way.
+    `noise=` overrules both. A configuration without these settings stays as it is.
     """
     keys = (word.lstrip("+").partition("=")[0] for word in words if not word.startswith("~"))
     line = {".".join(key.split(".")[:2]) for key in keys}  # no deeper than a field of a group
@@ -155,10 +151,6 @@ def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
 
     They are text in another encoding, which no file of settings could name, and the option to run a configuration that
     was pickled, as a pickle is code. Settings that are written like options are others: argparse answers with a page.
-
-    Args:
-        words: of the command line.
-        known: the command's settings and groups.
     """
     for place, word in enumerate(words):
         if not is_utf8(word):

@@ -40,13 +40,7 @@ _STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)
 def start(task: Callable[[DictConfig], Any], command: str, words: Sequence[str], chosen: Sequence[str] = ()) -> None:
     """Does what a command line asks of Hydra: runs a task, or several, or prints the configuration, or help.
 
-    It is what `hydra.main` does with `sys.argv`, but for the loader.
-
-    Args:
-        task: takes the composed configuration.
-        command: the name of its file of settings.
-        words: of the command line.
-        chosen: choices beside those of the command line.
+    It is what `hydra.main` does with `sys.argv`, but for the loader, and with choices beside those of the words.
     """
     version.setbase("1.3")
     parser = get_args_parser()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
+from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
 
@@ -70,30 +71,23 @@ def file_of(group: str, name: str, where: Sequence[Path] | None = None) -> Path 
 
 def choices(*groups: str) -> str:
     """The members of groups, a paragraph each: names with the first sentence of the file's comment, or the class."""
-    return "\n\n".join(map(_paragraph, groups))
-
-
-def _paragraph(group: str) -> str:
-    names = members(group)
-    width = max(map(len, names)) + 4
-    lines = [f"  {group}"]
-    for name in names:
-        file = file_of(group, name)
-        about = parts_of_others(group)[name] if file is None else _about(file)
-        text = wrap(about, _WIDTH - width - 2, break_on_hyphens=False) or [""]
-        lines.append(f"    {name:<{width - 2}}{text[0]}".rstrip())
-        lines.extend(" " * (width + 2) + more for more in text[1:])
-    return "\n".join(lines)
+    paragraphs = []
+    for group in groups:
+        names, lines = members(group), [f"  {group}"]
+        width = max(map(len, names)) + 4
+        for name in names:
+            file = file_of(group, name)
+            about = parts_of_others(group)[name] if file is None else _about(file)
+            text = wrap(about, _WIDTH - width - 2, break_on_hyphens=False) or [""]
+            lines.append(f"    {name:<{width - 2}}{text[0]}".rstrip())
+            lines.extend(" " * (width + 2) + more for more in text[1:])
+        paragraphs.append("\n".join(lines))
+    return "\n\n".join(paragraphs)
 
 
 def _about(file: Path) -> str:
     """The first sentence of the comment at the head of a file."""
-    comment = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        if not line.startswith("# @package"):
-            comment.append(line.removeprefix("#").strip())
-    text = " ".join(comment)
+    comment = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
+    text = " ".join(line.removeprefix("#").strip() for line in comment if not line.startswith("# @package"))
     found = _SENTENCE.match(text)
     return found[0].rstrip(".") if found else text

@@ -87,26 +87,20 @@ def _about_a_key(text: str) -> str:
     if not marked or not key.split():
         return text
     name = key.split()[0]
-    if (plain := _in_words(name, said)) is not None:
-        return plain
+    if found := re.search(r"Value '(.*)' of type '[^']*' could not be converted to (\w+)", said, re.DOTALL):
+        return f"{name}={found[1]}: expected {_TYPES.get(found[2], 'another kind of value')}"
+    if found := re.search(r"Value '(.*)' is not a valid bool", said, re.DOTALL):
+        return f"{name}={found[1]}: expected true or false"
+    if found := re.search(r"Cannot convert '\w+' to string: '(.*)'", said, re.DOTALL):
+        if found[1].startswith("{"):
+            return f"{name}: expected text, {name}=VALUE, and no setting below it"
+        return f"{name}={found[1]}: expected text"
+    if "is not a ListConfig, list or tuple" in said:
+        return f"{name}: expected a list: '{name}=[VALUE,VALUE]'"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    if lines and re.match(r"Error (merging override|in call to target|locating target)", lines[0]) and len(lines) > 1:
+    if len(lines) > 1 and re.match(r"Error (merging override|in call to target|locating target)", lines[0]):
         lines = lines[1:]
     return f"{name}: {' '.join(lines)}" if lines else text
-
-
-def _in_words(key: str, said: str) -> str | None:
-    """What OmegaConf says of a value of another type, in the words of all other messages; None of anything else."""
-    if found := re.search(r"Value '(.*)' of type '[^']*' could not be converted to (\w+)", said, re.DOTALL):
-        return f"{key}={found[1]}: expected {_TYPES.get(found[2], 'another kind of value')}"
-    if found := re.search(r"Value '(.*)' is not a valid bool", said, re.DOTALL):
-        return f"{key}={found[1]}: expected true or false"
-    if found := re.search(r"Cannot convert '\w+' to string: '(.*)'", said, re.DOTALL):
-        below = f", {key}=VALUE, and no setting below it" if found[1].startswith("{") else ""
-        return f"{key}: expected text{below}" if below else f"{key}={found[1]}: expected text"
-    if "is not a ListConfig, list or tuple" in said:
-        return f"{key}: expected a list: '{key}=[VALUE,VALUE]'"
-    return None
 
 
 def require_sound(config: DictConfig, schema: type, command: str) -> None:

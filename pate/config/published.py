@@ -34,13 +34,7 @@ _PURE = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.val
 
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
-    """The settings of a run that may be published, as YAML, with the noise that was used.
-
-    Args:
-        settings: the composed configuration, plain values.
-        aggregator: as it was used.
-        **changed: settings by name that have other values than these say.
-    """
+    """The settings of a run that may be published, some of them changed, as YAML with the noise that was used."""
     given = {**settings, **changed}
     parts = {part: _component(settings[part]) for part in _PARTS if part in settings}
     if "num_teachers" in (teacher := settings.get("teacher", {})):
@@ -66,14 +60,9 @@ def release_settings(
     num_queries: int,
     num_teachers: int,
 ) -> str:
-    """The same as `public_settings` of a release whose votes come from holders; the student is still to come.
+    """The same as `public_settings` of a release whose votes come from holders, with `holder_settings` of them all.
 
-    Args:
-        settings: of the release, plain values.
-        aggregator: as it was used.
-        holders: `holder_settings` that all of them agree in.
-        num_queries: Q.
-        num_teachers: of all holders.
+    The student is still to come.
     """
     public = _terms({"max_epsilon": None, **settings, "num_queries": num_queries}, aggregator)
     public["accountant"] = _component(settings["accountant"])
@@ -96,14 +85,8 @@ def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, 
 
     A value that a resolver reads elsewhere, `${oc.env:NAME}` above all, is nobody's to publish: a file of settings that
     somebody else wrote would carry it out of the house. Fields of the data that come so, such as its folder, are left
-    out; a class of somebody else's may declare them public.
-
-    Args:
-        config: the composed configuration.
-        settings: the same, plain values.
-
-    Raises:
-        InvalidValue: such a value in the release's terms, in a part of the run, or in a name.
+    out; a class of somebody else's may declare them public. Raises `InvalidValue` for such a value in the release's
+    terms, in a part of the run, or in a name.
     """
     told = dict(settings)
     for path in _read_elsewhere(config):

@@ -54,8 +54,7 @@ class _Shared(dict[str, Any]):
 def register_configs(*, allowed: Iterable[str] = ()) -> None:
     """Makes the schemas known to Hydra, each as soon as its command is composed or its member is chosen.
 
-    Args:
-        allowed: modules whose classes may be loaded for that, beside pate and scikit-learn.
+    For that classes of pate, scikit-learn and the modules that are `allowed` are loaded.
     """
     store, trusted = ConfigStore.instance().store, (*TRUSTED_PREFIXES, *allowed)
     ConfigStore.instance().repo["schema"] = _Shared()
@@ -161,10 +160,8 @@ def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field
 
 def _config_type(hint: Any) -> Any:
     """The hint itself where it is a plain type, or optional; anything else is left unchecked."""
-    if hint in _PLAIN:
-        return hint
-    if get_origin(hint) in (Union, types.UnionType):
-        parts = [part for part in get_args(hint) if part is not type(None)]
-        if len(parts) == 1 and parts[0] in _PLAIN:
-            return parts[0] | None
-    return Any
+    optional = get_origin(hint) in (Union, types.UnionType)
+    parts = [part for part in get_args(hint) if part is not type(None)] if optional else [hint]
+    if len(parts) != 1 or parts[0] not in _PLAIN:
+        return Any
+    return parts[0] | None if optional else hint

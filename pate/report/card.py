@@ -148,11 +148,11 @@ def privacy_card(
         ("labels per query", str(num_labels)),
         ("teachers", str(num_teachers)),
     )
-    claim = privacy.paper_epsilon
+    claim, (promise, reading) = privacy.paper_epsilon, _promise(privacy)
     return _CARD.substitute(
-        promise=_promise(privacy),
+        promise=promise,
         rows="\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in rows),
-        reading=_reading(privacy),
+        reading=reading,
         num_queries=privacy.num_queries,
         paper="" if claim is None else Template(_PAPER).substitute(epsilon=format_epsilon(claim), label=PAPER_LABEL),
         places=Template(_PLACES).substitute(lines="\n".join(f"- {line}" for line in places)) if places else "",
@@ -172,27 +172,20 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
     return f"were {fitted}{weights}, on no private record; the extractor's SHA-256 is {features['extractor_sha256']}"
 
 
-def _promise(privacy: Privacy) -> str:
+def _promise(privacy: Privacy) -> tuple[str, str]:
+    """The guarantee, and what its epsilon bounds, with the number where a factor still says something."""
     if math.isinf(privacy.epsilon):
-        return "This release has **no privacy guarantee**: its epsilon is infinite."
+        nothing = "Nothing bounds what the release says about one unit of privacy."
+        return "This release has **no privacy guarantee**: its epsilon is infinite.", nothing
     epsilon, delta = format_epsilon(privacy.epsilon), format_delta(privacy.delta)
-    sentence = (
-        f"This release is ({epsilon}, {delta})-differentially "
-        f"private under the adjacency {privacy.adjacency}; the unit of privacy is {cell(privacy.unit)}."
-    )
-    seeded = " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
-    classes = f" By budget class epsilon is {cell(epsilons_of_classes(privacy))}." if privacy.classes else ""
-    return sentence + classes + (seeded if privacy.noise_seeded else "")
-
-
-def _reading(privacy: Privacy) -> str:
-    """What epsilon bounds, with the number where a factor still says something."""
-    if math.isinf(privacy.epsilon):
-        return "Nothing bounds what the release says about one unit of privacy."
-    return (
-        "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most "
-        f"by the factor e^{format_epsilon(privacy.epsilon)}, plus {format_delta(privacy.delta)}."
-    )
+    sentence = f"This release is ({epsilon}, {delta})-differentially private under the adjacency {privacy.adjacency}"
+    sentence += f"; the unit of privacy is {cell(privacy.unit)}."
+    if privacy.classes:
+        sentence += f" By budget class epsilon is {cell(epsilons_of_classes(privacy))}."
+    if privacy.noise_seeded:
+        sentence += " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
+    change = "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most"
+    return sentence, f"{change} by the factor e^{epsilon}, plus {delta}."
 
 
 def cell(text: str) -> str:

@@ -186,7 +186,11 @@ def score_bars(report: Report) -> Picture | None:
     shown = [model for model in models(report) if model.scores is not None]
     if not shown:
         return None
-    lines = [f"{model.name}: {_score_text(model)}" for model in shown]
+    lines = []
+    for model in shown:
+        scores = {name: getattr(model.scores, key) for key, name in METRIC_NAMES.items()}
+        said = (f"{name} undefined" if value is None else f"{name} {value:.3f}" for name, value in scores.items())
+        lines.append(f"{model.name}: {', '.join(said)}")
     lines_over = ", with 95% intervals over test sets drawn again" if report.intervals else ""
     height = 84 + _PITCH * (len(shown) + 1) * len(METRIC_NAMES)
     return Picture(
@@ -198,12 +202,6 @@ def score_bars(report: Report) -> Picture | None:
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("scores", lambda axes: _paint_scores(axes, shown, report.intervals), height=height),
     )
-
-
-def _score_text(model: Model) -> str:
-    scores = vars(model.scores)
-    texts = {key: "undefined" if scores[key] is None else f"{scores[key]:.3f}" for key in METRIC_NAMES}
-    return ", ".join(f"{METRIC_NAMES[key]} {text}" for key, text in texts.items())
 
 
 def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Mapping[str, Mapping[str, Interval]]) -> None:
@@ -438,26 +436,20 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
     if figures.gaps is None or not len(figures.gaps):
         return None
     low, middle, high = (f"{gap:.0f}" for gap in np.quantile(figures.gaps, [0.05, 0.5, 0.95]))
-    passing = "."
-    if figures.pass_gaps is not None:
+    passing, from_where = ".", ""
+    if figures.pass_gaps is not None and figures.pass_probability is not None:
         passing = ", and the probability that the stability test lets it pass."
+        if len(likely := figures.pass_gaps[figures.pass_probability >= 0.5]):
+            from_where = f"; the test passes with probability one half from {likely[0]:.0f} votes on"
     return Picture(
         name="gaps",
         title="How far apart the votes were",
         alt=f"A histogram of the {figures.gap_name} over {len(figures.gaps)} queries: median {middle} votes, "
-        f"5% below {low}, 5% above {high}{_pass_text(figures)}.",
+        f"5% below {low}, 5% above {high}{from_where}.",
         caption=f"The noiseless {figures.gap_name} of each query{passing}",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("gaps", lambda axes: _paint_gaps(axes, figures), height=210),
     )
-
-
-def _pass_text(figures: RunFigures) -> str:
-    """Where the stability test passes with probability one half, as a clause for the alternative text."""
-    if figures.pass_gaps is None or figures.pass_probability is None:
-        return ""
-    likely = figures.pass_gaps[figures.pass_probability >= 0.5]
-    return f"; the test passes with probability one half from {likely[0]:.0f} votes on" if len(likely) else ""
 
 
 def _paint_gaps(axes: Axes, figures: RunFigures) -> None:

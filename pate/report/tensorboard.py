@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pate.files.disk import is_regular, make_folder, owners_umask
-from pate.report.metrics import Scores
 from pate.report.report import Report
 from pate.report.tables import METRIC_NAMES, guarantee, models, settings
 
@@ -94,7 +93,11 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self._text(
             "privacy/settings", [("guarantee", guarantee(report.privacy)), *settings(report.privacy, report.name)]
         )
-        rows = [(model.name, _scores_text(model.scores)) for model in models(report)]
+        rows = []
+        for model in models(report):
+            scores = {name: getattr(model.scores, key, None) for key, name in METRIC_NAMES.items()}
+            said = [f"{name} {value:.3f}" for name, value in scores.items() if value is not None]
+            rows.append((model.name, ", ".join(said) or "not trained"))
         called = [("run", f"{report.name} on {report.data.name}"), ("settings", report.heading.overrides)]
         self._text(f"{_UNCOVERED}/scores", [*called, ("verdict", report.verdict.text), *rows])
         found = {f"Test {name} ({_SAYS})": getattr(report.student, key, None) for key, name in METRIC_NAMES.items()}
@@ -147,11 +150,6 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         new = (tag, step) not in self._written
         self._written.add((tag, step))
         return new
-
-
-def _scores_text(scores: Scores | None) -> str:
-    pairs = ((name, getattr(scores, key, None)) for key, name in METRIC_NAMES.items())
-    return ", ".join(f"{name} {value:.3f}" for name, value in pairs if value is not None) or "not trained"
 
 
 def _events_in(folder: Path) -> set[tuple[str, int]]:

@@ -14,19 +14,12 @@ _SCRIPT = (Path(__file__).parent / "sight.js").read_text(encoding="utf-8")
 
 @dataclass(frozen=True)
 class Reader:
-    """Who reads.
+    """Who reads."""
 
-    Attributes:
-        width: of the window, in pixels.
-        medium: screen or print.
-        scheme: light or dark, as the reader's system prefers.
-        mobile: whether it is a phone, which lays a page out as wide as its viewport says.
-    """
-
-    width: int
-    medium: str = "screen"
-    scheme: str = "light"
-    mobile: bool = False
+    width: int  # of the window, in pixels
+    medium: str = "screen"  # screen or print
+    scheme: str = "light"  # light or dark, as the reader's system prefers
+    mobile: bool = False  # whether it is a phone, which lays a page out as wide as its viewport says
 
 
 READERS = {
@@ -40,15 +33,10 @@ READERS = {
 
 @dataclass(frozen=True)
 class Sight:
-    """What a reader met.
+    """What a reader met."""
 
-    Attributes:
-        faults: sentences, each with the kind of fault in front.
-        paper: luminance of the page's background, 0 for black and 1 for white.
-    """
-
-    faults: list[str]
-    paper: float
+    faults: list[str]  # sentences, each with the kind of fault in front
+    paper: float  # luminance of the page's background, 0 for black and 1 for white
 
 
 def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
-from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
+from pate.config import build, build_aggregator
 from pate.config.location import members
 from pate.config.published import public_settings, release_settings, told_settings
 from pate.mechanisms import CertifiedTable
@@ -193,20 +191,12 @@ def test_a_table_is_published_by_its_digest() -> None:
     assert "table" not in published
 
 
-@pytest.fixture
-def hydra_config() -> Iterator[None]:
-    register_configs()
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        yield
+FOLDERS = {"celeba": ["root", "cache"], "synth_faces": ["cache"], "yeast": ["path"], "icons": ["root"]}
 
 
-@pytest.mark.usefixtures("hydra_config")
 @pytest.mark.parametrize("name", members("data"))
-def test_of_our_data_sets_there_is_the_class_and_no_folder(name: str) -> None:
-    folders = {"celeba": ["root", "cache"], "synth_faces": ["cache"], "yeast": ["path"], "icons": ["root"]}.get(
-        name, []
-    )
-    config = compose("train", [f"data={name}", *(f"data.{key}=private_clinic_files" for key in folders)])
+def test_of_our_data_sets_there_is_the_class_and_no_folder(composed: Any, name: str) -> None:
+    config = composed(f"data={name}", *(f"data.{key}=private_clinic_files" for key in FOLDERS.get(name, [])))
     text = public_settings(OmegaConf.to_container(config, resolve=True), GaussianVotes(noise_std=1.0))
     assert "private_clinic_files" not in text
     assert OmegaConf.create(text).data["_target_"].startswith("pate.data.")
@@ -214,12 +204,11 @@ def test_of_our_data_sets_there_is_the_class_and_no_folder(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("hydra_config")
 @pytest.mark.parametrize("name", members("aggregator"))
-def test_what_is_published_says_what_the_release_costs(name: str) -> None:
+def test_what_is_published_says_what_the_release_costs(composed: Any, name: str) -> None:
     """The aggregator as it was calibrated is built again from the file, and its price is the same."""
     shape = {"num_labels": 8, "num_teachers": 300}
-    config = compose("train", [f"aggregator={name}", "teacher.num_teachers=300", "num_queries=50"])
+    config = composed(f"aggregator={name}", "teacher.num_teachers=300", "num_queries=50")
     target_epsilon = 60.0 if name == "stable_top_k_boundary" else 8.0
     aggregator = build_aggregator(config.aggregator, adjacency="add_remove").calibrated(
         target_epsilon=target_epsilon, target_delta=1e-6, num_queries=50, **shape
@@ -260,12 +249,8 @@ def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
 
 
 def test_of_features_there_is_the_recipe_and_no_file() -> None:
-    features = {
-        "_target_": "pate.features.Backbone",
-        "model": "resnet18",
-        "weights": "/mnt/ward/w.pth",
-        "cache": "ward",
-    }
+    features = {"_target_": "pate.features.Backbone", "model": "resnet18", "weights": "/mnt/ward/w.pth"}
+    features["cache"] = "ward"
     settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "features": features | {"seed": NUMBER}}
     text = public_settings(settings, GaussianVotes(noise_std=3.0))
     assert OmegaConf.create(text).features == {"_target_": "pate.features.Backbone", "model": "resnet18"}

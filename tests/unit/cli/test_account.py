@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
 
 from pate.accounting import AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryTopK, GaussianVotes
 from pate.cli.account import account
-from pate.config import CONFIG_FOLDER, register_configs
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 
@@ -40,16 +38,14 @@ NOT_PRIOR = [
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+def run(composed: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     monkeypatch.setenv("COLUMNS", "120")
-    register_configs()
 
     def priced(*overrides: str) -> str:
-        account(compose("account", overrides=list(overrides)))
+        account(composed(*overrides, app="account"))
         return capsys.readouterr().out
 
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        yield priced
+    return priced
 
 
 @pytest.fixture
@@ -122,24 +118,26 @@ def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quote
 
 @pytest.mark.slow
 def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"votes=.*: expected none for GaussianVotes, which pays for every query"):
-        quoted("aggregator=gaussian_votes", f"votes={votes}")
-    with pytest.raises(InvalidValue, match="num_labels=7: expected 6, as in"):
-        quoted(*SESSION, "num_labels=7", f"votes={votes}")
-    with pytest.raises(InvalidValue, match=r"prior=.*missing\.npy: expected an existing \.npy or \.npz file"):
-        quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'missing.npy'}")
     np.save(tmp_path / "numbers.npy", np.array([[0, 2]]))
-    with pytest.raises(InvalidValue, match=r"prior\[0, 1\]: expected bits"):
-        quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'numbers.npy'}")
     np.save(tmp_path / "line.npy", np.array([True]))
-    with pytest.raises(InvalidValue, match=r"prior.shape=\(1,\): expected \[num_queries, num_labels\]"):
-        quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'line.npy'}")
-    for path, rule in (
-        (tmp_path, "a file, not a folder"),
-        (tmp_path / "x", "an aggregator with a stability test, not"),
+    gaussian, with_prior = ["aggregator=gaussian_votes"], [*NOT_PRIOR, f"votes={votes}"]
+    for words, message in (
+        ([*gaussian, f"votes={votes}"], r"votes=.*: expected none for GaussianVotes, which pays for every query"),
+        ([*SESSION, "num_labels=7", f"votes={votes}"], "num_labels=7: expected 6, as in"),
+        (
+            [*with_prior, f"prior={tmp_path}/missing.npy"],
+            r"prior=.*missing\.npy: expected an existing \.npy or",
+        ),
+        ([*with_prior, f"prior={tmp_path}/numbers.npy"], r"prior\[0, 1\]: expected bits"),
+        ([*with_prior, f"prior={tmp_path}/line.npy"], r"prior.shape=\(1,\): expected \[num_queries, num_labels\]"),
+        ([*gaussian, f"write_table={tmp_path}"], "write_table=.*: expected a file, not a folder"),
+        (
+            [*gaussian, f"write_table={tmp_path}/x"],
+            "write_table=.*/x: expected an aggregator with a stability test",
+        ),
     ):
-        with pytest.raises(InvalidValue, match=f"write_table={path}: expected {rule}"):
-            quoted("aggregator=gaussian_votes", f"write_table={path}")
+        with pytest.raises(InvalidValue, match=message):
+            quoted(*words)
 
 
 def ledger_of(path: Path, **settings: Any) -> SharedLedger:
@@ -193,18 +191,17 @@ def test_a_ledger_of_other_terms_is_refused_and_one_that_is_not_there_is_not_mad
         run(*GAUSSIAN, f"ledger={tmp_path / 'none.db'}")
     assert not list(tmp_path.iterdir())
     shared = ledger_of(tmp_path / "ledger.db")
-    with pytest.raises(InvalidValue, match=r"^target_delta=1e-07: expected 1e-06, as ledger="):
-        run(*GAUSSIAN, f"ledger={shared.path}", "target_delta=1e-7")
-    with pytest.raises(InvalidValue, match=r"^adjacency=add_remove: expected replace_one, as ledger="):
-        run(*GAUSSIAN, f"ledger={shared.path}", "adjacency=add_remove")
+    for word, known in (("target_delta=1e-07", "1e-06"), ("adjacency=add_remove", "replace_one")):
+        with pytest.raises(InvalidValue, match=rf"^{word}: expected {known}, as ledger="):
+            run(*GAUSSIAN, f"ledger={shared.path}", word)
 
 
 @pytest.fixture
-def asked(run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
     """As on the command line, where it is known which words were given."""
 
     def ask(*words: str) -> str:
-        config = compose("account", overrides=list(words), return_hydra_config=True)
+        config = composed(*words, app="account", return_hydra_config=True)
         HydraConfig.instance().set_config(config)
         account(config)
         return capsys.readouterr().out

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 
 from pate.cli.audit import audit
-from pate.config import CONFIG_FOLDER, register_configs
 from pate.validation import InvalidValue
 
 VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
 
 
 @pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
-    register_configs()
-
+def run(composed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     def audited(votes: Any, *overrides: str) -> str:
         np.save(tmp_path / "votes.npy", votes)
-        audit(compose("audit", overrides=[f"votes={tmp_path / 'votes.npy'}", *overrides]))
+        audit(composed(f"votes={tmp_path / 'votes.npy'}", *overrides, app="audit"))
         return capsys.readouterr().out
 
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        yield audited
+    return audited
 
 
 def test_prices_and_claims_of_a_vote_file(run: Callable[..., str]) -> None:
@@ -77,6 +72,6 @@ def test_mistakes_are_said_in_one_line(run: Callable[..., str], override: str, m
         run(VOTES, override)
 
 
-def test_a_file_must_be_named(run: Callable[..., str]) -> None:
+def test_a_file_must_be_named(composed: Any) -> None:
     with pytest.raises(InvalidValue, match=r"votes=\?\?\?: expected the path of an \.npy, \.npz or \.csv file"):
-        audit(compose("audit", overrides=[]))
+        audit(composed(app="audit"))

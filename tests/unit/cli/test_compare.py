@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
-from pate.config import CONFIG_FOLDER, register_configs
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
@@ -66,16 +64,9 @@ def test_lists_that_are_none() -> None:
             _seeds(wrong)
 
 
-@pytest.fixture
-def composed() -> Iterator[Callable[..., Any]]:
-    register_configs()
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        yield lambda *overrides: compose("compare", list(overrides))
-
-
 @pytest.mark.slow
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
-    config = composed()
+    config = composed(app="compare")
     entrants = [_method(name, config, []) for name in _names(config.aggregators)]
     assert len({entrant.name for entrant in entrants}) >= 10
     assert len({entrant.key for entrant in entrants}) == len(entrants)
@@ -86,7 +77,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
 
 @pytest.mark.slow
 def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(composed: Callable[..., Any]) -> None:
-    config = composed("adjacency=add_remove")
+    config = composed("adjacency=add_remove", app="compare")
     given = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, few = (_method(name, config, given) for name in ("centered_votes", "centered_votes@400"))
     assert isinstance(centered.teacher, KernelTeacher)

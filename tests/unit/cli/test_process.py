@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,11 @@ ENDS = (
     (signal.SIGTERM, 143, "ended by SIGTERM"),
     (signal.SIGHUP, 129, "ended by SIG"),
 )
+
+
+def ran(script: str, *arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **given)
 
 
 def started(setup: str = "pass", work: str = "time.sleep(0.1)", ending: str = "pass") -> subprocess.Popen[str]:
@@ -87,9 +93,6 @@ def test_work_that_hears_nothing_is_ended_with_all_that_it_started(child: str) -
 
 
 def test_what_was_ignored_stays_ignored() -> None:
-    process = started("import signal")
-    process.kill()
-    process.communicate()
     script = (
         "import os, signal\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
@@ -98,7 +101,7 @@ def test_what_was_ignored_stays_ignored() -> None:
         "    os.kill(os.getpid(), signal.SIGHUP)\n"
         "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = ran(script)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
@@ -121,8 +124,7 @@ except Stopped as stopped:
 @pytest.mark.parametrize("instead", ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"])
 def test_a_command_goes_on_without_a_thread_that_cannot_begin(instead: str) -> None:
     """None is started, or one that finds no memory: `Thread.start` would wait for that one for ever."""
-    script = [sys.executable, "-c", WITHOUT_THREAD.format(instead=instead)]
-    done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=60)
+    done = ran(WITHOUT_THREAD.format(instead=instead))
     assert done.stdout == "went on\nended by SIGTERM; the same command continues where it stopped\n"
     assert (done.returncode, done.stderr) == (143, "")
 
@@ -139,15 +141,10 @@ def test_a_command_goes_on_without_a_thread_that_cannot_begin(instead: str) -> N
 def test_a_machine_without_memory_or_threads_is_said_in_a_line(shortage: str) -> None:
     """Wherever it comes, as while a command is loaded; also where another error comes in its wake."""
     for raised in (f"raise {shortage}", f"try:\n  raise {shortage}\nfinally:\n  1 // 0"):
-        done = subprocess.run(
-            [sys.executable, "-c", f"import pate.cli\n{raised}"], capture_output=True, text=True, check=False
-        )
+        done = ran(f"import pate.cli\n{raised}")
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert done.stderr.endswith("; the same command continues once there is more memory, and threads to start\n")
-    fault = subprocess.run(
-        [sys.executable, "-c", "import pate.cli\n1 // 0"], capture_output=True, text=True, check=False
-    )
-    assert "Traceback" in fault.stderr  # of ours
+    assert "Traceback" in ran("import pate.cli\n1 // 0").stderr  # a fault of ours
 
 
 SCRIPT = """
@@ -209,5 +206,5 @@ app.run_app(None, "audit")
 
 def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False, env=buffered)
+    done = ran(HELP, env=buffered)
     assert (done.returncode, done.stderr) == (141, "")

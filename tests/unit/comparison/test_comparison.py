@@ -63,28 +63,17 @@ def run(folder: Path, *methods: PATEMethod, **changes: Any) -> Frontier:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("comparison") / "run"
-    methods = (method("votes", VOTES), method("votes", VOTES, 12), method("hopeless", HOPELESS))
-    run(
-        folder,
-        *methods,
-        method("all", FixedTopK(k=99, epsilon=1.0)),
-        method("gnmax", GNMax(noise_std=1.0)),
-        method("checked", CHECKED),
-    )
+    others = {"hopeless": HOPELESS, "all": FixedTopK(k=99, epsilon=1.0), "gnmax": GNMax(noise_std=1.0)}
+    others["checked"] = CHECKED
+    run(folder, method("votes", VOTES), method("votes", VOTES, 12), *(method(*each) for each in others.items()))
     return folder
 
 
 def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
     runs = read_runs(finished / "comparison.csv")
     names = [(item.aggregator, item.num_teachers) for item in runs]
-    assert names[:6] == [
-        ("prior", None),
-        ("best_constant", None),
-        ("true_label_student", None),
-        ("all_records_model", None),
-        ("majority_vote_student", 24),
-        ("majority_vote_student", 12),
-    ]
+    untaught = ("prior", "best_constant", "true_label_student", "all_records_model")
+    assert names[:6] == [*((name, None) for name in untaught), *(("majority_vote_student", T) for T in (24, 12))]
     assert all(item.epsilon is None and item.micro_f1 is not None for item in runs[:6])
     assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4  # no two methods share a name
     for item in runs[6:14]:
@@ -236,12 +225,13 @@ def test_plans_that_cannot_work(name: str) -> None:
 
 
 def test_refusals_before_anything_is_trained(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match="num_queries=900: expected at most 140, the public pool"):
-        run(tmp_path, num_queries=900)
-    with pytest.raises(InvalidValue, match="num_teachers=5000: expected at most 960"):
-        run(tmp_path, method("votes", VOTES, 5000))
-    with pytest.raises(InvalidValue, match="target_delta=1e-20: expected at least"):
-        run(tmp_path, target_delta=1e-20)
+    for methods, given, message in (
+        ((), {"num_queries": 900}, "num_queries=900: expected at most 140, the public pool"),
+        ((method("votes", VOTES, 5000),), {}, "num_teachers=5000: expected at most 960"),
+        ((), {"target_delta": 1e-20}, "target_delta=1e-20: expected at least"),
+    ):
+        with pytest.raises(InvalidValue, match=message):
+            run(tmp_path, *methods, **given)
     assert not (tmp_path / "ensembles").exists()
 
 
@@ -260,8 +250,6 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
 def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
     few, many = method("votes", VOTES, 12), method("votes", VOTES)
-    names = [{r.aggregator for r in run(tmp_path, *both, epsilons=(5.0,)).runs} for both in ((many,), (few, many))]
-    assert [sorted(name for name in found if name.startswith("votes")) for found in names] == [
-        ["votes"],
-        ["votes", f"votes@{NUM_TEACHERS}"],
-    ]
+    runs = [run(tmp_path, *both, epsilons=(5.0,)).runs for both in ((many,), (few, many))]
+    names = [{item.aggregator for item in found if item.aggregator.startswith("votes")} for found in runs]
+    assert names == [{"votes"}, {"votes", f"votes@{NUM_TEACHERS}"}]
