@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from rich import box
@@ -21,6 +22,8 @@ from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, as_setting, require
 
 _RULES = {"data": "the file of the public records", "output": "the file to write, such as schema.yaml"}
+_LISTS = ("labels", "drop", "category", "text", "missing")
+_TEXTS = ("group", "id", "encoding", "decimal", "thousands", "label_separator")
 _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
@@ -60,20 +63,16 @@ def _dealing(config: DictConfig) -> Dealing | None:
     rule = "a column, or two shares, of the public and the test part: split=.1,.1"
     require(len(shares) == 2, "split", ",".join(map(str, words)), rule)
     spelled = config.encoding, config.decimal, config.thousands, tuple(config.missing)
-    return Dealing(TableFile(Path(str(config.data)), "data", *spelled), config.group, *shares, config.seed)
+    file = TableFile(Path(str(config.data)), "data", *spelled)
+    return Dealing(file, config.group, shares[0], shares[1], config.seed)
 
 
 def table_of(config: DictConfig, public: Path | None = None) -> Table:
     """The public table that a configuration names, or one that was dealt."""
     split = None if config.split is None or public is not None else str(config.split)
     file = str(config.data if public is None else public)
-    return Table(
-        public=file if split is None else None,
-        path=None if split is None else file,
-        split=split,
-        **{name: config[name] for name in ("group", "id", "encoding", "decimal", "thousands", "label_separator")},
-        **{name: tuple(config[name]) for name in ("labels", "drop", "category", "text", "missing")},
-    )
+    said: dict[str, Any] = {name: tuple(config[name]) for name in _LISTS} | {name: config[name] for name in _TEXTS}
+    return Table(public=file if split is None else None, path=None if split is None else file, split=split, **said)
 
 
 def _own_names(message: str) -> str:

@@ -326,10 +326,11 @@ class RunFigures:
         for name, other in (("pass_gaps", "pass_probability"), ("pass_probability", "pass_gaps")):
             lacks = getattr(self, name) is None and getattr(self, other) is not None
             require(not lacks, f"figures.{name}", None, f"one for each of {other}")
+        shapes: dict[str, tuple[int, ...]]
         shapes = dict.fromkeys(("answered", "epsilon_after_query", "gaps"), (num_queries,))
         shapes |= dict.fromkeys(("labels", "histogram"), (num_queries, num_labels))
         arrays = {name: (getattr(self, name), shape) for name, shape in shapes.items()}
-        arrays["pass_probability"] = self.pass_probability, np.shape(self.pass_gaps)
+        arrays["pass_probability"] = self.pass_probability, () if self.pass_gaps is None else self.pass_gaps.shape
         for model, metrics in self.per_label.items():
             arrays |= {f"per_label[{model}][{name}]": (values, (num_labels,)) for name, values in metrics.items()}
         for name, (array, shape) in arrays.items():
