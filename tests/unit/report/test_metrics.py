@@ -24,6 +24,8 @@ from pate.report.metrics import (
 )
 from pate.validation import InvalidValue
 
+NAMES = ("accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision")
+
 # Worked out by hand. Columns: one mixed label, one without positives, one with positives only.
 TRUE = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 1]], dtype=bool)
 PREDICTED = np.array([[1, 0, 1], [0, 1, 1], [0, 0, 0], [1, 0, 1]], dtype=bool)
@@ -69,13 +71,7 @@ def test_a_perfect_prediction_scores_one(num_samples: int, num_labels: int) -> N
     true[0] = True
     metrics = multilabel_metrics(true, true.astype(np.float32), true)
     one_class = bool(true.all(axis=0).all())
-    assert vars(metrics) == {
-        "accuracy": 1.0,
-        "balanced_accuracy": None if one_class else 1.0,
-        "micro_f1": 1.0,
-        "macro_f1": 1.0,
-        "mean_average_precision": 1.0,
-    }
+    assert vars(metrics) == dict.fromkeys(NAMES, 1.0) | {"balanced_accuracy": None if one_class else 1.0}
 
 
 def test_one_label_is_scored_as_a_label_and_not_as_two_classes() -> None:
@@ -88,13 +84,7 @@ def test_one_label_is_scored_as_a_label_and_not_as_two_classes() -> None:
 def test_nothing_positive_anywhere() -> None:
     nothing = np.zeros((3, 2), dtype=bool)
     metrics = multilabel_metrics(nothing, np.zeros((3, 2)), nothing)
-    assert vars(metrics) == {
-        "accuracy": 1.0,
-        "balanced_accuracy": None,
-        "micro_f1": 0.0,
-        "macro_f1": 0.0,
-        "mean_average_precision": None,
-    }
+    assert vars(metrics) == dict(zip(NAMES, (1.0, None, 0.0, 0.0, None), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,9 @@ def test_privacy_refuses(privacy: Privacy, field: str, value: float) -> None:
 
 
 def test_counts_that_contradict_each_other_are_refused(report: Report) -> None:
-    with pytest.raises(InvalidValue, match=r"^release\.num_answered=7"):
-        ReleaseSummary(6, 7, 1.0, None, None)
-    with pytest.raises(InvalidValue, match=r"^release\.answer_rate=0.6"):
-        ReleaseSummary(6, 3, 0.6, None, None)
+    for answered, rate, said in ((7, 1.0, "num_answered=7"), (3, 0.6, "answer_rate=0.6")):
+        with pytest.raises(InvalidValue, match=rf"^release\.{said}"):
+            ReleaseSummary(6, answered, rate, None, None)
     with pytest.raises(InvalidValue, match=r"^privacy\.num_queries=5"):
         replace(report, privacy=replace(report.privacy, num_queries=5))
     with pytest.raises(InvalidValue, match=r"micro_f1=1.2: expected a number in \[0, 1\]"):

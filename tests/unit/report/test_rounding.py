@@ -12,17 +12,9 @@ from pate.validation import InvalidValue
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [
-        (7.9912, 2, "8.00"),
-        (7.9900000001, 2, "8.00"),
-        (3.6, 2, "3.60"),
+        *((7.9912, 2, "8.00"), (7.9900000001, 2, "8.00"), (3.6, 2, "3.60"), (1e-12, 3, "0.001"), (0.0, 2, "0.00")),
+        *((-0.001, 2, "0.00"), (-1.239, 2, "-1.23"), (12.0, 0, "12"), (12.1, 0, "13"), (math.inf, 2, "inf")),
         (0.1 + 0.2, 1, "0.4"),  # the float is above 0.3
-        (1e-12, 3, "0.001"),
-        (0.0, 2, "0.00"),
-        (-0.001, 2, "0.00"),
-        (-1.239, 2, "-1.23"),
-        (12.0, 0, "12"),
-        (12.1, 0, "13"),
-        (math.inf, 2, "inf"),
     ],
 )
 def test_rounds_towards_plus_infinity(value: float, digits: int, text: str) -> None:
@@ -53,14 +45,8 @@ def test_what_is_no_number_or_probability_is_refused() -> None:
 @pytest.mark.parametrize(
     ("delta", "text"),
     [
-        (0.0, "0"),
-        (1e-6, "1e-6"),
-        (1.6011e-6, "1.61e-6"),
-        (9.999e-7, "1e-6"),
-        (6e-7, "6e-7"),
-        (0.05, "0.05"),
-        (1.0, "1"),
-        (5e-324, "5e-324"),
+        *((0.0, "0"), (1e-6, "1e-6"), (1.6011e-6, "1.61e-6"), (9.999e-7, "1e-6"), (6e-7, "6e-7"), (0.05, "0.05")),
+        *((1.0, "1"), (5e-324, "5e-324")),
     ],
 )
 def test_delta_has_three_digits_rounded_up(delta: float, text: str) -> None:
