@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -193,11 +193,12 @@ def metric_intervals(
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")  # so that sums in float32 are exact
     tails = 50 * (1 - level), 100 - 50 * (1 - level)
     if len(truth) <= _MOST_SAMPLES:
-        return _percentiles(_drawn(bits, values, truth, resamples, seed), tails)
+        return _percentiles(_drawn(bits, values, truth, _weights(len(truth), resamples, seed)), tails)
     # deviations fall with the root of the number of samples, so those of a part say what those of all are
     part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
-    drawn = _drawn(bits[part], values[part], truth[part], resamples, seed)
-    of_part, of_all = _of_samples(bits[part], values[part], truth[part]), _of_samples(bits, values, truth)
+    some, every = (bits[part], values[part], truth[part]), (bits, values, truth)
+    drawn = _drawn(*some, _weights(_PART, resamples, seed))
+    of_part, of_all = (_drawn(*each, [np.ones((len(each[2]), 1), np.float32)]) for each in (some, every))
     shrink = math.sqrt(_PART / len(truth))
     moved = {name: np.clip(of_all[name] + shrink * (drawn[name] - of_part[name]), 0, 1) for name in drawn}
     return _percentiles(moved, tails)
@@ -208,19 +209,12 @@ def _percentiles(drawn: Mapping[str, Floats], tails: tuple[float, float]) -> dic
     return {name: (float(low), float(high)) for name, (low, high) in bounds.items() if np.isfinite(low)}
 
 
-def _drawn(bits: Bits, values: Floats, truth: Bits, resamples: int, seed: int) -> dict[str, Floats]:
-    ranked = _ranked(values, truth)
-    blocks = [_resampled(weights, bits, truth, ranked) for weights in _weights(len(truth), resamples, seed)]
-    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-
-
-def _of_samples(bits: Bits, values: Floats, truth: Bits) -> dict[str, Floats]:
-    return _resampled(np.ones((len(truth), 1), dtype=np.float32), bits, truth, _ranked(values, truth))
-
-
-def _ranked(values: Floats, truth: Bits) -> list[_RankedLabel]:
+def _drawn(bits: Bits, values: Floats, truth: Bits, blocks: Iterable[NDArray[np.float32]]) -> dict[str, Floats]:
+    """Each metric of each resample, by blocks of weights."""
     columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
-    return [_RankedLabel.of(of_label, positive) for of_label, positive in columns]
+    ranked = [_RankedLabel.of(*column) for column in columns]
+    found = [_resampled(weights, bits, truth, ranked) for weights in blocks]
+    return {name: np.concatenate([block[name] for block in found]) for name in found[0]}
 
 
 def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 
 from pate.report.metrics import Scores
-from pate.report.report import SEEDED_WARNING, Privacy, ReleaseSummary, Report, Scalar
+from pate.report.report import SEEDED_WARNING, Privacy, ReleaseSummary, Report
 from pate.validation import require, require_count
 
 _DELTA_DIGITS = 3
@@ -158,16 +158,14 @@ def parameters(privacy: Privacy, name: str | None = None, *, digits: int | None 
     """
     rows = [("aggregator", name)] if name and name != privacy.mechanism else []
     rows.append(("mechanism", privacy.mechanism))
-    rows += [(f"mechanism.{key}", _shown(value, digits)) for key, value in privacy.parameters.items()]
+    for key, value in privacy.parameters.items():
+        rounded = f"{value:.{digits}g}" if digits and isinstance(value, float) else str(value)
+        rows.append((f"mechanism.{key}", rounded))
     for share, gap in (("50%", privacy.gap_at_50), ("95%", privacy.gap_at_95)):
         if gap is not None or privacy.max_gap is not None:
             found = f"no gap of {privacy.max_gap} votes passes" if gap is None else f"{gap:g} votes"
             rows.append((f"gap that passes with probability {share}", found))
     return tuple(rows)
-
-
-def _shown(value: Scalar, digits: int | None) -> str:
-    return f"{value:.{digits}g}" if digits and isinstance(value, float) else str(value)
 
 
 def charging_verdict(privacy: Privacy) -> str:
