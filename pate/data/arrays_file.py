@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
+from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, Split, named_owners
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
@@ -70,19 +70,17 @@ class Arrays:
             lacking = next(split for split in SPLITS if split not in grouped)
             raise InvalidValue(f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it")
         parts = {split: _split(f"data.{split}", place, files[split]) for place, split in enumerate(SPLITS)}
-        public = files["public"].get("ids", np.arange(len(parts["public"])))
-        kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
-        splits = parts["private"], parts["public"], parts["test"]
+        private = files["private"]
         return Dataset(
             self.name,
             True,
-            kind,
+            "images" if parts["private"].inputs.ndim == 4 else "features",
             self._names(files),
-            *splits,
-            public_ids=public,
+            **parts,
+            public_ids=files["public"].get("ids", np.arange(len(parts["public"]))),
             notes=() if grouped else (_UNGROUPED,),
-            owners=named_owners(id=files["private"].get("ids"), group=files["private"].get("groups")),
-            budgets=None if (given := files["private"].get("budgets")) is None else given.astype(np.str_),
+            owners=named_owners(id=private.get("ids"), group=private.get("groups")),
+            budgets=private["budgets"].astype(np.str_) if "budgets" in private else None,
         )
 
     def private_records(self) -> PrivateRecords:
@@ -144,7 +142,7 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     ids = arrays["ids"].astype(np.int64) if "ids" in arrays else rows | (place << 48)
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
-        return Split.of_pictures(inputs, labels.astype(np.bool_), ids, groups, rows)
+        return Split.of_pictures(rows, inputs, labels.astype(np.bool_), ids, groups)
     shown = inputs.astype(np.float32, copy=False)
     if not all(np.isfinite(block).all() for block in row_blocks(shown)):
         bad = int((~np.isfinite(shown)).reshape(len(shown), -1).any(axis=1).sum())

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,7 @@ _TOGETHER = 16  # photographs that one thread takes: handing over each alone cos
 _VERSION = 1  # of how photographs become pixels; in the cache's name
 
 
-@dataclass(frozen=True, eq=False)
-class Attributes:
+class Attributes(NamedTuple):
     """The attribute list."""
 
     names: tuple[str, ...]
@@ -160,11 +160,17 @@ def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = 
 
     def decode(first: int) -> None:
         for row, path in enumerate(paths[first : first + _TOGETHER], start=first):
-            image = _decode(path, image_size=image_size, crop=crop)
-            if isinstance(image, Exception):
-                damaged[path] = image
-            else:
-                images[row] = image
+            try:
+                with Image.open(path) as opened:
+                    image = opened.convert("RGB")
+            except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # Pillow's, for damage
+                damaged[path] = error
+                continue
+            side = min(*image.size, crop or min(image.size))
+            left, top = (image.width - side) // 2, (image.height - side) // 2
+            square = (left, top, left + side, top + side)
+            resized = image.resize((image_size, image_size), Image.Resampling.BILINEAR, box=square)
+            images[row] = np.asarray(resized).transpose(2, 0, 1)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # more would wait for each other
         list(pool.map(decode, range(0, len(paths), _TOGETHER)))
@@ -173,20 +179,6 @@ def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = 
         rule = "a readable image; fetch it again, or remove it: a missing one is passed over"
         raise InvalidValue(f"image={names}: expected {rule}") from damaged[min(damaged)]
     return images
-
-
-def _decode(path: Path, *, image_size: int, crop: int | None) -> NDArray[np.uint8] | Exception:
-    """One image, uint8 `[3, image_size, image_size]`, or what is wrong with it."""
-    try:
-        with Image.open(path) as opened:
-            image = opened.convert("RGB")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what Pillow raises for damage
-        return error
-    side = min(*image.size, crop or min(image.size))
-    left, top = (image.width - side) // 2, (image.height - side) // 2
-    square = (left, top, left + side, top + side)
-    resized = image.resize((image_size, image_size), Image.Resampling.BILINEAR, box=square)
-    return np.asarray(resized).transpose(2, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -241,10 +233,8 @@ class CelebA:
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the lists and decodes the photographs that the cache lacks, which is announced.
 
-        Raises:
-            InvalidValue: a folder, list or split that is not there or not as it should be; an image that
-                cannot be decoded; a person in two splits where identities are the groups.
-            OSError: the disk is full.
+        Raises `InvalidValue` for a folder, list or split that is not there or not as it should be, an image that cannot
+        be decoded, a person in two splits where identities are the groups; `OSError` for a full disk.
         """
         folder = self._folder()
         attributes = read_attributes(folder)
@@ -267,14 +257,12 @@ class CelebA:
         cache = PixelCache(parent / f"celeba-{self.image_size}-{digest}", shape, "decoding photographs")
         levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), stamps, decode, stage)
         known = (levels, attributes.labels, record_ids, group_ids)
-        private, public, test = (Split.of_pictures(*known, rows) for rows in rows_of.values())
+        private, public, test = (Split.of_pictures(rows, *known) for rows in rows_of.values())
         real = not (folder / MARKER).exists()
         form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
-        rows = rows_of["private"]
+        rows, splits = rows_of["private"], (private, public, test)
         owners = named_owners(id=np.array(attributes.files)[rows], group=None if known_by is None else known_by[rows])
-        return Dataset(
-            "celeba", real, "images", attributes.names, private, public, test, preprocessing=form, owners=owners
-        )
+        return Dataset("celeba", real, "images", attributes.names, *splits, preprocessing=form, owners=owners)
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()

@@ -11,7 +11,7 @@ from inspect import signature
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,20 +76,12 @@ class Pixels:
         inside = (self.rows >= 0) & (self.rows < len(self.levels))
         require_entries("rows", inside, f"rows in 0..{len(self.levels) - 1}")
 
+    ndim: ClassVar[int] = 4
+    dtype: ClassVar[np.dtype[np.float32]] = np.dtype(np.float32)
+
     @property
     def shape(self) -> tuple[int, ...]:
-        """`(n, channels, height, width)`."""
         return (len(self.rows), *self.levels.shape[1:])
-
-    @property
-    def ndim(self) -> int:
-        """4."""
-        return self.levels.ndim
-
-    @property
-    def dtype(self) -> np.dtype[np.float32]:
-        """float32, that of what is read."""
-        return np.dtype(np.float32)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -112,8 +104,7 @@ class Pixels:
 class Preprocessing(ABC):
     """From a table or pictures to inputs. It was fitted on public data alone, or on nothing."""
 
-    kind: ClassVar[str]
-    """Its name in a file."""
+    kind: ClassVar[str]  # its name in a file
 
     @property
     @abstractmethod
@@ -122,8 +113,7 @@ class Preprocessing(ABC):
 
     @property
     @abstractmethod
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
+    def input_shape(self) -> tuple[int, ...]: ...
 
     @abstractmethod
     def inputs(self, given: Any) -> NDArray[np.float32]:
@@ -138,9 +128,8 @@ class Preprocessing(ABC):
         """Which features stand for pictures, what they were fitted on, and digests; nothing where inputs are plain."""
         return {}
 
-    def save(self, folder: Path | str) -> None:
-        """Writes what JSON cannot hold into the folder of a bundle; there may be nothing."""
-        return
+    def save(self, folder: Path | str) -> None:  # noqa: B027 - there may be nothing
+        """Writes what JSON cannot hold into the folder of a bundle."""
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:
@@ -244,11 +233,9 @@ class Split:
         _require_array("labels", self.labels, np.bool_, 2)
         _require_array("record_ids", self.record_ids, np.int64, 1)
         _require_array("group_ids", self.group_ids, np.int64, 1)
-        for name in ("labels", "record_ids", "group_ids"):
-            found = len(getattr(self, name))
-            require(found == len(self), f"len({name})", found, f"{len(self)}, one row for each input")
-        for name in ("inputs", "labels"):
+        for name in ("inputs", "labels", "record_ids", "group_ids"):
             shape = getattr(self, name).shape
+            require(shape[0] == len(self), f"len({name})", shape[0], f"{len(self)}, one row for each input")
             require(0 not in shape[1:], f"{name}.shape", shape, f"at least one {name[:-1]} value per record")
         if isinstance(self.inputs, np.ndarray):
             for block in row_blocks(self.inputs):
@@ -259,17 +246,9 @@ class Split:
                     raise
 
     @classmethod
-    def of_pictures(
-        cls,
-        levels: NDArray[np.uint8],
-        labels: NDArray[np.bool_],
-        record_ids: NDArray[np.int64],
-        group_ids: NDArray[np.int64],
-        rows: NDArray[np.int64],
-    ) -> Split:
-        """Some rows of pictures that are kept as bytes `[m, channels, height, width]`, and of what is known of them."""
-        inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one
-        return cls(inputs, labels[rows], record_ids[rows], group_ids[rows])
+    def of_pictures(cls, rows: NDArray[np.int64], levels: NDArray[np.uint8], *known: NDArray[Any]) -> Split:
+        """Some rows of pictures kept as bytes `[m, channels, height, width]`, and of labels, record and group ids."""
+        return cls(Pixels(levels, rows), *(each[rows] for each in known))  # type: ignore[arg-type]  # reads like one
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -380,12 +359,11 @@ class Dataset:
 
     @property
     def num_labels(self) -> int:
-        """How many labels each record carries a bit for."""
         return len(self.label_names)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input: `(d,)`, or `(channels, height, width)` of an image."""
+        """`(d,)`, or `(channels, height, width)` of an image."""
         return tuple(self.private.inputs.shape[1:])
 
     @property
@@ -399,12 +377,8 @@ class Dataset:
         rows = np.repeat(np.arange(len(times)), times)
         turn = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)  # 0, 1, … of each record
         free = 1 + max(int(max(split.record_ids.max(), split.group_ids.max())) for _, split in self._splits())
-        most = int(times.max())
-        private = replace(
-            self.private.take(rows),
-            record_ids=free + rows * most + turn,
-            group_ids=free + group_of[rows] * most + turn,
-        )
+        record_ids, group_ids = (free + each * int(times.max()) + turn for each in (rows, group_of[rows]))
+        private = replace(self.private.take(rows), record_ids=record_ids, group_ids=group_ids)
         return replace(self, private=private, budgets=None)
 
     def digest(self) -> str:
@@ -465,11 +439,8 @@ def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
 
 def named_owners(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
     """`Dataset.owners` of ids and groups, whole numbers or words, by kind: `id` and `group`, as in tables."""
-    return {
-        kind: frozenset(str(each).encode() for each in set(np.asarray(names).tolist()))
-        for kind, names in columns.items()
-        if names is not None
-    }
+    known = {kind: set(np.asarray(names).tolist()) for kind, names in columns.items() if names is not None}
+    return {kind: frozenset(str(each).encode() for each in names) for kind, names in known.items()}
 
 
 def read(data: Any, stage: Stage = unwatched) -> Dataset:
@@ -503,8 +474,8 @@ def _require_label_names(names: Any) -> None:
     require(isinstance(names, tuple) and len(names) > 0, "label_names", type(names).__name__, "a tuple of names")
     for index, name in enumerate(names):
         require_text(f"label_names[{index}]", name)
-    repeated = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
-    require(repeated is None, "label_names", f"{repeated}, twice", "each name once")
+    if len(set(names)) < len(names):
+        require(False, "label_names", f"{max(names, key=names.count)}, twice", "each name once")
 
 
 def _enter(digest: Any, *arrays: Any) -> None:
@@ -544,23 +515,22 @@ class PrivateRecords:
         shape, found = self.records.inputs.shape[1:], inputs.shape[1:]
         require(found == shape, "queries.inputs.shape[1:]", found, f"{shape} as in data.private")
         free = 1 + max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))
-        kind: Kind = "images" if inputs.ndim == 4 else "features"
+
+        def unlabeled(inputs: NDArray[np.float32], first: int) -> Split:
+            rows = first + np.arange(len(inputs), dtype=np.int64)
+            return Split(inputs, np.zeros((len(inputs), len(self.label_names)), np.bool_), rows, rows)
+
         return Dataset(
-            name=self.name,
-            real=self.real,
-            kind=kind,
-            label_names=self.label_names,
+            self.name,
+            self.real,
+            "images" if inputs.ndim == 4 else "features",
+            self.label_names,
             private=self.records,
-            public=_unlabeled(inputs, len(self.label_names), free + 1),
-            test=_unlabeled(np.zeros_like(inputs[:1]), len(self.label_names), free),
+            public=unlabeled(inputs, free + 1),
+            test=unlabeled(np.zeros_like(inputs[:1]), free),
             preprocessing=self.preprocessing,
             public_ids=record_ids,
             private_cells=self.private_cells,
             public_labeled=False,
             notes=self.notes,
         )
-
-
-def _unlabeled(inputs: NDArray[np.float32], num_labels: int, first: int) -> Split:
-    rows = first + np.arange(len(inputs), dtype=np.int64)
-    return Split(inputs, np.zeros((len(inputs), num_labels), dtype=np.bool_), rows, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,20 +25,19 @@ from pate.validation import InvalidValue, nearest, require, require_choice, requ
 _BATCH = 16384
 
 
-class OneColumn:
+class OneColumn(ABC):
     """A column that holds whole inputs. It encodes batches as `TableSchema` does, and refuses at once what is wrong."""
 
     columns: ClassVar[tuple[()]] = ()
 
-    def encode(self, batch: Any, _: Any = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Rows `[n, …]`, none of them wrong."""
+    def encode(self, batch: Any, _: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         return self.rows(batch), np.zeros((batch.num_rows, 0), np.bool_)
 
+    @abstractmethod
     def rows(self, batch: Any) -> NDArray[Any]:
         """Rows `[n, …]`, or raises."""
-        raise NotImplementedError
 
-    def require_right(self, *_: Any) -> None:
+    def require_right(self, *_: Any) -> None:  # noqa: B027 - it is
         """It is."""
 
 
@@ -49,16 +49,16 @@ class ImageColumn(OneColumn):
     preprocessing: ImageForm
 
     def rows(self, batch: Any) -> NDArray[Any]:
-        return np.stack([self._levels(*cell) for cell in enumerate(batch.column(self.name).to_pylist())])
-
-    def _levels(self, place: int, cell: Any) -> NDArray[np.uint8]:
-        content, path = (cell or {}).get("bytes"), (cell or {}).get("path")
-        try:
-            with Image.open(io.BytesIO(content) if content is not None else str(path)) as opened:
-                return self.preprocessing.levels(ImageOps.exif_transpose(opened), self.name).ravel()
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            rule = f"pictures that can be read, one cannot, at place {place + 1} of its block"
-            raise InvalidValue(f"data.inputs={self.name}: expected {rule}") from error
+        rows = []
+        for place, cell in enumerate(batch.column(self.name).to_pylist(), start=1):
+            content, path = (cell or {}).get("bytes"), (cell or {}).get("path")
+            try:
+                with Image.open(io.BytesIO(content) if content is not None else str(path)) as opened:
+                    rows.append(self.preprocessing.levels(ImageOps.exif_transpose(opened), self.name).ravel())
+            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+                rule = f"pictures that can be read, one cannot, at place {place} of its block"
+                raise InvalidValue(f"data.inputs={self.name}: expected {rule}") from error
+        return np.stack(rows)
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,9 @@ class VectorColumn(OneColumn):
     @classmethod
     def of(cls, name: str, part: Any) -> Self | None:
         """That of a part of a data set, by the length of its first list; None where the column holds no lists."""
-        pa = arrow()
-        column = part.select_columns([name]).with_format("arrow")[:1].column(name)
-        lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-        if not any(is_list(column.type) for is_list in lists):
-            return None
-        return cls(name, len(column[0].as_py() or ()))
+        types, column = arrow().types, part.select_columns([name]).with_format("arrow")[:1].column(name)
+        lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+        return cls(name, len(column[0].as_py() or ())) if any(of(column.type) for of in lists) else None
 
     def rows(self, batch: Any) -> NDArray[Any]:
         cells = batch.column(self.name).to_pylist()
@@ -126,30 +123,23 @@ class LabelLists:
             return batch
         pa = arrow()
         column = batch.column(self.name).combine_chunks()
-        cells = self._of_classes(column) if self.of_classes else self._of_bits(column)
+        rows, said = pa.compute.list_parent_indices(column).to_numpy(), pa.compute.list_flatten(column)
+        if self.of_classes:
+            said = said.cast(pa.int64()).fill_null(-1).to_numpy()
+            known = (said >= 0) & (said < len(self.names))
+            bits = np.zeros((len(column), len(self.names)), np.int8)
+            bits[rows[known], said[known]] = 1
+            bits[rows[~known]] = -1
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            cells = [pa.array(label, mask=missing) for label in bits.T]
+        else:
+            count = np.bincount(rows, minlength=len(column))
+            first, other = np.cumsum(count) - count, count != len(self.names)
+            cells = [said.take(pa.array(first + place, mask=other)) for place in range(len(self.names))]
         batch = batch.drop_columns([self.name])
         for name, label in zip(self.names, cells, strict=True):
             batch = batch.append_column(name, pa.chunked_array([label]))
         return batch
-
-    def _of_classes(self, column: Any) -> Iterator[Any]:
-        pa = arrow()
-        rows = pa.compute.list_parent_indices(column).to_numpy()
-        said = pa.compute.list_flatten(column).cast(pa.int64()).fill_null(-1).to_numpy()
-        known = (said >= 0) & (said < len(self.names))
-        bits = np.zeros((len(column), len(self.names)), np.int8)
-        bits[rows[known], said[known]] = 1
-        bits[rows[~known]] = -1
-        missing = column.is_null().to_numpy(zero_copy_only=False)
-        return (pa.array(label, mask=missing) for label in bits.T)
-
-    def _of_bits(self, column: Any) -> Iterator[Any]:
-        pa = arrow()
-        rows, said = pa.compute.list_parent_indices(column).to_numpy(), pa.compute.list_flatten(column)
-        count = np.bincount(rows, minlength=len(column))
-        first = np.cumsum(count) - count
-        other = count != len(self.names)
-        return (said.take(pa.array(first + place, mask=other)) for place in range(len(self.names)))
 
 
 @dataclass(frozen=True)
@@ -277,8 +267,8 @@ class HuggingFace(TextReader):
     @cached_property
     def _lists(self) -> LabelLists | None:
         """How one column of lists becomes a bit for each label; None where labels are columns of bits."""
-        features = self._parts["private"].features
-        return LabelLists.of(self.labels[0], features.get(self.labels[0])) if len(self.labels) == 1 else None
+        first, *others = self.labels
+        return None if others else LabelLists.of(first, self._parts["private"].features.get(first))
 
     @property
     def _label_names(self) -> tuple[str, ...]:

@@ -108,6 +108,6 @@ class Icons:
         record_ids, group_ids = (arrays[name].astype(np.int64) for name in ("record_ids", "group_ids"))
         places = np.split(np.arange(len(pictures)), np.cumsum(arrays["split_sizes"])[:-1])
         known = (pictures, labels, record_ids, group_ids)
-        public, test, private = (Split.of_pictures(*known, rows[: self.limit]) for rows in places)
+        public, test, private = (Split.of_pictures(rows[: self.limit], *known) for rows in places)
         public_ids = arrays["public_names"][: self.limit]
         return Dataset("icons", True, "images", names, private, public, test, preprocessing=form, public_ids=public_ids)

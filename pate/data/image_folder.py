@@ -76,28 +76,20 @@ class ImageFolder:
         require(there, "data.root", self.root, "the folder of the pictures")
         require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
         within = Path(str(self.root), str(self.table))
-        if not Path(str(self.table)).exists() and within.is_file():
-            raise InvalidValue(
-                f"data.table={self.table}: expected a file that is there: {as_setting('data.table', within)}"
-            )
-        require(
-            len(self.labels) > 0,
-            "data.labels",
-            list(self.labels),
-            "the columns that are labels: 'data.labels=[NAME,NAME]'",
-        )
+        there = Path(str(self.table)).exists() or not within.is_file()
+        require(there, "data.table", self.table, f"a file that is there: {as_setting('data.table', within)}")
+        rule = "the columns that are labels: 'data.labels=[NAME,NAME]'"
+        require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the table and decodes all pictures, which is announced."""
         self.require_settings()
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]
-        for role, named in (("file", self.file), ("split", self.split)):
-            if named not in file.names:
-                holds = "paths below data.root" if role == "file" else "private, public or test"
-                said = nearest_column(named, file.names)
-                rule = f"a column of data.table that holds {holds}, data.{role}=NAME{said}"
-                raise InvalidValue(f"data.{role}={named}: expected {rule}")
+        for role, holds in (("file", "paths below data.root"), ("split", "private, public or test")):
+            if (named := getattr(self, role)) not in file.names:
+                rule = f"a column of data.table that holds {holds}, data.{role}=NAME"
+                raise InvalidValue(f"data.{role}={named}: expected {rule}{nearest_column(named, file.names)}")
         require_columns("data.table", file.names, columns)
         table = file.read(list(dict.fromkeys(columns)))
         require(table.num_rows > 0, "data.table", file.path, "at least one row")
@@ -117,32 +109,28 @@ class ImageFolder:
         groups = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         rows_of["public"] = np.random.default_rng(self.seed).permutation(rows_of["public"])
         rows = np.arange(len(levels), dtype=np.int64)
-        parts = {split: Split.of_pictures(levels, labels, rows, groups, rows_of[split]) for split in SPLITS}
+        parts = {split: Split.of_pictures(rows_of[split], levels, labels, rows, groups) for split in SPLITS}
         if self.group is not None:
             require_apart("group", self.group, [parts[split].group_ids for split in SPLITS])
+        files, private = np.array(words[self.file], np.str_), rows_of["private"]
+        owners = named_owners(id=files[private], group=None if self.group is None else np.array(whose)[private])
         return Dataset(
-            name=self.name,
-            real=True,
-            kind="images",
-            label_names=self.labels,
-            private=parts["private"],
-            public=parts["public"],
-            test=parts["test"],
+            self.name,
+            True,
+            "images",
+            self.labels,
+            **parts,
             preprocessing=form,
-            public_ids=np.array(words[self.file], np.str_)[rows_of["public"]],
+            public_ids=files[rows_of["public"]],
             notes=() if self.group is not None else (UNGROUPED,),
-            owners=named_owners(
-                id=np.array(words[self.file])[rows_of["private"]],
-                group=None if self.group is None else np.array(whose)[rows_of["private"]],
-            ),
+            owners=owners,
         )
 
     def _rows(self, said: list[str]) -> Iterator[tuple[str, NDArray[np.int64]]]:
         strange = [row for row, each in enumerate(said) if each not in SPLITS]
         if strange:
             found = f"{len(strange)} of {len(said)} rows have something else, row {strange[0] + 1} is the first"
-            rule = f"private, public or test, {found}"
-            raise InvalidValue(f"data.split={self.split}: expected {rule}")
+            raise InvalidValue(f"data.split={self.split}: expected private, public or test, {found}")
         for split in SPLITS:
             rows = np.flatnonzero(np.array(said) == split).astype(np.int64)
             require(len(rows) > 0, "data.split", self.split, f"rows with {split}, the table has none")
@@ -164,13 +152,13 @@ class ImageFolder:
                 if place % _SHOWN == 0:
                     advance(place)
         absent = [place for place in broken if not (root / files[place]).is_file()]
-        if absent:
-            found = f"{len(absent)} of {len(files)} are not, row {absent[0] + 1} is the first"
-            rule = f"files that are below data.root={self.root}, endings such as .png included, {found}"
-            raise InvalidValue(f"data.table.{self.file}: expected {rule}")
-        if broken:
-            rule = f"pictures that can be read, {len(broken)} of {len(files)} cannot, row {broken[0] + 1} is the first"
-            raise InvalidValue(f"data.table.{self.file}: expected {rule}")
+        for places, rule, verb in (
+            (absent, f"files that are below data.root={self.root}, endings such as .png included", "are not"),
+            (broken, "pictures that can be read", "cannot"),
+        ):
+            if places:
+                found = f"{len(places)} of {len(files)} {verb}, row {places[0] + 1} is the first"
+                raise InvalidValue(f"data.table.{self.file}: expected {rule}, {found}")
         return levels
 
 

@@ -19,32 +19,20 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SharedRecords:
-    """What private records count that have several owners, by who belongs with whom alone, which is taken as public.
+    """What private records count that have several owners, by who belongs with whom alone, which is taken as public."""
 
-    Attributes:
-        names: of the kinds of owners, at least two.
-        weights: `[num_private]`, in (0, 1]: what each record counts, so that those of one owner count 1 at most
-            together; None where records that are linked through any owners are one group.
-        num_groups: of linked records.
-        largest: how many records the largest of these has.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the kinds of owners, at least two
+    # `[num_private]`, in (0, 1]: what each record counts, so that those of one owner count 1 at most together; None
+    # where records that are linked through any owners are one group.
     weights: NDArray[np.float64] | None
-    num_groups: int
-    largest: int
+    num_groups: int  # of linked records
+    largest: int  # how many records the largest of these has
 
     @classmethod
     def of(cls, names: tuple[str, ...], owners: Sequence[Numbers]) -> Self:
-        """By the rule that leaves more of what records say.
-
-        n records of one group, which have nothing to do with each other, say as much as the root of n. Records that
-        count w of one each say as much as the sum of their w.
-
-        Args:
-            names: of the kinds.
-            owners: of each kind, int64 `[n]`: the owner of each record, >= 0.
-        """
+        """By the rule that leaves more of what records say, from the owner of each record `[n]`, >= 0, of each kind."""
+        # n records of one group, which have nothing to do with each other, say as much as the root of n. Records that
+        # count w of one each say as much as the sum of their w.
         sizes, weights = np.bincount(linked(owners)), weights_of(owners)
         keeps = np.sqrt(sizes).sum() >= weights.sum()
         return cls(names, None if keeps else weights, len(sizes), int(sizes.max()))
@@ -52,19 +40,16 @@ class SharedRecords:
     @property
     def unit(self) -> str:
         """What is protected, in words."""
-        return f"all records of {self._one} replaced by others that belong to the same: who belongs with whom is public"
-
-    @property
-    def _one(self) -> str:
-        return " or ".join(f"one {name}" for name in self.names)
+        one = " or ".join(f"one {name}" for name in self.names)
+        return f"all records of {one} replaced by others that belong to the same: who belongs with whom is public"
 
     def said(self) -> str:
         """What whoever runs it should know, in a line."""
-        setting = f"data.group=[{','.join(self.names)}]"
+        setting, one = f"data.group=[{','.join(self.names)}]", " or ".join(f"one {name}" for name in self.names)
         told = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
         if self.weights is not None:
             told = f"no owner's records count more than once: {len(self.weights):,} count as {self.weights.sum():,.0f}"
-        return f"{setting}: protects all records of {self._one}; {told}; who belongs with whom is taken as public"
+        return f"{setting}: protects all records of {one}; {told}; who belongs with whom is taken as public"
 
 
 def linked(owners: Sequence[Numbers]) -> Numbers:

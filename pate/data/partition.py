@@ -82,18 +82,13 @@ class Partition:
         return np.argsort(self.teacher_of, kind="stable"), np.append(0, np.cumsum(self.sizes()))
 
     def verify(self, split: Split) -> None:
-        """Checks that this is a disjoint partition of the split into teachers that all have records.
-
-        Raises:
-            InvalidValue: records missing or too many, a record or a group in two teachers, an empty teacher.
-        """
+        """Raises unless it deals all of the split, whole groups, to teachers that all have records."""
         found = len(self.teacher_of)
         require(found == len(split), "len(teacher_of)", found, f"{len(split)}, one teacher a record")
         _require_one_teacher("record", split.record_ids, self.teacher_of)
         _require_one_teacher("group", split.group_ids, self.teacher_of)
-        empty = np.flatnonzero(self.sizes() == 0)
-        if len(empty):
-            raise InvalidValue(f"teacher={empty[0]}: expected at least one record, found none")
+        sizes = self.sizes()
+        require(bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none")
 
     @property
     def digest(self) -> str:
@@ -113,28 +108,20 @@ class Partition:
 
     @classmethod
     def from_json(cls, text: str, split: Split) -> Partition:
-        """Reads a manifest and checks it against the split that it claims to partition.
-
-        Raises:
-            InvalidValue: not a manifest, its digest disagrees (it was edited), it lists other records or
-                groups than the split, or `verify` refuses what it says.
-        """
+        """Reads a manifest; raises where it was edited, or is none of this split, and as `verify`."""
         num_teachers, digest, columns = _parse(text)
         records, groups, teachers = columns
         _require_one_teacher("record", records, teachers)
         require_distinct("manifest.record_ids", records)
         order = np.argsort(records)
-        if not np.array_equal(records[order], np.sort(split.record_ids)):
-            missing, unknown = np.setdiff1d(split.record_ids, records), np.setdiff1d(records, split.record_ids)
-            rule = f"a teacher for each private record, {len(missing)} have none"
-            if not len(missing):
-                rule = f"private records, {len(unknown)} of them are not"
-            raise InvalidValue(f"manifest.record_ids: expected {rule}")
+        if missing := len(np.setdiff1d(split.record_ids, records)):
+            raise InvalidValue(f"manifest.record_ids: expected a teacher for each private record, {missing} have none")
+        if unknown := len(np.setdiff1d(records, split.record_ids)):
+            raise InvalidValue(f"manifest.record_ids: expected private records, {unknown} of them are not")
         require(digest == _digest(num_teachers, columns), "manifest.sha256", "another", "the digest of its content")
         rows = order[np.searchsorted(records[order], split.record_ids)]
-        moved = np.flatnonzero(groups[rows] != split.group_ids)
-        if len(moved):
-            rule = f"the groups of the private split, {len(moved)} records have others"
+        if moved := int((groups[rows] != split.group_ids).sum()):
+            rule = f"the groups of the private split, {moved} records have others"
             raise InvalidValue(f"manifest.group_ids: expected {rule}")
         partition = cls(teachers[rows], num_teachers)
         partition.verify(split)
@@ -153,19 +140,15 @@ def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[
 def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:
     try:
         content: Any = json.loads(text)
-        columns = [_integers(content[name]) for name in _COLUMNS]
+        if not all(type(value) is int for name in _COLUMNS for value in content[name]):
+            raise TypeError("not whole numbers")
+        columns = [np.array(content[name], np.int64) for name in _COLUMNS]
         num_teachers, digest = require_count("num_teachers", content["num_teachers"]), str(content["sha256"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidValue(f"manifest={type(error).__name__}: expected the JSON that to_json writes") from error
     lengths = {len(column) for column in columns}
     require(len(lengths) == 1, "manifest", sorted(lengths), "columns of one length")
     return num_teachers, digest, columns
-
-
-def _integers(values: list[Any]) -> NDArray[np.int64]:
-    if not all(type(value) is int for value in values):
-        raise TypeError("not whole numbers")
-    return np.array(values, dtype=np.int64)
 
 
 def _digest(num_teachers: int, columns: list[NDArray[np.int64]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -38,9 +38,7 @@ POSITIVES = {
 """Photographs that have the attribute, in the order of CelebA's lists."""
 
 NAMES = tuple(POSITIVES)
-
 FACTORS = ("manly", "made_up", "merry", "young", "heavy", "bearded")
-
 LOADINGS: dict[str, dict[str, float]] = {
     "Male": {"manly": 0.99},
     "Wearing_Lipstick": {"manly": -0.95, "made_up": 0.29},
@@ -94,16 +92,16 @@ CORRELATIONS = {
 BLOCK = 256
 """Faces that share a generator; face i is row i % BLOCK of block i // BLOCK."""
 
+NUM_WHIMS = 16
+"""Numbers in [0, 1) that make faces of equal attributes differ."""
+
+_ATTRIBUTES, _SHAPES, _POSES = range(3)  # behind seed and block: each has a generator of its own
 _CALIBRATION_SIZE, _CALIBRATION_SEED, _CALIBRATION_STEPS = 40_000, 202_599, 25
 _DECIMALS = 3
 _COLUMN = {name: column for column, name in enumerate(NAMES)}
 _HAIR_COLORS = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
 _HAIR_SHAPES = ("Straight_Hair", "Wavy_Hair")
 _BEARDS = ("Goatee", "Mustache", "Sideburns")
-
-NUM_WHIMS = 16
-"""Numbers in [0, 1) that make faces of equal attributes differ."""
-
 _FINER = 2  # pictures are drawn at twice their size and averaged
 _GRAIN = 24  # levels of 255
 _MISSED = 0.1
@@ -122,26 +120,15 @@ _GOLD: Color = (240, 205, 60)
 _ROSE: Color = (232, 96, 110)
 
 _OFFICIAL = (162_770, 19_867, 19_962)  # train, validation, test
-_BOX, _LANDMARKS = "list_bbox_celeba", "list_landmarks_align_celeba"
-_BOX_COLUMNS = ("x_1", "y_1", "width", "height")
-_POINTS = {
-    "lefteye": (39.5, 49),
-    "righteye": (60.5, 49),
-    "nose": (50, 60),
-    "leftmouth": (41, 71),
-    "rightmouth": (59, 71),
-}
+_BOX = {"x_1": 24, "y_1": 8, "width": 52, "height": 74}
+_POINTS = {"lefteye": (39.5, 49), "righteye": (60.5, 49), "nose": (50, 60)}
+_POINTS |= {"leftmouth": (41, 71), "rightmouth": (59, 71)}
 _FACES_A_PERSON = 20
-
-
-def block_generator(seed: int, block: int, purpose: int) -> np.random.Generator:
-    """The generator of a block; purposes (attributes, shapes) have streams of their own."""
-    return np.random.default_rng((seed, block, purpose))
 
 
 def draw_attributes(seed: int, block: int) -> NDArray[np.bool_]:
     """The attributes of one block of faces, bool `[BLOCK, 40]`, in the order of `NAMES`."""
-    return consistent(_latent(BLOCK, block_generator(seed, block, 0)) - thresholds())
+    return consistent(_latent(BLOCK, np.random.default_rng((seed, block, _ATTRIBUTES))) - thresholds())
 
 
 @cache
@@ -210,32 +197,27 @@ class _Pen:
         self._left, self._top = pixel * (50 + right) - 50 * self._unit, pixel * (50 + down) - 50 * self._unit
 
     def disc(self, x: float, y: float, across: float, along: float, color: Color) -> None:
-        self._draw.ellipse(self._box(x - across, y - along, x + across, y + along), fill=color)
+        self._draw.ellipse(self._around(x, y, across, along), fill=color)
 
     def ring(self, x: float, y: float, across: float, along: float, color: Color, width: float) -> None:
-        box = self._box(x - across, y - along, x + across, y + along)
-        self._draw.ellipse(box, outline=color, width=self._width(width))
+        self._draw.ellipse(self._around(x, y, across, along), outline=color, width=self._width(width))
 
-    def arc(
-        self, x: float, y: float, across: float, along: float, ends: tuple[int, int], color: Color, width: float
-    ) -> None:
-        box = self._box(x - across, y - along, x + across, y + along)
-        self._draw.arc(box, *ends, fill=color, width=self._width(width))
+    def arc(self, *round_what: float, ends: tuple[int, int], color: Color, width: float) -> None:
+        self._draw.arc(self._around(*round_what), *ends, fill=color, width=self._width(width))
 
     def slab(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
-        self._draw.rectangle(self._box(left, top, right, bottom), fill=color)
+        self._draw.rectangle(self._points((left, top), (right, bottom)), fill=color)
 
-    def line(self, points: Sequence[tuple[float, float]], color: Color, width: float) -> None:
-        self._draw.line(self._points(points), fill=color, width=self._width(width))
+    def line(self, *points: tuple[float, float], color: Color, width: float) -> None:
+        self._draw.line(self._points(*points), fill=color, width=self._width(width))
 
-    def shape(self, points: Sequence[tuple[float, float]], color: Color) -> None:
-        self._draw.polygon(self._points(points), fill=color)
+    def shape(self, *points: tuple[float, float], color: Color) -> None:
+        self._draw.polygon(self._points(*points), fill=color)
 
-    def _box(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
-        unit, x, y = self._unit, self._left, self._top
-        return x + left * unit, y + top * unit, x + right * unit, y + bottom * unit
+    def _around(self, x: float, y: float, across: float, along: float) -> list[tuple[float, float]]:
+        return self._points((x - across, y - along), (x + across, y + along))
 
-    def _points(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    def _points(self, *points: tuple[float, float]) -> list[tuple[float, float]]:
         return [(self._left + x * self._unit, self._top + y * self._unit) for x, y in points]
 
     def _width(self, width: float) -> int:
@@ -250,9 +232,8 @@ class Face:
     whims: list[float]  # `NUM_WHIMS` numbers in [0, 1)
 
     def draw(self, pen: _Pen) -> None:
-        for part in (self._hair_behind, self._body, self._head, self._beard, self._eyes, self._nose, self._mouth):
-            part(pen)
-        for part in (self._age, self._hair_in_front, self._jewels):
+        behind = (self._hair_behind, self._body, self._head, self._beard, self._eyes, self._nose, self._mouth)
+        for part in (*behind, self._age, self._hair_in_front):
             part(pen)
 
     @property
@@ -295,10 +276,10 @@ class Face:
         pen.disc(50, 112, 44, 24, (red, green, blue))
         pen.slab(41, 74, 59, 92, mixed(self._skin, _DARK, 0.15))
         if self.has["Wearing_Necktie"]:
-            pen.shape([(50, 88), (32, 88), (44, 100), (50, 92), (56, 100), (68, 88)], _WHITE)
-            pen.shape([(46, 89), (54, 89), (58, 112), (42, 112)], (150, 20, 30))
+            pen.shape((50, 88), (32, 88), (44, 100), (50, 92), (56, 100), (68, 88), color=_WHITE)
+            pen.shape((46, 89), (54, 89), (58, 112), (42, 112), color=(150, 20, 30))
         if self.has["Wearing_Necklace"]:
-            pen.arc(50, 84, 13, 11, (10, 170), _GOLD, 3)
+            pen.arc(50, 84, 13, 11, ends=(10, 170), color=_GOLD, width=3)
 
     def _head(self, pen: _Pen) -> None:
         skin, wide = self._skin, self._half_width
@@ -312,7 +293,7 @@ class Face:
             pen.slab(50 - wide * 0.78, 58, 50 + wide * 0.78, self._chin - 6, skin)
         for side in (-1, 1):
             if self.has["High_Cheekbones"]:
-                pen.line([(50 + side * 11, 63), (50 + side * 19, 57)], mixed(skin, _WHITE, 0.75), 3)
+                pen.line((50 + side * 11, 63), (50 + side * 19, 57), color=mixed(skin, _WHITE, 0.75), width=3)
             if self.has["Rosy_Cheeks"]:
                 pen.disc(50 + side * 14, 64, 5.5, 4, mixed(skin, _ROSE, 0.7))
 
@@ -324,11 +305,11 @@ class Face:
             for side in (-1, 1):
                 pen.slab(50 + side * (wide - 2.5) - 2.5, 42, 50 + side * (wide - 2.5) + 2.5, 66, hair)
         if not self.has["No_Beard"]:
-            pen.arc(50, 57, wide, chin - 57, (15, 165), hair, 4)
+            pen.arc(50, 57, wide, chin - 57, ends=(15, 165), color=hair, width=4)
         if self.has["Goatee"]:
             pen.disc(50, chin - 4, 7.5, 6.5, hair)
         if self.has["Mustache"]:
-            pen.shape([(38, 68), (44, 63), (50, 65), (56, 63), (62, 68)], hair)
+            pen.shape((38, 68), (44, 63), (50, 65), (56, 63), (62, 68), color=hair)
 
     def _eyes(self, pen: _Pen) -> None:
         skin, bushy = self._skin, 2.0 + 3.0 * self.has["Bushy_Eyebrows"]
@@ -340,22 +321,21 @@ class Face:
             if self.has["Heavy_Makeup"]:
                 pen.disc(x, 47.5, wide + 2, tall + 2.5, (120, 70, 150))
             if self.has["Bags_Under_Eyes"]:
-                pen.arc(x, 51, wide, 6.5, (20, 160), mixed(skin, (70, 30, 60), 0.65), 2.5)
+                pen.arc(x, 51, wide, 6.5, ends=(20, 160), color=mixed(skin, (70, 30, 60), 0.65), width=2.5)
             pen.disc(x, 49, wide, tall, _WHITE)
             pen.disc(x, 49, min(2.6, tall), min(2.6, tall), (50, 60 + int(70 * self.whims[11]), 90))
-            inner, outer = 50 + side * 5, 50 + side * 16
             middle = 36.0 if self.has["Arched_Eyebrows"] else 41.5
-            pen.line([(inner, 41.5), (x, middle), (outer, 41.5)], brow, bushy)
+            pen.line((50 + side * 5, 41.5), (x, middle), (50 + side * 16, 41.5), color=brow, width=bushy)
             if self.has["Eyeglasses"]:
                 pen.ring(x, 49, 8.5, 7.5, _DARK, 2)
         if self.has["Eyeglasses"]:
-            pen.line([(47, 48), (53, 48)], _DARK, 2)
+            pen.line((47, 48), (53, 48), color=_DARK, width=2)
 
     def _nose(self, pen: _Pen) -> None:
         shade = mixed(self._skin, _DARK, 0.42)
         half = 2.6 + 4.6 * self.has["Big_Nose"] + 1.0 * self.whims[12]
         if self.has["Pointy_Nose"]:
-            pen.shape([(50, 48), (50 - half, 61), (50 + half, 61)], shade)
+            pen.shape((50, 48), (50 - half, 61), (50 + half, 61), color=shade)
         else:
             pen.disc(50, 59, half, 2.6 + 1.2 * self.has["Big_Nose"], shade)
 
@@ -369,15 +349,15 @@ class Face:
             pen.slab(50 - wide * 0.4, 69.6, 50 + wide * 0.4, 71.0, _WHITE)
         ends, middle = 71.0 - bend / 2, 71.0 + bend / 2 + 2.5 * self.has["Mouth_Slightly_Open"]
         points = [(50 - wide, ends), (50 - wide / 2, middle - 0.6), (50, middle), (50 + wide / 2, middle - 0.6)]
-        pen.line([*points, (50 + wide, ends)], color, thick)
+        pen.line(*points, (50 + wide, ends), color=color, width=thick)
 
     def _age(self, pen: _Pen) -> None:
         shade = mixed(self._skin, _DARK, 0.5)
         if not self.has["Young"]:
             for y in (30, 34):
-                pen.line([(39, y), (61, y)], shade, 1.6)
+                pen.line((39, y), (61, y), color=shade, width=1.6)
             for side in (-1, 1):
-                pen.line([(50 + side * 8, 61), (50 + side * 13, 70)], shade, 1.8)
+                pen.line((50 + side * 8, 61), (50 + side * 13, 70), color=shade, width=1.8)
         if not self.has["Attractive"]:
             for x, y in ((35 + 4 * self.whims[14], 58), (62 + 4 * self.whims[15], 60), (54, 76)):
                 pen.disc(x, y, 1.3, 1.3, mixed(shade, _ROSE, 0.4))
@@ -396,11 +376,9 @@ class Face:
             red, green, blue = (int(40 + 160 * whim) for whim in self.whims[9:12])
             pen.slab(50 - wide - 9, 21, 50 + wide + 9, 26, mixed((red, green, blue), _DARK, 0.4))
             pen.slab(50 - wide + 1, 4, 50 + wide - 1, 22, (red, green, blue))
-
-    def _jewels(self, pen: _Pen) -> None:
         if self.has["Wearing_Earrings"]:
             for side in (-1, 1):
-                pen.disc(50 + side * (self._half_width + 1), 63, 3, 4, _GOLD)
+                pen.disc(50 + side * (wide + 1), 63, 3, 4, _GOLD)
 
 
 def picture(face: Face, pose: list[float], image_size: int) -> NDArray[np.uint8]:
@@ -420,7 +398,7 @@ def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
     As with people who label photographs, label and picture do not always agree: a tenth of the attributes that a
     face has are not drawn, and as many are drawn that it has not.
     """
-    rng = block_generator(seed, block, 1)
+    rng = np.random.default_rng((seed, block, _SHAPES))
     whims, poses = rng.random((BLOCK, NUM_WHIMS)).tolist(), _poses(seed, block).tolist()
     grain = rng.integers(-_GRAIN, _GRAIN, (BLOCK, 3, image_size, image_size), dtype=np.int16, endpoint=True)
     pictures = np.empty((BLOCK, image_size, image_size, 3), np.uint8)
@@ -440,7 +418,8 @@ def place_points(seed: int, block: int, points: NDArray[np.float64], *, image_si
 
 def _poses(seed: int, block: int) -> NDArray[np.float64]:
     """How far each face is moved to the right and down, in hundredths, and its scale, `[BLOCK, 3]`."""
-    return np.array([0, 0, 1]) + np.array([6, 6, 0.12]) * block_generator(seed, block, 2).uniform(-1, 1, (BLOCK, 3))
+    drawn = np.random.default_rng((seed, block, _POSES)).uniform(-1, 1, (BLOCK, 3))
+    return np.array([0, 0, 1]) + np.array([6, 6, 0.12]) * drawn
 
 
 def shown(attributes: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -492,16 +471,14 @@ class SynthFaces:
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Draws the faces, which is announced: images in [0, 1]; record ids are their numbers from 1.
 
-        Raises:
-            InvalidValue: a cache folder that cannot be written.
-            OSError: the disk is full.
+        Raises `InvalidValue` for a cache folder that cannot be written, `OSError` for a full disk.
         """
         ends = np.cumsum([self.num_private, self.num_public, self.num_test])
         count = int(ends[-1])
         labels = np.concatenate([draw_attributes(self.seed, block) for block in range(-(-count // BLOCK))])[:count]
         levels, record_ids = self._levels(count, stage), np.arange(1, count + 1)
         known = (levels, labels, record_ids, record_ids)
-        private, public, test = (Split.of_pictures(*known, rows) for rows in np.split(np.arange(count), ends[:-1]))
+        private, public, test = (Split.of_pictures(rows, *known) for rows in np.split(np.arange(count), ends[:-1]))
         form = ImageForm(3, self.image_size, self.image_size, "crop")
         return Dataset("synth_faces", False, "images", NAMES, private, public, test, preprocessing=form)
 
@@ -569,9 +546,12 @@ class FaceCopy:
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
         done = self._claim(folder)
         make_folder(images, within=folder)
-        with stage("drawing faces", self.count) as advance:
+        with stage(_STAGE, self.count) as advance:
             for block in range(done, -(-self.count // BLOCK)):
-                self._write_block(images, block)
+                faces = draw_faces(self.seed, block, image_size=self.image_size).transpose(0, 2, 3, 1)
+                for row, face in enumerate(faces[: self.count - block * BLOCK], start=block * BLOCK):
+                    picture = Image.fromarray(np.ascontiguousarray(face))
+                    picture.save(images / _file(row), format="JPEG", quality=95, subsampling=0)
                 self._note(folder, block + 1)
                 advance(min((block + 1) * BLOCK, self.count))
         for stem, header, rows in self._lists():
@@ -599,12 +579,6 @@ class FaceCopy:
         content = {"synthetic": True, **asdict(self), "blocks_written": blocks_written}
         write_text(folder / MARKER, json.dumps(content) + "\n")
 
-    def _write_block(self, images: Path, block: int) -> None:
-        faces = draw_faces(self.seed, block, image_size=self.image_size).transpose(0, 2, 3, 1)
-        for row, face in enumerate(faces[: self.count - block * BLOCK], start=block * BLOCK):
-            picture = Image.fromarray(np.ascontiguousarray(face))
-            picture.save(images / _file(row), format="JPEG", quality=95, subsampling=0)
-
     def _lists(self) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.int64]]]:
         """Each list's name, columns (none where the text form has no header) and numbers `[count, columns]`."""
         blocks = range(-(-self.count // BLOCK))
@@ -614,29 +588,24 @@ class FaceCopy:
         first_of_split = np.repeat(np.cumsum([0, *(-(-size // _FACES_A_PERSON) for size in sizes[:-1])]), sizes)
         if self.form == "text":
             yield IDENTITIES, ("identity",), (places + first_of_split + 1)[:, None]
-        box = np.round(np.array([24, 8, 52, 74]) * self.image_size / 100).astype(np.int64)
-        yield _BOX, _BOX_COLUMNS, np.tile(box, (self.count, 1))
+        box = np.round(np.array([*_BOX.values()]) * self.image_size / 100).astype(np.int64)
+        yield "list_bbox_celeba", tuple(_BOX), np.tile(box, (self.count, 1))
         points = np.array([*_POINTS.values()], dtype=np.float64)
         placed = [place_points(self.seed, block, points, image_size=self.image_size) for block in blocks]
         columns = tuple(f"{name}_{axis}" for name in _POINTS for axis in "xy")
-        yield _LANDMARKS, columns, np.concatenate(placed)[: self.count].reshape(self.count, -1)
+        yield "list_landmarks_align_celeba", columns, np.concatenate(placed)[: self.count].reshape(self.count, -1)
         attributes = np.concatenate([draw_attributes(self.seed, block) for block in blocks])[: self.count]
         yield ATTRIBUTES, NAMES, np.where(attributes, 1, -1)  # last: the folder is a copy once it is there
 
     def _write_list(self, folder: Path, stem: str, columns: tuple[str, ...], numbers: NDArray[np.int64]) -> None:
+        bare = self.form == "csv" or stem in (SPLITS, IDENTITIES)
+        names = " ".join(columns) + (" " if stem == ATTRIBUTES else "")  # as in the genuine file
+        header = [] if bare else [str(len(numbers)), names]
+        between, width, suffix = " ", 1 if bare else 2, "txt"
         if self.form == "csv":
-            header = [",".join(["image_id", *columns])]
-            lines = [",".join([_file(row), *map(str, values)]) for row, values in enumerate(numbers.tolist())]
-        else:
-            bare = stem in (SPLITS, IDENTITIES)
-            names = " ".join(columns) + (" " if stem == ATTRIBUTES else "")  # as in the genuine file
-            header = [] if bare else [str(len(numbers)), names]
-            width = 1 if bare else 2
-            lines = [
-                " ".join([_file(row), *(f"{value:{width}d}" for value in values)])
-                for row, values in enumerate(numbers.tolist())
-            ]
-        suffix = "csv" if self.form == "csv" else "txt"
+            header, between, suffix = [",".join(["image_id", *columns])], ",", "csv"
+        rows = enumerate(numbers.tolist())
+        lines = [between.join([_file(row), *(f"{value:{width}d}" for value in values)]) for row, values in rows]
         write_text(folder / f"{stem}.{suffix}", "\n".join([*header, *lines]) + "\n")
 
 

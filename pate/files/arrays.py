@@ -41,15 +41,10 @@ _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats",
 
 @dataclass(frozen=True)
 class ArrayForm:
-    """What an array in a file has to be.
+    """What an array in a file has to be."""
 
-    Attributes:
-        kind: numpy's letters of the dtypes that are allowed, such as "b" or "iu".
-        shape: with None for a length that may be anything; None for any shape.
-    """
-
-    kind: str
-    shape: tuple[int | None, ...] | None = None
+    kind: str  # numpy's letters of the dtypes that are allowed, such as "b" or "iu"
+    shape: tuple[int | None, ...] | None = None  # None for a length that may be anything, or for any shape
 
     def mismatch(self, array: NDArray[Any]) -> str:
         """What is wrong with an array, in words; empty where nothing is."""
@@ -96,7 +91,7 @@ def read_arrays(
     known = {**(forms or {}), **(beside or {})}
     require_file(path, rule=_RULE, remedy=remedy)
     try:
-        arrays = _read(path, most, texts={name for name, form in known.items() if "U" in form.kind}, mapped=mapped)
+        arrays = _read(path, most, known, mapped)
     except OSError as error:
         raise unreadable(path, error, rule=_RULE, remedy=remedy) from error
     except UNREADABLE as error:
@@ -113,12 +108,10 @@ def read_arrays(
 def arrays_of(data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None) -> Arrays:
     """The arrays of a message, an .npz as bytes: as `read_arrays`, and all together no larger than the message.
 
-    Raises:
-        ValueError: not so. Others of `UNREADABLE` are those of zipfile and numpy.
+    Raises ValueError where it is not so; others of `UNREADABLE` are those of zipfile and numpy.
     """
     known = {**forms, **(beside or {})}
-    texts = {name for name, form in known.items() if "U" in form.kind}
-    arrays = _read(io.BytesIO(data), len(data), texts=texts)
+    arrays = _read(io.BytesIO(data), len(data), known)
     good = forms.keys() <= arrays.keys() <= known.keys()
     if not good or any(known[name].mismatch(array) for name, array in arrays.items()):
         raise ValueError("arrays of another form")
@@ -128,12 +121,10 @@ def arrays_of(data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[st
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
     """One array in numpy's format, of which header and data are `size` bytes, of an allowed dtype (numpy's letters).
 
-    Raises:
-        ValueError: not so. Others of `UNREADABLE` are numpy's.
+    Raises ValueError where it is not so; others of `UNREADABLE` are numpy's.
     """
     shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
-    num_bytes = size - file.tell()
-    data = bytearray()
+    num_bytes, data = size - file.tell(), bytearray()
     while block := file.read(_BLOCK):  # to the end, where a checksum is compared
         data += block
     if len(data) != num_bytes:
@@ -154,14 +145,14 @@ def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[t
         raise ValueError(f"format version {version}")
     shape, fortran_order, dtype = readers[version](file)
     if dtype.kind not in kinds:
-        raise ValueError(f"dtype {_short(dtype)} where numbers are expected")
+        raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
     if min(shape, default=0) < 0:
         raise ValueError("a length below 0")
     count = math.prod(shape)
     if count and not dtype.itemsize:
         raise ValueError("entries that take no bytes")
     if file.tell() + count * dtype.itemsize != size:
-        raise ValueError(f"{size} bytes where the header promises {_short(shape)} of {dtype}")
+        raise ValueError(f"{size} bytes where the header promises {str(shape)[:40]} of {dtype}")
     return shape, fortran_order, dtype
 
 
@@ -187,7 +178,9 @@ def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
         raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
 
 
-def _read(source: Path | IO[bytes], most: int | None, *, texts: set[str], mapped: str | None = None) -> Arrays:
+def _read(
+    source: Path | IO[bytes], most: int | None, known: Mapping[str, ArrayForm], mapped: str | None = None
+) -> Arrays:
     with zipfile.ZipFile(source) as archive:
         check_members(archive, most)
         arrays: Arrays = {}
@@ -198,8 +191,8 @@ def _read(source: Path | IO[bytes], most: int | None, *, texts: set[str], mapped
             if name == mapped and isinstance(source, Path):
                 arrays[name] = _map(source, archive, member)
                 continue
+            kinds = _NUMBERS + "U" if name in known and "U" in known[name].kind else _NUMBERS
             with archive.open(member) as file:
-                kinds = _NUMBERS + "U" if name in texts else _NUMBERS
                 arrays[name] = read_array(file, member.file_size, kinds=kinds)
         return arrays
 
@@ -219,11 +212,6 @@ def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArr
     return np.memmap(path, dtype, mode="r", offset=start, shape=shape)
 
 
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
-
-
 class Spilled:
     """Collects blocks of rows of one shape and dtype, and gives them below each other.
 
@@ -236,31 +224,27 @@ class Spilled:
         self._blocks: list[NDArray[Any]] = []
         self._file: BinaryIO | None = None
         self._held = self._rows = 0
-        self._form: tuple[np.dtype[Any], tuple[int, ...]] | None = None
 
     def append(self, block: NDArray[Any]) -> None:
-        self._form = block.dtype, block.shape[1:]
+        self._dtype, self._shape = block.dtype, block.shape[1:]
         self._rows += len(block)
         self._held += block.nbytes
         self._blocks.append(block)
         if self._file is None and self._held > self.most_bytes:
-            self._file = tempfile.TemporaryFile(dir=_large_folder())  # noqa: SIM115 - `whole` closes it
+            folder = None if "TMPDIR" in os.environ or not os.access(_PERSISTENT, os.W_OK) else str(_PERSISTENT)
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         if self._file is not None:
             for each in self._blocks:
                 self._file.write(np.ascontiguousarray(each).data)
             self._blocks.clear()
 
     def whole(self) -> NDArray[Any]:
-        """All rows, once: an array, or a read-only `np.memmap` that takes no memory of its own."""
-        if self._form is None:
-            raise ValueError("no block was appended")
-        dtype, shape = self._form
+        """All rows of at least one block, once: an array, or a read-only `np.memmap` without memory of its own."""
         if self._file is not None:
             self._file.flush()
             with self._file as file:
-                return np.memmap(file, dtype, mode="r", shape=(self._rows, *shape))
-        whole = np.empty((self._rows, *shape), dtype)
-        filled = 0
+                return np.memmap(file, self._dtype, mode="r", shape=(self._rows, *self._shape))
+        whole, filled = np.empty((self._rows, *self._shape), self._dtype), 0
         self._blocks.reverse()
         while self._blocks:  # each is let go once it is copied, so that hardly more than one copy is held
             block = self._blocks.pop()
@@ -295,10 +279,3 @@ def row_blocks(array: NDArray[Any]) -> Any:
     for first in range(0, len(array), rows):
         yield array[first : first + rows]
         let_go(array)
-
-
-def _large_folder() -> str | None:
-    """Where a large file belongs; None for what the system says."""
-    if "TMPDIR" in os.environ or not os.access(_PERSISTENT, os.W_OK):
-        return None
-    return str(_PERSISTENT)

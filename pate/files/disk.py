@@ -1,7 +1,4 @@
-"""Files on disk: written whole or not at all, their owner's alone; what is read back damaged is one line.
-
-Locks, secrets and the digests of a folder's files are here too.
-"""
+"""Files written whole or not at all, their owner's alone, and read back or told damaged; locks, secrets, digests."""
 
 from __future__ import annotations
 
@@ -28,20 +25,13 @@ try:
 except ImportError:  # no POSIX, as on Windows
     fcntl = None  # type: ignore[assignment]
 
-OWNERS_FILE, OWNERS_FOLDER = 0o600, 0o700
-"""Modes of all that is written, whatever the umask."""
-
-FROM_BACKUP = "restore it from a backup"
-"""The remedy for what cannot be made again."""
-
+OWNERS_FILE, OWNERS_FOLDER = 0o600, 0o700  # modes of all that is written, whatever the umask
+FROM_BACKUP = "restore it from a backup"  # the remedy for what cannot be made again
 MANIFEST = "manifest.json"
-"""Its name in its folder."""
-
-T = TypeVar("T")
-
 PLAIN_FILE: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """For `os.open`: neither through a link nor waiting for a pipe, where the system knows how."""
 
+T = TypeVar("T")
 _LONGEST = 4096
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE | getattr(os, "O_BINARY", 0)
 
@@ -81,7 +71,8 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
             error.filename = str(path)
         raise
     finally:
-        _unlink_if_there(partial)
+        with suppress(NotADirectoryError):  # a file has its folder's name
+            partial.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
@@ -100,12 +91,8 @@ def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
 def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
     """Makes a folder, and those above it that are missing, with mode 0700 from the first moment; returns it.
 
-    Args:
-        folder: left as it is where it is there.
-        within: a folder above it that has to be there: one that vanished is not made anew.
-
-    Raises:
-        OSError: it cannot be made; `FileExistsError` or `NotADirectoryError` where something else has its name.
+    A folder above it, `within`, has to be there: one that vanished is not made anew. Raises `OSError`:
+    `FileExistsError` or `NotADirectoryError` where something else has the name.
     """
     folder, missing = Path(folder), []
     for each in (folder, *folder.parents):
@@ -163,7 +150,7 @@ def remove_partials(folder: Path, names: Iterable[str]) -> None:
     own = re.compile(rf"\.{{1,2}}(?:{'|'.join(names)})(?:\.[\da-f]+\.partial){{1,2}}")
     for entry in os.scandir(folder):
         if own.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-            _unlink_if_there(Path(entry.path))
+            Path(entry.path).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -185,40 +172,24 @@ def is_regular(path: Path | str) -> bool:
         return False
 
 
-def _unlink_if_there(path: Path) -> None:
-    with suppress(NotADirectoryError):  # a file has its folder's name
-        path.unlink(missing_ok=True)
-
-
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Holds a lock file, made with mode 0600 where it is missing; its content is neither read nor changed.
 
-    Raises:
-        BlockingIOError: another process holds it, and `wait` is false.
-        InvalidValue: a link, a folder or a pipe has the file's name.
+    Raises `BlockingIOError` where another process holds it and `wait` is false, `InvalidValue` where a link, a folder
+    or a pipe has its name.
     """
     require_posix(f"lock={path}")
-    descriptor = _held(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _held(path: Path, how: int) -> int:
-    """The lock of the file that has the name now: another process may have removed the one that was opened."""
-    while True:
+    held = False
+    while not held:  # another process may remove the file that was opened: the one that has the name now counts
         descriptor = _open_lock(path)
         try:
-            fcntl.flock(descriptor, how)
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             there = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
-            if there is not None and os.path.samestat(os.fstat(descriptor), there):
-                return descriptor
-        except BaseException:
+            if held := there is not None and os.path.samestat(os.fstat(descriptor), there):
+                yield
+        finally:
             os.close(descriptor)
-            raise
-        os.close(descriptor)
 
 
 def _open_lock(path: Path) -> int:
@@ -239,15 +210,14 @@ def _open_lock(path: Path) -> int:
 
 
 def read_secret(path: Path, *, remedy: str) -> str:
-    """The text of a file that only its owner, who is the user of this process, could read or write.
-
-    Raises:
-        InvalidValue: there is none, or a link, a folder or a device, or it has another owner or mode; ends with the
-            remedy.
-    """
+    """The text of a file that only its owner, who is the user of this process, could read or write; or raises."""
     require_posix(f"secret={path}")
-    found = _kind_of(path)
-    if found != "a file":
+    try:
+        mode = os.lstat(path).st_mode
+        found = "" if stat.S_ISREG(mode) else "a link" if stat.S_ISLNK(mode) else "something else"
+    except (FileNotFoundError, NotADirectoryError):
+        found = "nothing"
+    if found:
         raise InvalidValue(f"secret={path}: expected a file, found {found}; {remedy}")
     try:
         descriptor = os.open(path, os.O_RDONLY | PLAIN_FILE)
@@ -267,16 +237,6 @@ def read_secret(path: Path, *, remedy: str) -> str:
         os.close(descriptor)
 
 
-def _kind_of(path: Path) -> str:
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return "nothing"
-    if stat.S_ISREG(mode):
-        return "a file"
-    return "a link" if stat.S_ISLNK(mode) else "something else"
-
-
 def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile:
     """The error for a file: it says what was expected and found, never what the file holds."""
     return DamagedFile(f"file={path}: expected {rule} ({' '.join(found.split())}); {remedy}")
@@ -292,12 +252,7 @@ def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
 
 
 def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        DamagedFile: there is none, or the disk cannot read it.
-        PermissionError: this user may not.
-    """
+    """The bytes of a file; raises `DamagedFile` for none that the disk can read, `PermissionError` where it may not."""
     require_file(path, rule=rule, remedy=remedy)
     try:
         return Path(path).read_bytes()
@@ -340,15 +295,10 @@ def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this ru
 
 @dataclass(frozen=True)
 class Manifest:
-    """SHA-256 of files, by their paths below the folder that the manifest lies in.
+    """SHA-256 of files, by their paths below the folder that the manifest lies in."""
 
-    Attributes:
-        manifest: the version of the form.
-        sha256: hexadecimal digests.
-    """
-
-    manifest: int
-    sha256: Mapping[str, str]
+    manifest: int  # the version of the form
+    sha256: Mapping[str, str]  # in hexadecimal
 
     @classmethod
     def of(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
@@ -360,11 +310,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path | str, *, rule: str, remedy: str) -> Self:
-        """That of a folder.
-
-        Raises:
-            DamagedFile: there is no manifest, or its JSON is damaged.
-        """
+        """That of a folder; raises `DamagedFile`."""
         return read_value(cls, Path(folder, MANIFEST), name="manifest", rule=rule, remedy=remedy)
 
 

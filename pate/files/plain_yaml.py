@@ -27,38 +27,28 @@ def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
     """
 
     class PlainLoader(base):  # type: ignore[misc]  # of any loader
-        """See `plain_loader`."""
-
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            """See `yaml.composer.Composer.compose_node`."""
             event = self.peek_event()
-            if isinstance(event, yaml.AliasEvent):
-                self._refuse("an alias; write the value itself", event)
-            if self.depth >= _DEEPEST:
-                self._refuse("values within values, too deep", event)
-            if isinstance(event, yaml.ScalarEvent) and len(event.value) > _LONGEST:
-                self._refuse("a value that is too long", event)
-            if event.start_mark.index > _LARGEST:
-                self._refuse("more than is read", event)
+            for problem, found in (
+                ("an alias; write the value itself", isinstance(event, yaml.AliasEvent)),
+                ("values within values, too deep", self.depth >= _DEEPEST),
+                ("a value that is too long", isinstance(event, yaml.ScalarEvent) and len(event.value) > _LONGEST),
+                ("more than is read", event.start_mark.index > _LARGEST),
+            ):
+                if found:
+                    raise TooMuch(None, None, problem, event.start_mark)
             self.depth += 1
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node
 
-        def _refuse(self, problem: str, event: Any) -> None:
-            raise TooMuch(None, None, problem, event.start_mark)
-
     return PlainLoader
 
 
 def read_yaml(text: str, name: str, rule: str) -> Any:
-    """The value that a text says.
-
-    Raises:
-        InvalidValue: no YAML, or more than `plain_loader` reads.
-    """
+    """The value that a text says; raises `InvalidValue` for no YAML, or more than `plain_loader` reads."""
     try:
         return yaml.load(text, plain_loader())
     except _STRANGE as error:

@@ -13,30 +13,20 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 class SpreadsheetRows:
-    """Writes rows as CSV; what a spreadsheet would run as a formula has an apostrophe in front, which makes it text.
+    """Writes rows as CSV to a file that was opened with `newline=""`.
 
-    A number is written as it is, also a negative one in a text.
-
-    Args:
-        file: opened with `newline=""`.
-        line_end: behind each row.
+    What a spreadsheet would run as a formula has an apostrophe in front, which makes it text. A number is written as it
+    is, also a negative one in a text; None is an empty cell.
     """
 
     def __init__(self, file: TextIO, line_end: str = "\r\n") -> None:
         self._writer = csv.writer(file, lineterminator=line_end)
 
     def write(self, row: Iterable[Any]) -> None:
-        """Writes a row; what is None is empty."""
-        self._writer.writerow([plain_cell(cell) for cell in row])
+        self._writer.writerow([f"'{cell}" if _is_formula(cell) else cell for cell in row])
 
 
-def plain_cell(cell: Any) -> Any:
-    """The cell as it is written.
-
-    >>> [plain_cell(cell) for cell in ("=1+1", " @SUM(A1)", "-5", -5, "flu")]
-    ["'=1+1", "' @SUM(A1)", '-5', -5, 'flu']
-    """
+def _is_formula(cell: Any) -> bool:
     if not isinstance(cell, str) or _NUMBER.fullmatch(cell):
-        return cell
-    starts = cell.startswith(_CONTROLS) or cell.lstrip().startswith(_STARTS)
-    return f"'{cell}" if starts else cell
+        return False
+    return cell.startswith(_CONTROLS) or cell.lstrip().startswith(_STARTS)

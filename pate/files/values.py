@@ -21,7 +21,6 @@ from pate.validation import InvalidValue, require
 T = TypeVar("T")
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
-_SEEDS = ("seed", "random_state")
 
 
 def to_json(value: object) -> str:
@@ -39,13 +38,10 @@ def to_json_line(value: object) -> str:
 
 
 def number(data: object, *, name: str = "number") -> float:
-    """The number that `plain` wrote, an infinity included.
+    """The number that `plain` wrote, an infinity included, or raises.
 
     >>> number("-inf"), number(3)
     (-inf, 3.0)
-
-    Raises:
-        InvalidValue: something else.
     """
     read = _INFINITIES.get(data, data) if isinstance(data, str) else data
     require(isinstance(read, (int, float)) and not isinstance(read, bool), name, type(data).__name__, "a number")
@@ -56,13 +52,13 @@ def number(data: object, *, name: str = "number") -> float:
 
 
 def from_json(cls: type[T], text: str, *, name: str) -> T:
-    """Reads a dataclass from what `to_json` wrote.
+    """Reads a dataclass from what `to_json` wrote; a key that is missing or unknown, or another type, raises."""
 
-    Raises:
-        InvalidValue: no JSON object, a missing or an unknown key, or a value of another type.
-    """
+    def refuse(text: str) -> float:
+        raise InvalidValue(f"number={text}: expected strict JSON, which has no such number")
+
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
+        data = json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
         raise InvalidValue(f"{name}: expected a JSON object ({error})") from None
     except InvalidValue:
@@ -74,11 +70,7 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
 
 
 def plain(value: object) -> Any:
-    """A value in JSON's own types: dataclasses and mappings become objects, tuples lists.
-
-    Raises:
-        TypeError: a value that JSON has no form for.
-    """
+    """A value in JSON's own types: dataclasses and mappings become objects, tuples lists; TypeError for others."""
     if isinstance(value, np.generic):
         value = value.item()
     if is_dataclass(value) and not isinstance(value, type):
@@ -96,16 +88,20 @@ def plain(value: object) -> Any:
 
 def _read(kind: Any, data: Any, name: str) -> Any:
     """`data` as the type `kind` asks for, or an error that names the key."""
-    origin = get_origin(kind)
+    origin, kinds = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return _read_dataclass(kind, data, name)
     if origin in (Union, types.UnionType):
-        return _read_union(get_args(kind), data, name)
+        others = [each for each in kinds if each is not type(None)]
+        if type(data) in kinds:  # JSON's own type before a conversion
+            return data
+        if len(others) == 1:
+            return _read(others[0], data, name)
+        raise InvalidValue(f"{name}={type(data).__name__}: expected {' or '.join(each.__name__ for each in kinds)}")
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-        return {key: _read(get_args(kind)[1], item, f"{name}.{key}") for key, item in data.items()}
+        return {key: _read(kinds[1], item, f"{name}.{key}") for key, item in data.items()}
     if origin is tuple:
-        kinds = get_args(kind)
         if kinds[-1] is Ellipsis and isinstance(data, list):
             kinds = kinds[:1] * len(data)
         require(isinstance(data, list) and len(data) == len(kinds), name, repr(data), f"a list of {len(kinds)}")
@@ -128,22 +124,6 @@ def _read_dataclass(kind: Any, data: Any, name: str) -> Any:
     require(not missing, name, sorted(data), f"also the keys {', '.join(missing)}")
     hints = get_type_hints(kind)
     return kind(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
-
-
-def _read_union(kinds: tuple[Any, ...], data: Any, name: str) -> Any:
-    """The first of several types that fits, the JSON type's own before a conversion."""
-    if data is None and type(None) in kinds:
-        return None
-    if type(data) in kinds:
-        return data
-    others = tuple(kind for kind in kinds if kind is not type(None))
-    if len(others) == 1:
-        return _read(others[0], data, name)
-    raise InvalidValue(f"{name}={type(data).__name__}: expected {' or '.join(kind.__name__ for kind in kinds)}")
-
-
-def _refuse_constant(text: str) -> float:
-    raise InvalidValue(f"number={text}: expected strict JSON, which has no such number")
 
 
 def full_text(value: Any) -> str:
@@ -173,15 +153,16 @@ def published_fields(cls: type, values: Mapping[str, Any], *, declared_only: boo
     """The values of fields of a dataclass that may be published, in the order of the fields; none of another class.
 
     `field(metadata={"public": True})` publishes a string, a list or an object in a field, `{"private": True}` holds
-    back a number. Without a word numbers, truth values and None are published, and nothing else is.
-
-    Args:
-        cls: whose fields say what is public.
-        values: by field; what is no field of the class is left out.
-        declared_only: whether numbers, too, need a field that is declared public.
+    back a number. Without a word numbers, truth values and None are published, and nothing else is; with
+    `declared_only` these neither.
     """
-    known = [item for item in fields(cls) if item.name in values] if is_dataclass(cls) else []
-    return {item.name: values[item.name] for item in known if _may_leave(item, values[item.name], declared_only)}
+
+    def may_leave(item: Field[Any]) -> bool:
+        if item.name not in values or item.metadata.get("private") or is_seed(item.name):
+            return False
+        return bool(item.metadata.get("public")) or (is_scalar(values[item.name]) and not declared_only)
+
+    return {item.name: values[item.name] for item in fields(cls) if may_leave(item)} if is_dataclass(cls) else {}
 
 
 def is_scalar(value: Any) -> bool:
@@ -191,10 +172,4 @@ def is_scalar(value: Any) -> bool:
 
 def is_seed(name: str) -> bool:
     """Whether a field of this name is a seed, which is never published: noise can be drawn again with it."""
-    return name.endswith(_SEEDS)
-
-
-def _may_leave(item: Field[Any], value: Any, declared_only: bool) -> bool:
-    if item.metadata.get("private") or is_seed(item.name):
-        return False
-    return bool(item.metadata.get("public")) or (is_scalar(value) and not declared_only)
+    return name.endswith(("seed", "random_state"))

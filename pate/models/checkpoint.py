@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby, islice
@@ -85,8 +86,14 @@ class CheckpointStore:
         """Writes teachers by their numbers: a file for each run of consecutive ones that are alike in their arrays."""
         for teacher in states:
             require_count("teacher", teacher, minimum=0)
-        order = enumerate(sorted(states))
-        for _, run in groupby(order, key=lambda each: (each[1] - each[0], _form(states[each[1]]))):
+
+        def alike(place_and_teacher: tuple[int, int]) -> object:
+            """What consecutive teachers of one file have in common: all but the lengths of their arrays."""
+            place, teacher = place_and_teacher
+            arrays = sorted(states[teacher].items())
+            return teacher - place, [(name, array.dtype, array.ndim, array.shape[1:]) for name, array in arrays]
+
+        for _, run in groupby(enumerate(sorted(states)), key=alike):
             members = [teacher for _, teacher in run]
             path = Path(self.folder) / f"teachers-{members[0]:06d}-{members[-1]:06d}.safetensors"
             arrays = _stacked([states[teacher] for teacher in members])
@@ -106,8 +113,7 @@ class CheckpointStore:
     def states(self, num_teachers: int, first: int = 0) -> Iterator[State]:
         """Reads teachers first..num_teachers-1 in order, with no more than one file of them in memory.
 
-        Raises:
-            InvalidValue: a teacher that is missing, or a file that this run did not sign.
+        Raises `InvalidValue` for a teacher that is missing, or a file that this run did not sign.
         """
         for members, path in sorted(self._files().items(), key=lambda each: each[0].start):
             if first in members and first < num_teachers:
@@ -131,8 +137,12 @@ class CheckpointStore:
         return found
 
     def _files(self) -> dict[range, Path]:
-        """Those of them that are not torn."""
-        return {members: path for members, path in self._named().items() if _is_whole(path)}
+        """Those of them that are not torn: they have as many bytes as they say."""
+        whole = {}
+        for members, path in self._named().items():
+            with suppress(SafetensorError), safe_open(path, framework="numpy"):
+                whole[members] = path
+        return whole
 
     def _read(self, members: range, path: Path) -> list[State]:
         """The teachers of a file, as views of what it holds."""
@@ -148,20 +158,6 @@ class CheckpointStore:
 
     def _name(self, path: Path) -> str:
         return f"{path.stem} of {self.records}" if self.records else path.stem
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a file has as many bytes as it says."""
-    try:
-        with safe_open(path, framework="numpy"):
-            return True
-    except SafetensorError:
-        return False
-
-
-def _form(state: State) -> list[tuple[object, ...]]:
-    """What states of one file have in common: all but the lengths of their arrays."""
-    return [(name, array.dtype, array.ndim, array.shape[1:]) for name, array in sorted(state.items())]
 
 
 def _stacked(states: Sequence[State]) -> State:
@@ -216,18 +212,15 @@ class SigningKey:
         return hmac.compare_digest(signature.encode(), self._signature(name, arrays).encode())
 
     def _signature(self, name: str, arrays: State) -> str:
-        signed = hmac.new(self._read(), repr(name).encode(), sha256)
-        for key, array in sorted(arrays.items()):
-            signed.update(repr((key, array.dtype.str, array.shape)).encode())
-            signed.update(np.ascontiguousarray(array).data)
-        return signed.hexdigest()
-
-    def _read(self) -> bytes:
         remedy = f"remove it and {self.path.with_suffix('')} to train again"
         text = read_secret(self.path, remedy=remedy)
         if _KEY.fullmatch(text) is None:
             raise InvalidValue(f"secret={self.path}: expected 64 hexadecimal digits; {remedy}")
-        return bytes.fromhex(text.strip())
+        signed = hmac.new(bytes.fromhex(text.strip()), repr(name).encode(), sha256)
+        for key, array in sorted(arrays.items()):
+            signed.update(repr((key, array.dtype.str, array.shape)).encode())
+            signed.update(np.ascontiguousarray(array).data)
+        return signed.hexdigest()
 
 
 def cast_votes(

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.resource_tracker import ensure_running
@@ -319,7 +319,9 @@ class RayEngine(Engine):
         chunks = job.chunks(self.chunk_size)
         if not chunks:
             return
-        ray = _ray()
+        require_extra("engine=ray", "ray")
+        import ray  # loads slowly, and is optional
+
         started_here = not ray.is_initialized()
         if started_here:
             self._connect(ray, job)
@@ -335,15 +337,13 @@ class RayEngine(Engine):
                 ray.shutdown()
 
     def _connect(self, ray: Any, job: TrainingJob) -> None:
-        """Without an address Ray would look for a cluster of anybody's."""
+        address = self.address or "local"  # without one Ray would look for a cluster of anybody's
+        host, _, port = address.removeprefix("ray://").rpartition(":")
         try:
-            _require_answer(self.address or "local")
-            ray.init(
-                self.address or "local",
-                include_dashboard=False,
-                log_to_driver=False,
-                runtime_env={"env_vars": _ONE_THREAD},
-            )
+            if port.isdigit():  # where nobody answers, Ray tries for many minutes
+                socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+            environment = {"env_vars": _ONE_THREAD}
+            ray.init(address, include_dashboard=False, log_to_driver=False, runtime_env=environment)
         except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
             found = str(error).partition("\n")[0] or type(error).__name__
             asked = f"engine.address={self.address}: {found}"
@@ -352,31 +352,22 @@ class RayEngine(Engine):
     def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[range]) -> None:
         task = ray.remote(_states).options(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries)
         running: list[Any] = []
+
+        def collect(keep: Callable[[Mapping[int, State]], None], timeout: float = _SAVE_S) -> None:
+            done, running[:] = ray.wait(running, timeout=timeout)
+            for reference in done:
+                keep(ray.get(reference))
+            keep({})
+
         with job.saving() as keep:
             for chunk in chunks:
                 if running:  # what is trained comes back while others are still sent out
-                    running = _collected(ray, running, keep, 0)
+                    collect(keep, 0)
                 while len(running) >= self.max_in_flight:
-                    running = _collected(ray, running, keep, _SAVE_S)
+                    collect(keep)
                 running.append(task.remote(job.task(chunk)))
             while running:
-                running = _collected(ray, running, keep, _SAVE_S)
-
-
-def _collected(ray: Any, running: list[Any], keep: Callable[[Mapping[int, State]], None], timeout: float) -> list[Any]:
-    """Keeps what is trained; gives what is not."""
-    done, left = ray.wait(running, timeout=timeout)
-    for reference in done:
-        keep(ray.get(reference))
-    keep({})
-    return list(left)
-
-
-def _require_answer(address: str) -> None:
-    """Knocks at a host and port: where nobody answers, Ray tries for many minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+                collect(keep)
 
 
 def _states(task: ChunkTask) -> dict[int, State]:
@@ -388,23 +379,13 @@ def _states(task: ChunkTask) -> dict[int, State]:
 def _end_with_node(raylet: int) -> None:
     """Ends this worker soon after its node, which takes Ray seconds."""
     parent = os.getppid()  # of a node that is not there any more: somebody else, so `raylet` is asked for as well
-    _end_unless(lambda: os.getppid() == parent and _runs(raylet))
 
+    def there() -> bool:
+        with suppress(PermissionError):  # another user's
+            try:
+                os.kill(raylet, 0)
+            except ProcessLookupError:
+                return False
+        return os.getppid() == parent
 
-def _runs(pid: int) -> bool:
-    """Whether there is such a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # another user's
-    return True
-
-
-def _ray() -> Any:
-    """The package, or one line on how to get it."""
-    require_extra("engine=ray", "ray")
-    import ray  # loads slowly, and is optional
-
-    return ray
+    _end_unless(there)

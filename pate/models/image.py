@@ -64,7 +64,7 @@ def logits_apart(
     network: Network, states: Sequence[State], images: NDArray[np.generic], device: torch.device
 ) -> NDArray[np.float32]:
     """Log-odds of each network on all images, `[num_states, n, num_labels]`, one network after the other."""
-    loaded = ({name: torch.from_numpy(state[name]).to(device) for name in _names(state)} for state in states)
+    loaded = ({name: tensor[0] for name, tensor in _tensors([state], device).items()} for state in states)
     return np.stack([logits_in_blocks(network, tensors, images, device) for tensors in loaded])
 
 
@@ -73,16 +73,18 @@ def logits_side_by_side(
     network: ConvNet, states: Sequence[State], images: NDArray[np.generic], device: torch.device
 ) -> NDArray[np.float32]:
     """What `logits_apart` gives up to rounding, from all networks at once."""
-    stacks = {
-        name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in _names(states[0])
-    }
-    found = np.empty((len(states), len(images), network.num_labels), np.float32)
+    stacks, found = _tensors(states, device), np.empty((len(states), len(images), network.num_labels), np.float32)
     for rows, block in blocks_of(images, _QUERIES, device):
         valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
         shown = block.contiguous().expand(len(states), *block.shape)
         logits = stacked_logits(network, stacks, shown, valid, training=False)
         found[:, rows] = logits.float().cpu().numpy()
     return found
+
+
+def _tensors(states: Sequence[State], device: torch.device) -> Tensors:
+    names = [name for name in states[0] if name != _CURVE]
+    return {name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in names}
 
 
 def confidences(logits: NDArray[np.float32], threshold: float = 0.5) -> NDArray[np.float32]:
@@ -99,10 +101,6 @@ def _inputs(
     images = [require_images(shard.inputs) for shard in shards]
     targets = [shard.labels.astype(np.float32) for shard in shards]
     return images, targets, [np.random.default_rng(seed) for seed in seeds]
-
-
-def _names(state: State) -> list[str]:
-    return [name for name in state if name != _CURVE]
 
 
 @dataclass(frozen=True)
@@ -350,7 +348,9 @@ class ImageStudent(ThresholdedStudent):
                 members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
                 curves.append(curve)
         if on_epoch is not None:
-            for epoch, losses in enumerate(np.array_split(_mean_curve(curves), min(self.epochs, len(curves[0])))):
+            shortest = min(map(len, curves))  # folds differ by at most a row, hence curves by a few steps
+            mean = np.asarray(np.stack([curve[:shortest] for curve in curves]).mean(axis=0), np.float32)
+            for epoch, losses in enumerate(np.array_split(mean, min(self.epochs, len(curves[0])))):
                 on_epoch(epoch, {"loss": float(losses.mean())})
         arrays = {name: np.stack([member[name] for member in members]) for name in members[0]} | {"released": released}
         threshold = self._place(held_out * released, labels)
@@ -487,9 +487,3 @@ def _probabilities(network: Network, tensors: Tensors, images: NDArray[Any], dev
     logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
     probabilities: Rows = logits.sigmoid_().numpy()
     return probabilities
-
-
-def _mean_curve(curves: list[Rows]) -> Rows:
-    """Folds differ by at most a row, hence curves by a few steps: the first ones of each."""
-    shortest = min(map(len, curves))
-    return np.asarray(np.stack([curve[:shortest] for curve in curves]).mean(axis=0), np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -74,18 +74,8 @@ class KernelTeacher(Voter):
             require_count("num_directions", self.num_directions)
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
-        return KernelVotes(
-            inputs=dataset.private.inputs,
-            labels=dataset.private.labels,
-            teacher_of=partition.teacher_of,
-            num_teachers=partition.num_teachers,
-            num_groups=dataset.private.num_groups,
-            records_per_group=self.records_per_group(dataset.public),
-            public_inputs=dataset.public.inputs,
-            num_queries=num_queries,
-            num_directions=self.num_directions,
-            kernel_from=self.kernel_from,
-        )
+        given = {"num_directions": self.num_directions, "kernel_from": self.kernel_from}
+        return KernelVotes.of(dataset, partition.teacher_of, partition.num_teachers, num_queries, **given)
 
     @property
     def kernel_from(self) -> float | None:
@@ -130,25 +120,11 @@ class ConvexTeacher(Voter):
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         """Of groups as if they were teachers: what one says is what the teacher that has it learns of it."""
-        private = dataset.private
-        _, first, group_of = np.unique(private.group_ids, return_index=True, return_inverse=True)
-        return _ConvexSource(
-            inputs=private.inputs,
-            labels=private.labels,
-            teacher_of=group_of.astype(np.int64),
-            num_teachers=len(first),
-            num_groups=len(first),
-            records_per_group=KernelTeacher.records_per_group(dataset.public),
-            public_inputs=dataset.public.inputs,
-            num_queries=num_queries,
-            num_directions=self.num_directions,
-            moments=partial(
-                ConvexVotes,
-                learner_of=partition.teacher_of[first],
-                num_learners=partition.num_teachers,
-                penalty=self.penalty,
-            ),
-        )
+        _, first, group_of = np.unique(dataset.private.group_ids, return_index=True, return_inverse=True)
+        learners = {"learner_of": partition.teacher_of[first], "num_learners": partition.num_teachers}
+        moments = partial(ConvexVotes, **learners, penalty=self.penalty)
+        given = {"num_directions": self.num_directions, "moments": moments}
+        return _ConvexSource.of(dataset, group_of.astype(np.int64), len(first), num_queries, **given)
 
 
 class KernelVotes(VoteSource):
@@ -183,18 +159,33 @@ class KernelVotes(VoteSource):
         self.num_labels, self.records_per_teacher = labels.shape[1], num_groups / num_teachers
         self.queries = np.asarray(public_inputs[:num_queries], dtype=np.float32)
 
-    def bits(self) -> Iterator[Bits]:
-        raise InvalidValue(
-            "teacher=KernelTeacher: expected teachers that are trained, such as linear, or aggregator=centered_votes"
+    @classmethod
+    def of(
+        cls, dataset: Dataset, teacher_of: NDArray[np.int64], num_teachers: int, num_queries: int, **given: Any
+    ) -> Self:
+        """Those of the private records of a data set."""
+        return cls(
+            inputs=dataset.private.inputs,
+            labels=dataset.private.labels,
+            teacher_of=teacher_of,
+            num_teachers=num_teachers,
+            num_groups=dataset.private.num_groups,
+            records_per_group=KernelTeacher.records_per_group(dataset.public),
+            public_inputs=dataset.public.inputs,
+            num_queries=num_queries,
+            **given,
         )
+
+    def bits(self) -> Iterator[Bits]:
+        rule = "teachers that are trained, such as linear, or aggregator=centered_votes"
+        raise InvalidValue(f"teacher=KernelTeacher: expected {rule}")
 
     def label_shares(self) -> Array:
         return mean_labels(self.labels, self.teacher_of, self.num_teachers)
 
     def span(self, *, noise_multiplier: float) -> Array:
         directions = self._directions(noise_multiplier)
-        found: Array = self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries))
-        return found
+        return np.asarray(self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries)))
 
     def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
         require(center.ndim < 2, "center.shape", center.shape, "one number per label for kernel teachers")
@@ -278,25 +269,16 @@ def kernel_votes(
     for first in range(0, num_teachers, size):
         last = min(first + size, num_teachers)
         rows = order[starts[first] : ends[last - 1]]
-        features, residuals = _features(directions, inputs, rows), labels[rows] - prevalence
-        bounds = np.append(starts[first:last], ends[last - 1]) - starts[first]
-        weights = _sums(features, residuals, bounds)
+        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+        features = np.concatenate([directions.features(inputs[block]) for block in blocks])  # [n, k]
+        residuals, bounds = labels[rows] - prevalence, np.append(starts[first:last], ends[last - 1]) - starts[first]
+        if len(rows) == last - first:  # a record each
+            weights = np.asarray(features[:, :, None] * residuals[:, None, :])
+        else:
+            pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+            weights = np.stack([features[start:end].T @ residuals[start:end] for start, end in pairs])  # [c, k, L]
         weights *= np.sqrt(len(queries) / np.diff(bounds))[:, None, None]
         yield LowRankVotes(span, weights)
-
-
-def _features(directions: PublicPCA, inputs: NDArray[np.float32], rows: NDArray[np.int64]) -> Array:
-    """Of the given rows, `[len(rows), k]`."""
-    blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-    return np.concatenate([directions.features(inputs[block]) for block in blocks])
-
-
-def _sums(features: Array, residuals: Array, bounds: NDArray[np.int64]) -> Array:
-    """The sum of features times residuals over each teacher's rows, `[c, k, L]`."""
-    if len(bounds) == len(features) + 1:
-        return np.asarray(features[:, :, None] * residuals[:, None, :])
-    pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-    return np.stack([features[start:end].T @ residuals[start:end] for start, end in pairs])
 
 
 _RAREST = 0.005
@@ -319,14 +301,11 @@ class LowRankModel(StudentModel):
     }
 
     def _probabilities(self, rows: Rows) -> Rows:
-        scores = self._features(rows) @ self.arrays["weights"]
-        distance = (scores - self.arrays["thresholds"]) / self.arrays["spreads"]
-        return np.asarray(0.5 + 0.5 * np.tanh(distance / 2), dtype=np.float32)
-
-    def _features(self, rows: Rows) -> Rows:
         features = (rows - self.arrays["center"]) @ self.arrays["projection"]
         lengths = np.linalg.norm(features, axis=1, keepdims=True)
-        return np.asarray(features / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+        of_one_length = np.asarray(features / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+        distance = (of_one_length @ self.arrays["weights"] - self.arrays["thresholds"]) / self.arrays["spreads"]
+        return np.asarray(0.5 + 0.5 * np.tanh(distance / 2), dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -358,8 +337,15 @@ class LowRankStudent(Student):
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
-        if len(np.unique(rows, axis=0)) < 2:
-            return _constant_low_rank(rows.shape[1], labels, shape)
+        if len(np.unique(rows, axis=0)) < 2:  # the labels of rows that are all alike, or none
+            arrays = {
+                "center": np.zeros(rows.shape[1], np.float32),
+                "projection": np.zeros((rows.shape[1], 1), np.float32),
+                "weights": np.zeros((1, labels.shape[1]), np.float32),
+                "thresholds": np.where(prevalence >= 0.5, -np.inf, np.inf).astype(np.float32),
+                "spreads": np.ones(labels.shape[1], np.float32),
+            }
+            return LowRankModel(arrays, 0.5, shape, len(rows), {})
         noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
         scores = labels - prevalence
         model = self.fit_scores(rows, scores, noise_std=noise_std, prevalence=prevalence, public_inputs=rows)
@@ -446,19 +432,6 @@ def _regressed(features: Array, projected: Array) -> Array:
     return np.asarray((right.T * inverse) @ (right @ projected))
 
 
-def _constant_low_rank(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> LowRankModel:
-    """Predicts the labels of rows that are all alike, or none."""
-    held = labels.mean(axis=0) >= 0.5 if len(labels) else np.zeros(labels.shape[1], dtype=np.bool_)
-    arrays = {
-        "center": np.zeros(num_inputs, np.float32),
-        "projection": np.zeros((num_inputs, 1), np.float32),
-        "weights": np.zeros((1, len(held)), np.float32),
-        "thresholds": np.where(held, -np.inf, np.inf).astype(np.float32),
-        "spreads": np.ones(len(held), np.float32),
-    }
-    return LowRankModel(arrays, 0.5, shape, len(labels), {})
-
-
 class ReleasedModel(StudentModel):
     """Calibrated probabilities: the logistic function of linear scores on features of one length.
 
@@ -514,16 +487,13 @@ class ReleasedKernelModel(ReleasedModel):
     }
 
     def _probabilities(self, rows: Rows) -> Rows:
-        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-        return np.concatenate([self._of_block(block) for block in blocks])
-
-    def _of_block(self, rows: Rows) -> Rows:
-        arrays = self.arrays
-        linear = np.append(
-            (rows - arrays["center"]) @ arrays["projection"], np.ones((len(rows), 1), np.float32), axis=1
-        )
-        cosines = linear / np.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
-        beside = np.exp((cosines - 1) / arrays["reach"]) @ arrays["components"] - linear @ arrays["linear"]
-        features = np.append(linear, beside, axis=1)
-        scores = features @ arrays["weights"] / np.linalg.norm(features, axis=1, keepdims=True)
-        return np.asarray(scipy.special.expit(scores + arrays["bias"]), dtype=np.float32)
+        arrays, found = self.arrays, []
+        for block in np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS)):
+            height = np.ones((len(block), 1), np.float32)
+            linear = np.append((block - arrays["center"]) @ arrays["projection"], height, axis=1)
+            cosines = linear / np.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
+            beside = np.exp((cosines - 1) / arrays["reach"]) @ arrays["components"] - linear @ arrays["linear"]
+            features = np.append(linear, beside, axis=1)
+            scores = features @ arrays["weights"] / np.linalg.norm(features, axis=1, keepdims=True)
+            found.append(np.asarray(scipy.special.expit(scores + arrays["bias"]), dtype=np.float32))
+        return np.concatenate(found)

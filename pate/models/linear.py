@@ -211,8 +211,10 @@ class LinearStudent(ThresholdedStudent):
         """Nothing is random; the one loss reported is the leave-one-out squared error."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
-        if len(rows) < 2:
-            return _constant_linear(rows.shape[1], labels, shape)
+        if len(rows) < 2:  # the one row's labels, or none
+            bias = np.asarray(labels.any(axis=0), np.float32)
+            constant = {"weights": np.zeros((rows.shape[1], len(bias)), np.float32), "bias": bias}
+            return LinearModel(constant, 0.5, shape, len(rows), {})
         ridge = _Ridge.of(rows, labels)
         errors = [ridge.error(penalty) for penalty in self.penalties]
         penalty = self.penalties[int(np.argmin(errors))]
@@ -280,13 +282,6 @@ class _Ridge:
         return weights @ projection, held_out @ projection
 
 
-def _constant_linear(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> LinearModel:
-    """Predicts the one row's labels, or none."""
-    row = np.asarray(labels.any(axis=0), np.float32)
-    arrays = {"weights": np.zeros((num_inputs, len(row)), np.float32), "bias": row}
-    return LinearModel(arrays, 0.5, shape, len(labels), {})
-
-
 class LogisticModel(StudentModel):
     """Probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row has."""
 
@@ -323,8 +318,10 @@ class LogisticStudent(ThresholdedStudent):
         """Random is which rows choose; the one loss reported is theirs."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
-        if len(rows) < _FEWEST_ROWS:
-            return _majority(rows.shape[1], labels, shape)
+        if len(rows) < _FEWEST_ROWS:  # the labels that most of a few rows have, or none
+            weights = np.zeros((rows.shape[1], labels.shape[1]), np.float32)
+            bias = np.where(2 * labels.sum(axis=0) > len(rows), np.inf, -np.inf).astype(np.float32)
+            return LogisticModel({"weights": weights, "bias": bias}, 0.5, shape, len(rows), {})
         order = np.random.default_rng(seed).permutation(len(rows))
         white = _White.of(rows)
         features, labels = white.features(rows, order), labels[order]
@@ -334,9 +331,10 @@ class LogisticStudent(ThresholdedStudent):
         weights = white.fit(features, labels, penalty, weights)
         if on_epoch is not None:
             on_epoch(0, {"loss": loss})
-        of_inputs, bias = white.of_inputs(weights)
+        of_inputs = white.directions @ weights[:-1]
         never = np.where(labels.any(axis=0), 0.0, -np.inf)
-        arrays = {"weights": of_inputs.astype(np.float32), "bias": (bias + never).astype(np.float32)}
+        bias = weights[-1] - white.center @ of_inputs + never
+        arrays = {"weights": of_inputs.astype(np.float32), "bias": bias.astype(np.float32)}
         return LogisticModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
 
     def _choose(self, white: _White, features: Rows, labels: Labels, num: int) -> tuple[float, float, Floats, Rows]:
@@ -381,11 +379,10 @@ class _White:
     def features(self, rows: Rows, order: NDArray[np.intp]) -> Rows:
         """White coordinates and the constant 1, `[n, r + 1]`, of the rows in an order; at no time a second copy."""
         found = np.ones((len(rows), len(self.penalized)), np.float32)
+        center, directions = self.center.astype(np.float32), self.directions.astype(np.float32)
         for start in range(0, len(rows), _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
-            found[block, :-1] = (rows[order[block]] - self.center.astype(np.float32)) @ self.directions.astype(
-                np.float32
-            )
+            found[block, :-1] = (rows[order[block]] - center) @ directions
         return found
 
     def start(self, labels: Labels) -> Floats:
@@ -408,11 +405,6 @@ class _White:
         found = minimize(loss, (start / units).ravel(), jac=True, method="L-BFGS-B", options=_SEARCH)
         return np.asarray(found.x.reshape(start.shape) * units)
 
-    def of_inputs(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Weights and bias that give the same scores from the inputs themselves."""
-        of_inputs = self.directions @ weights[:-1]
-        return of_inputs, weights[-1] - self.center @ of_inputs
-
 
 def _loss(flat: Floats, *, units: Floats, features: Rows, labels: Rows, penalized: Floats) -> tuple[float, Floats]:
     """The penalized mean loss and its gradient at weights given in one row, in units of theirs."""
@@ -425,13 +417,3 @@ def _loss(flat: Floats, *, units: Floats, features: Rows, labels: Rows, penalize
     gradient = features.T @ (probabilities - labels) / len(labels) + penalized * weights
     total = loss / len(labels) + (penalized * weights**2).sum() / 2
     return float(total), np.asarray(gradient * units, dtype=np.float64).ravel()
-
-
-def _majority(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> LogisticModel:
-    """Predicts the labels that most of a few rows have, or none."""
-    majority = labels.mean(axis=0) > 0.5 if len(labels) else np.zeros(labels.shape[1], dtype=np.bool_)
-    arrays = {
-        "weights": np.zeros((num_inputs, labels.shape[1]), np.float32),
-        "bias": np.where(majority, np.inf, -np.inf).astype(np.float32),
-    }
-    return LogisticModel(arrays, 0.5, shape, len(labels), {})

@@ -72,10 +72,11 @@ class MLPTeacher(Teacher):
         hidden_bias.sub_(center @ hidden_weights)
         bias.sub_(math.log(self.threshold / (1 - self.threshold)))
         arrays = [tensor.cpu().numpy() for tensor in (hidden_weights, hidden_bias, weights, bias)]
+        states = [
+            {name: array[row].copy() for name, array in zip(_NAMES, arrays, strict=True)} for row in range(len(rngs))
+        ]
         return [
-            {name: array[row].copy() for name, array in zip(_NAMES, arrays, strict=True)}
-            | {"loss_curve": losses[np.isfinite(losses)]}
-            for row, losses in enumerate(curve)
+            state | {"loss_curve": losses[np.isfinite(losses)]} for state, losses in zip(states, curve, strict=True)
         ]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -195,14 +196,21 @@ class MLPStudent(ThresholdedStudent):
         """Losses reported: the members' mean `loss` and their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
-        if len(rows) < 2:
-            return _constant_mlp(rows.shape[1], labels, shape)
+        released = labels.any(axis=0)
+        if len(rows) < 2:  # the one row's labels, or none
+            arrays = {
+                "hidden_weights": np.zeros((1, rows.shape[1], 1), np.float32),
+                "hidden_bias": np.zeros((1, 1, 1), np.float32),
+                "weights": np.zeros((1, 1, labels.shape[1]), np.float32),
+                "bias": np.full((1, 1, labels.shape[1]), 40, np.float32),  # a probability of 1 in float32
+                "released": released.astype(np.float32),
+            }
+            return MLPModel(arrays, 0.5, shape, len(rows), {})
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
         center = rows.mean(axis=0)
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
         parameters, held_out, epoch = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
-        released = labels.any(axis=0)
         threshold = self._place(held_out * released, labels)
         hidden_weights, hidden_bias, weights, bias = parameters
         hidden_weights = hidden_weights / spread
@@ -253,16 +261,3 @@ def _initial_members(
     bias = prevalence.logit().repeat(members, 1, 1)
     tensors = torch.from_numpy(first), torch.zeros(members, 1, hidden), torch.from_numpy(second), bias
     return [tensor.requires_grad_() for tensor in tensors]
-
-
-def _constant_mlp(num_inputs: int, labels: Labels, shape: tuple[int, ...]) -> MLPModel:
-    """Predicts the one row's labels, or none."""
-    num_labels = labels.shape[1]
-    arrays = {
-        "hidden_weights": np.zeros((1, num_inputs, 1), np.float32),
-        "hidden_bias": np.zeros((1, 1, 1), np.float32),
-        "weights": np.zeros((1, 1, num_labels), np.float32),
-        "bias": np.full((1, 1, num_labels), 40, np.float32),  # a probability of 1 in float32
-        "released": np.asarray(labels.any(axis=0), np.float32),
-    }
-    return MLPModel(arrays, 0.5, shape, len(labels), {})

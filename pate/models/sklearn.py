@@ -137,12 +137,10 @@ class FittedLabels:
         share = labels.mean(axis=0)
         varying = np.flatnonzero((share > 0) & (share < 1))
         targets = labels[:, varying].astype(np.int64)
-        if not len(varying):
-            models = []
-        elif estimator.__sklearn_tags__().target_tags.multi_output:
+        models = []
+        if len(varying) and estimator.__sklearn_tags__().target_tags.multi_output:
             models = [seeded(estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])]
         else:
-            models = []
             for label, column in zip(varying, targets.T, strict=True):
                 try:
                     models.append(seeded(estimator, seed).fit(rows, column))
@@ -169,9 +167,6 @@ def of_a_part(estimator: Any, name: str = "estimator") -> Iterator[None]:
     """Says of whatever goes wrong inside that the estimator cannot be fitted to one teacher's part.
 
     Which part it is depends on private records, and nothing has paid for saying so: the line is the owner's alone.
-
-    Raises:
-        InvalidValue: in place of the estimator's own error.
     """
     try:
         yield

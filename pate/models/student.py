@@ -40,16 +40,8 @@ LARGEST_INPUT = 2**22
 
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
 _UNUSABLE = (LookupError, ValueError, ArithmeticError, RuntimeError, TypeError, AttributeError, MemoryError)
-_OURS = {
-    "cnn": "image",
-    "linear": "linear",
-    "logistic": "linear",
-    "low_rank": "kernel",
-    "mlp": "mlp",
-    "released": "kernel",
-    "released_kernel": "kernel",
-    "resnet50": "image",
-}
+_OURS = {"mlp": "mlp", **dict.fromkeys(("linear", "logistic"), "linear"), **dict.fromkeys(("cnn", "resnet50"), "image")}
+_OURS |= dict.fromkeys(("low_rank", "released", "released_kernel"), "kernel")
 """The kinds that ship, and the module here that is loaded when one is read."""
 
 
@@ -108,13 +100,8 @@ class StudentModel(ABC):
         The folder, and the one above it, are made where they are missing, with mode 0700; files have mode 0600.
         """
         folder = Path(folder)
-        card = {
-            "kind": self.kind,
-            "threshold": self.threshold,
-            "input_shape": list(self.input_shape),
-            "num_rows": self.num_rows,
-            "choices": dict(self.choices),
-        }
+        card = {"kind": self.kind, "threshold": self.threshold, "input_shape": list(self.input_shape)}
+        card |= {"num_rows": self.num_rows, "choices": dict(self.choices)}
         make_folder(folder, within=folder.parent.parent)
         with replacing(folder / _WEIGHTS) as file:
             file.write(save({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}))
@@ -179,7 +166,10 @@ def _read_card(path: Path) -> tuple[str, tuple[Any, ...]]:
     found = read_json(path, rule=rule, remedy=_REMEDY)
     try:
         shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
-        threshold = _threshold(found["threshold"])
+        kept, each = found["threshold"], isinstance(found["threshold"], list)
+        values = tuple(map(float, kept if each else [kept]))
+        require(all(0 < value <= 1 for value in values), "threshold", values[:3], "numbers in (0, 1]")
+        threshold = values if each else values[0]
         require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths")
         num_rows = require_count("num_rows", found["num_rows"], minimum=0)
         return str(found["kind"]), (threshold, shape, num_rows, dict(found["choices"]))
@@ -200,13 +190,6 @@ def _read_weights(path: Path) -> dict[str, Rows]:
         if array.dtype != np.float32 or not array.size or np.isnan(array).any():
             raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
     return arrays
-
-
-def _threshold(kept: Any) -> float | tuple[float, ...]:
-    """One for all labels, or a list with one for each."""
-    values = [float(value) for value in (kept if isinstance(kept, list) else [kept])]
-    require(all(0 < value <= 1 for value in values), "threshold", values[:3], "numbers in (0, 1]")
-    return tuple(values) if isinstance(kept, list) else values[0]
 
 
 OnEpoch = Callable[[int, dict[str, float]], None]
@@ -341,28 +324,26 @@ class ThresholdedStudent(Student):
             return tuple(map(float, self.threshold))
         if not isinstance(self.threshold, str):
             return float(self.threshold)
+
+        def placed(probabilities: NDArray[np.floating], labels: Labels) -> float:
+            if self.threshold == "prevalence":
+                return matched_threshold(probabilities, float(labels.sum(axis=1).mean()))
+            return best_threshold(probabilities, labels, metric=str(self.threshold))
+
         if self.threshold_each_label:
-            columns = range(labels.shape[1])
-            return tuple(self._placed(probabilities[:, [at]], labels[:, [at]]) for at in columns)
-        return self._placed(probabilities, labels)
+            return tuple(placed(probabilities[:, [at]], labels[:, [at]]) for at in range(labels.shape[1]))
+        return placed(probabilities, labels)
 
     def _require_one_each(self, num_labels: int) -> None:
         if isinstance(self.threshold, tuple):
             rule = f"one for each of {num_labels} labels"
             require(len(self.threshold) == num_labels, "threshold", f"{len(self.threshold)} numbers", rule)
 
-    def _placed(self, probabilities: NDArray[np.floating], labels: Labels) -> float:
-        if self.threshold == "prevalence":
-            return matched_threshold(probabilities, float(labels.sum(axis=1).mean()))
-        return best_threshold(probabilities, labels, metric=str(self.threshold))
-
 
 def require_penalties(penalties: Any) -> None:
     """Raises unless there is at least one penalty, each > 0."""
-    if not isinstance(penalties, (tuple, list)):
-        raise InvalidValue(f"penalties={penalties}: expected a list of numbers > 0")
-    if len(penalties) == 0:
-        raise InvalidValue("penalties=(): expected at least one penalty")
+    require(isinstance(penalties, (tuple, list)), "penalties", penalties, "a list of numbers > 0")
+    require(len(penalties) > 0, "penalties", "()", "at least one penalty")
     for penalty in penalties:
         require_positive("penalties", penalty)
 

@@ -70,11 +70,9 @@ class ConvNet(Network):
     @property
     def kernels(self) -> list[tuple[int, int]]:
         """Channels out and inputs in of each layer before the head."""
-        sizes = [(self.width, self.shape[0] * self.patch**2)]
-        taps = self.kernel_size**2
-        for block in range(self.blocks):
-            sizes.append((2 * self.width, taps * (self.width if block == 0 else 2 * self.width)))
-        return sizes
+        first, taps = (self.width, self.shape[0] * self.patch**2), self.kernel_size**2
+        others = [(2 * self.width, taps * (1 + (block > 0)) * self.width) for block in range(self.blocks)]
+        return [first, *others]
 
     @property
     def activations(self) -> int:
@@ -138,18 +136,12 @@ def require_network(settings: Any) -> None:
 def stacked_logits(
     network: ConvNet, tensors: Tensors, images: torch.Tensor, valid: torch.Tensor, *, training: bool
 ) -> torch.Tensor:
-    """Log-odds `[T, n, num_labels]` of T networks, each on its own images.
+    """Log-odds `[T, n, num_labels]` of T networks on images in [-1, 1] of their own, `[T, n, channels, height, width]`.
 
     Convolutions are products of gathered pixels with all networks' kernels at once: grouped convolutions, the other
-    way to do it, are slow for many groups. Equal to `ConvNet.logits` up to rounding.
-
-    Args:
-        network: the architecture of all.
-        tensors: theirs, each with a leading axis of T.
-        images: in [-1, 1], `[T, n, channels, height, width]`.
-        valid: bool `[T, n]`, which images count in the means and variances of a batch; a network without any
-            keeps its buffers.
-        training: whether batch statistics are used, and buffers moved.
+    way to do it, are slow for many groups. Equal to `ConvNet.logits` up to rounding. Tensors have a leading axis of T.
+    Images that are `valid`, `[T, n]`, count in the means and variances of a batch; a network without any keeps its
+    buffers.
     """
     values = _patches(images, network.patch)  # [T, n, rows, columns, inputs]
     for layer in range(network.blocks + 1):
@@ -257,8 +249,9 @@ def fit_stacked(
     names = [name for name in drawn[0] if not network.is_buffer(name)]
     tensors = {name: torch.stack([tensors[name] for tensors in drawn]).to(device) for name in drawn[0]}
     parameters = [tensors[name].requires_grad_() for name in names]
-    shown, wanted, starts = _joined(images, targets, device)
     sizes = [len(part) for part in images]
+    shown, wanted = (torch.from_numpy(np.concatenate(arrays)).to(device) for arrays in (images, targets))  # once
+    starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)  # of each network's records
     batches = Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
     steps = torch.tensor(batches.steps_of, device=device)
     can_overflow = recipe.loss_scale(device) != 1  # then a step is as if sizes differed: one network's overflow would
@@ -271,12 +264,13 @@ def fit_stacked(
     curve = torch.full((len(sizes), batches.num_steps), math.nan, device=device)
     for step in range(batches.num_steps):
         rows, counts = batches.draw()
-        flips = _flips(recipe, rngs, counts, rows.shape[1])
         valid = torch.from_numpy(np.arange(rows.shape[1]) < counts[:, None]).to(device)
         index = starts[:, None] + torch.from_numpy(rows).to(device)
-        losses, gradients = _gradients(
-            network, tensors, parameters, _pictures(shown, index, flips), wanted[index], valid, recipe
-        )
+        pictures = centered(shown[index.flatten()])
+        if recipe.flip:
+            pictures = mirrored(pictures, _flips(rngs, counts, rows.shape[1]).to(device))
+        pictures = pictures.contiguous().view(*index.shape, *shown.shape[1:])
+        losses, gradients = _gradients(network, tensors, parameters, pictures, wanted[index], valid, recipe)
         active = valid[:, :1]
         if can_overflow:
             finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(dim=0)
@@ -288,35 +282,12 @@ def fit_stacked(
     return {name: tensor.detach() for name, tensor in tensors.items()}, curve.cpu().numpy()
 
 
-def _joined(
-    images: Sequence[NDArray[Any]], targets: Sequence[NDArray[np.float32]], device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """All records one after the other, on the device once, and where each network's begin."""
-    starts = np.cumsum([0, *(len(part) for part in images[:-1])])
-    joined = (torch.from_numpy(np.concatenate(arrays)).to(device) for arrays in (images, targets))
-    shown, wanted = joined
-    return shown, wanted, torch.from_numpy(starts).to(device)
-
-
-def _flips(
-    recipe: Recipe, rngs: Sequence[np.random.Generator], counts: NDArray[np.int64], width: int
-) -> NDArray[np.bool_] | None:
-    """Which images are mirrored, `[T, n]`: each network's generator is asked for as many as `fit` would ask it."""
-    if not recipe.flip:
-        return None
+def _flips(rngs: Sequence[np.random.Generator], counts: NDArray[np.int64], width: int) -> torch.Tensor:
+    """Which images are mirrored, `[T * n]`: each network's generator is asked for as many as `fit` would ask it."""
     flips = np.zeros((len(rngs), width), np.bool_)
     for row, (rng, count) in enumerate(zip(rngs, counts, strict=True)):
-        if count:
-            flips[row, :count] = rng.random(count) < 0.5
-    return flips
-
-
-def _pictures(shown: torch.Tensor, index: torch.Tensor, flips: NDArray[np.bool_] | None) -> torch.Tensor:
-    """The step's images in [-1, 1], `[T, n, channels, height, width]`."""
-    pictures = centered(shown[index.flatten()])
-    if flips is not None:
-        pictures = mirrored(pictures, torch.from_numpy(flips.ravel()).to(shown.device))
-    return pictures.contiguous().view(*index.shape, *shown.shape[1:])
+        flips[row, :count] = rng.random(count) < 0.5
+    return torch.from_numpy(flips.ravel())
 
 
 def _gradients(

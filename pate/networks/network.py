@@ -210,13 +210,7 @@ class StackedAdamW:
     def step(
         self, gradients: Sequence[torch.Tensor], active: torch.Tensor | None = None, scale: torch.Tensor | float = 1.0
     ) -> None:
-        """Moves the parts that are active.
-
-        Args:
-            gradients: one for each parameter.
-            active: bool, of a shape that broadcasts with every parameter: `[num_parts, 1, …]`; None for all.
-            scale: of this step's learning rate; a tensor, of the shape of `active`, where parts differ.
-        """
+        """Moves the parts that are active, `[num_parts, 1, …]`, or all; the rate has a `scale`, for all or for each."""
         from torch.optim.adamw import adamw  # here, as torch is loaded late
 
         all_alike = isinstance(scale, float) and (active is None or bool(active.all()))

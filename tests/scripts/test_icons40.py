@@ -5,6 +5,7 @@ import json
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -27,7 +28,7 @@ from scripts.icons40.build import Recipe
 from scripts.icons40.drawing import BLANK, BROKEN, DRAWN, draw_icon, renderer_version
 from scripts.icons40.package import NAME, VERSION, IconPackage, IconSet
 from scripts.icons40.survey import choose_labels, deal_splits, number_of
-from scripts.icons40.words import family_of, label_words
+from scripts.icons40.words import _SYNONYMS, family_of, label_words
 
 SHAPES = {
     "square": '<path d="M4 4h16v16H4z"/>',
@@ -93,43 +94,37 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("user-circle-24-filled", {"person", "circle", "fill"}),
-        ("person-outlined", {"person", "outline"}),
-        ("baseline-add-to-photos", {"plus", "image"}),
-        ("file-arrow-up-2", {"file", "arrow", "up"}),
-        ("24-hours", {"hours"}),
-        ("looks-two-3x", {"looks"}),
-        ("a", set()),
-    ],
-)
-def test_words_of_a_name(name: str, words: set[str]) -> None:
-    assert label_words(name) == words
+WORDS = {
+    "user-circle-24-filled": {"person", "circle", "fill"},
+    "person-outlined": {"person", "outline"},
+    "baseline-add-to-photos": {"plus", "image"},
+    "file-arrow-up-2": {"file", "arrow", "up"},
+    "24-hours": {"hours"},
+    "looks-two-3x": {"looks"},
+    "a": set(),
+}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["home", "home-outline", "outline-home", "home-24-filled", "home-16-regular", "home-sharp-outline", "home-2"],
-)
-def test_styles_and_sizes_of_an_icon_are_one_family(name: str) -> None:
-    assert family_of("some", name) == "some:home"
-
-
-def test_other_icons_and_other_sets_are_other_families() -> None:
-    names = [("some", "home"), ("some", "home-lock"), ("other", "home")]
-    assert len({family_of(*name) for name in names}) == 3
-    assert family_of("some", "bold") == "some:bold"
-    assert family_of("some", "24") == "some:24"
-
-
-def test_no_word_is_a_synonym_of_two() -> None:
-    from scripts.icons40.words import _SYNONYMS
-
+def test_words_of_a_name_none_of_which_is_a_synonym_of_two() -> None:
+    assert {name: label_words(name) for name in WORDS} == WORDS
     listed = [synonym for synonyms in _SYNONYMS.values() for synonym in synonyms.split()]
     assert len(set(listed)) == len(listed)
     assert set(listed).isdisjoint(_SYNONYMS), "a merged word would be merged again"
+
+
+def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_another() -> None:
+    styles = [
+        "home",
+        "home-outline",
+        "outline-home",
+        "home-24-filled",
+        "home-16-regular",
+        "home-sharp-outline",
+        "home-2",
+    ]
+    assert {family_of("some", name) for name in styles} == {"some:home"}
+    others = [("some", "home-lock"), ("other", "home"), ("some", "bold"), ("some", "24")]
+    assert [family_of(*name) for name in others] == ["some:home-lock", "other:home", "some:bold", "some:24"]
 
 
 def test_numbers_are_fixed() -> None:
@@ -220,41 +215,25 @@ def test_what_is_no_picture_is_told(svg: str | None, outcome: int) -> None:
     assert levels.shape == (1, 8, 8)
 
 
-def test_without_the_renderer_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "resvg_py", None)
-    with pytest.raises(InvalidValue, match=r"pip install '.*\[icons\]'"):
-        renderer_version()
-
-
 Make = Callable[..., Path]
 
 
 def test_archive_and_folder_hold_the_same(make_package: Make, sets: dict[str, Any]) -> None:
     packed, unpacked = make_package(sets), make_package(sets, packed=False)
-    found = [
-        {each.prefix: each.content for each in IconPackage(path).sets()}
-        for path in (packed, unpacked, unpacked / "package")
-    ]
-    assert found[0] == found[1] == found[2] == sets
+    for path in (packed, unpacked, unpacked / "package"):
+        assert {each.prefix: each.content for each in IconPackage(path).sets()} == sets
     IconPackage(packed).require_version()
     IconPackage(unpacked).require_version()
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_another_version_is_one_line(make_package: Make, sets: dict[str, Any], packed: bool) -> None:
-    path = make_package(sets, version="2.2.1", packed=packed)
-    with pytest.raises(InvalidValue, match=r"expected @iconify/json 2\.2\.535, found @iconify/json 2\.2\.1; npm pack"):
-        IconPackage(path).require_version()
-
-
-def test_no_package_is_one_line(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_package_is_one_line(make_package: Make, sets: dict[str, Any], tmp_path: Path) -> None:
     for path in (tmp_path / "none.tgz", tmp_path):
         with pytest.raises(InvalidValue, match=r"^package=.*npm pack @iconify/json@2\.2\.535, or make icons"):
             IconPackage(path).require_version()
-
-
-def test_a_package_that_was_cut_off_is_one_line(make_package: Make, sets: dict[str, Any]) -> None:
-    path = make_package(sets)
+    for packed in (False, True):
+        path = make_package(sets, version="2.2.1", packed=packed)
+        with pytest.raises(InvalidValue, match=r"expected @iconify/json 2\.2\.535, found @iconify/json 2\.2\.1; npm p"):
+            IconPackage(path).require_version()
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(InvalidValue, match=r"as a \.tgz or a folder, whole"):
@@ -262,43 +241,33 @@ def test_a_package_that_was_cut_off_is_one_line(make_package: Make, sets: dict[s
     path.write_bytes(b"no archive")
     with pytest.raises(InvalidValue, match=r"as a \.tgz or a folder, whole"):
         IconPackage(path).require_version()
-
-
-def test_a_set_that_is_no_json_is_one_line(make_package: Make) -> None:
     with pytest.raises(InvalidValue, match=r"expected JSON in json/odd\.json"):
         list(IconPackage(make_package({"odd": "{"}, packed=False)).sets())
 
 
-@pytest.mark.parametrize(
-    ("license_", "refusal"),
-    [
-        ({"spdx": "MIT", "title": "MIT"}, ""),
-        ({"spdx": "CC-BY-SA-4.0"}, ""),
-        ({"spdx": "CC-BY-NC-4.0"}, "license CC-BY-NC-4.0"),
-        ({"spdx": "GPL-2.0-or-later"}, "license GPL-2.0-or-later"),
-        ({"title": "Ask us"}, "license Ask us"),
-        ({}, "no license"),
-        (None, "no license"),
-        ("MIT", "no license"),
-    ],
-)
-def test_which_licenses_are_taken(license_: Any, refusal: str) -> None:
-    assert IconSet("some", {"info": {"license": license_}}).refusal == refusal
+LICENSES = [
+    ({"spdx": "MIT", "title": "MIT"}, ""),
+    ({"spdx": "CC-BY-SA-4.0"}, ""),
+    ({"spdx": "CC-BY-NC-4.0"}, "license CC-BY-NC-4.0"),
+    ({"spdx": "GPL-2.0-or-later"}, "license GPL-2.0-or-later"),
+    ({"title": "Ask us"}, "license Ask us"),
+    *((none, "no license") for none in ({}, None, "MIT")),
+]
 
 
-def test_a_picture_is_a_square_with_the_icon_in_its_middle() -> None:
+def test_which_licenses_are_taken() -> None:
+    for license_, refusal in LICENSES:
+        assert IconSet("some", {"info": {"license": license_}}).refusal == refusal, license_
+
+
+def test_a_picture_is_a_square_with_the_icon_in_its_middle_or_an_entry_is_no_icon() -> None:
     icons = {"wide": {"body": "<g/>", "width": 40, "left": 2}, "plain": {"body": "<g/>"}}
     svg = IconSet("some", {"icons": icons, "height": 20}).svg
     assert 'viewBox="2 -10 40 40"' in str(svg("wide"))
     assert 'viewBox="-2 0 20 20"' in str(svg("plain")), "16 wide, the format's own default"
-
-
-@pytest.mark.parametrize(
-    "icon",
-    [None, "x", {}, {"body": 3}, {"body": "", "width": 0}, {"body": "", "top": "a"}, {"body": "", "height": True}],
-)
-def test_an_entry_that_is_no_icon(icon: Any) -> None:
-    assert IconSet("some", {"icons": {"odd": icon}}).svg("odd") is None
+    odd = [None, "x", {}, {"body": 3}, {"body": "", "width": 0}, {"body": "", "top": "a"}, {"body": "", "height": True}]
+    for icon in odd:
+        assert IconSet("some", {"icons": {"odd": icon}}).svg("odd") is None, icon
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -346,9 +315,8 @@ def test_pictures_labels_and_families_are_those_of_the_names(package: IconPackag
 
 
 def test_the_manifest_counts_what_was_left_out_and_why(package: IconPackage, tmp_path: Path) -> None:
-    said = json.loads(
-        built(package, tmp_path / "out", Recipe(8, "grey", True, 48, 16, 9)).with_suffix(".json").read_text()
-    )
+    path = built(package, tmp_path / "out", Recipe(8, "grey", True, 48, 16, 9))
+    said = json.loads(path.with_suffix(".json").read_text())
     counts = said["counts"]
     assert counts["icons"] == 6 * 24 + 4
     assert (counts["left out: license GPL-3.0"], counts["left out: no license"]) == (24, 24)
@@ -383,28 +351,23 @@ def test_the_bytes_do_not_depend_on_processes_or_on_the_package_s_form(
 
 def test_a_build_that_was_killed_goes_on(package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = built(package, tmp_path / "whole").read_bytes()
-    drawn, draw = [], drawing.Shard.draw
+    drawn, draw, most = list[int](), drawing.Shard.draw, [2]
 
-    def killed(self: drawing.Shard, folder: Path) -> None:
-        if len(drawn) == 2:
+    def counted(self: drawing.Shard, folder: Path) -> None:
+        if len(drawn) == most[0]:
             raise KeyboardInterrupt
         drawn.append(self.first)
         draw(self, folder)
 
-    monkeypatch.setattr(drawing.Shard, "draw", killed)
+    monkeypatch.setattr(drawing.Shard, "draw", counted)
     with pytest.raises(KeyboardInterrupt):
         built(package, tmp_path / "out")
     parts = tmp_path / "out" / ".icons-8-grey.npz.parts"
     assert left(tmp_path / "out") == [parts.name]
     torn = next(path for path in parts.iterdir() if path.suffix == ".npz")
     torn.write_bytes(torn.read_bytes()[:-100])
-
-    def counted(self: drawing.Shard, folder: Path) -> None:
-        drawn.append(self.first)
-        draw(self, folder)
-
-    monkeypatch.setattr(drawing.Shard, "draw", counted)
     drawn.clear()
+    most[0] = 9
     assert built(package, tmp_path / "out").read_bytes() == whole
     assert len(drawn) == 3, "of four sets one was whole"
     assert left(tmp_path / "out") == ["icons-8-grey.json", "icons-8-grey.npz"]
@@ -426,14 +389,14 @@ def test_a_full_disk_leaves_no_half_written_file(
     assert built(package, tmp_path / "out").is_file()
 
 
-def test_a_second_build_in_the_same_folder_is_refused(package: IconPackage, tmp_path: Path) -> None:
-    parts = tmp_path / "out" / f".{RECIPE.file_name}.parts"
+def test_a_second_build_and_too_few_icons_are_refused(
+    package: IconPackage, make_package: Make, sets: dict[str, Any], tmp_path: Path
+) -> None:
+    parts = tmp_path / "one" / f".{RECIPE.file_name}.parts"
     parts.mkdir(parents=True)
     with locked(parts / "lock"), pytest.raises(InvalidValue, match="expected no other build that writes there"):
-        built(package, tmp_path / "out")
-
-
-def test_too_few_icons_are_one_line(make_package: Make, sets: dict[str, Any], tmp_path: Path) -> None:
+        built(package, tmp_path / "one")
+    shutil.rmtree(tmp_path / "unpacked")
     few = IconPackage(make_package({"alpha": sets["alpha"]}, packed=False))
     with pytest.raises(InvalidValue, match=r"expected more than 20 \+ 16 icons with a label.* found 2"):
         built(few, tmp_path / "out")
@@ -444,16 +407,12 @@ def test_too_few_icons_are_one_line(make_package: Make, sets: dict[str, Any], tm
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"pixels": 0}, "pixels=0: expected"),
-        ({"pixels": 300}, "pixels=300: expected at most 256"),
-        ({"color": "gray"}, "color=gray: expected one of grey, rgb"),
-    ],
+    ("name", "value", "rule"),
+    [("pixels", 0, ""), ("pixels", 300, "at most 256"), ("color", "gray", "one of grey, rgb")],
 )
-def test_settings_out_of_range(setting: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        Recipe(**setting)
+def test_settings_out_of_range(name: str, value: Any, rule: str) -> None:
+    with pytest.raises(InvalidValue, match=f"{name}={value}: expected {rule}"):
+        Recipe(**{name: value})
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -473,6 +432,9 @@ def test_the_command_says_what_is_wrong_in_one_line(
     assert capsys.readouterr().err.count("\n") == 1
     assert command(monkeypatch, tmp_path, "--jobs", "0") == 2
     assert "jobs=0: expected" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(InvalidValue, match=r"pip install '.*\[icons\]'"):
+        renderer_version()
 
 
 def test_make_fetches_the_version_that_is_built() -> None:

@@ -57,46 +57,29 @@ ATTACK = '00975452 04 n 01 attack 0 000 | an Offensive,  against an enemy; "the 
 
 
 def test_a_line_of_the_real_dictionary_by_hand() -> None:
+    """Examples, also one whose quote never closes, are no part of the definition."""
     foray, attack = parse_dictionary([FORAY, ATTACK])
     assert foray == Synset(976953, "foray", (975452,), "a sudden short attack")
     assert attack.hypernyms == ()
-
-
-def test_examples_are_no_part_of_the_definition() -> None:
-    attack = parse_dictionary([ATTACK])[0]
     assert attack.definition == "an Offensive,  against an enemy"
     assert attack.normalized == "an offensive against an enemy"
-
-
-def test_an_example_whose_quote_never_closes_is_dropped_too() -> None:
     line = '00000001 03 n 01 a 0 000 | a letter; "A comes first\n'
     assert parse_dictionary([line])[0].definition == "a letter"
 
 
-def test_word_counts_are_hexadecimal_and_instances_count_as_hypernyms() -> None:
+def test_word_counts_are_hexadecimal_instances_are_hypernyms_and_the_license_is_passed_over(
+    dictionary: list[str],
+) -> None:
     words = " ".join(f"word{i} 0" for i in range(11))
-    lines = [
-        f"00000002 03 n 0b {words} 001 @i 00000001 n 0000 | many words\n",
-        "00000001 03 n 01 a 0 000 | one\n",
-    ]
-    assert parse_dictionary(lines)[0].hypernyms == (1,)
-
-
-def test_the_license_at_the_top_is_passed_over(dictionary: list[str]) -> None:
+    many = f"00000002 03 n 0b {words} 001 @i 00000001 n 0000 | many words\n"
+    assert parse_dictionary([many, "00000001 03 n 01 a 0 000 | one\n"])[0].hypernyms == (1,)
     assert len(parse_dictionary(dictionary)) == len(dictionary) - 2
 
 
-def test_ancestors_follow_every_path_and_include_the_synset() -> None:
-    diamond = [
-        Synset(1, "a", (), ""),
-        Synset(2, "b", (1,), ""),
-        Synset(3, "c", (1,), ""),
-        Synset(4, "d", (2, 3), ""),
-    ]
+def test_ancestors_follow_every_path_include_the_synset_and_survive_a_circle() -> None:
+    above = {1: (), 2: (1,), 3: (1,), 4: (2, 3)}
+    diamond = [Synset(place, "x", hypernyms, "") for place, hypernyms in above.items()]
     assert ancestors(diamond) == {1: {1}, 2: {1, 2}, 3: {1, 3}, 4: {1, 2, 3, 4}}
-
-
-def test_ancestors_survive_a_circle() -> None:
     assert ancestors([Synset(1, "a", (2,), ""), Synset(2, "b", (1,), "")]) == {1: {1, 2}, 2: {1, 2}}
 
 
@@ -105,10 +88,7 @@ def test_ancestors_survive_a_circle() -> None:
     [
         ([], r"^dictionary=empty: expected the lines of WordNet's data\.noun$"),
         (["  1 only a license"], r"^dictionary=empty"),
-        (
-            [ATTACK, "offset,lemma,gloss"],
-            r"^dictionary line 2='offset,lemma,gloss': expected a synset of data\.noun$",
-        ),
+        ([ATTACK, "offset,lemma,gloss"], r"^dictionary line 2='offset,lemma,gloss': expected a synset of data\.noun$"),
         (["00000001 03 n 01 a 0 | no pointer count"], r"^dictionary line 1='00000001 03 n 01 a 0"),
         ([FORAY], r"^hypernym=00975452: expected a synset of the same dictionary$"),
     ],
@@ -118,47 +98,29 @@ def test_what_is_no_dictionary_is_refused(lines: list[str], message: str) -> Non
         parse_dictionary(lines)
 
 
-ABOVE = {
-    1: frozenset({1}),
-    2: frozenset({1, 2}),
-    3: frozenset({1, 3}),
-    10: frozenset({1, 2, 10}),
-    11: frozenset({1, 2, 11}),
-    12: frozenset({1, 3, 12}),
-    13: frozenset({1, 3, 13}),
-    14: frozenset({1, 3, 14}),
-}
+ABOVE = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
+ABOVE |= {thing: frozenset({1, 2 if thing < 12 else 3, thing}) for thing in range(10, 15)}
 
 
-def test_the_commonest_hypernyms_but_for_the_root() -> None:
+def test_the_commonest_hypernyms_of_public_records_but_for_the_root() -> None:
     public = [10, 11, 12, 13, 14]
     assert choose_labels(ABOVE, public, num_labels=2) == [3, 2]
     assert choose_labels(ABOVE, public, num_labels=3) == [3, 2, 10]  # a tie among five goes to the smallest
     assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=0.5) == [2]
     assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=1.0) == [1]
-
-
-def test_only_public_records_are_counted() -> None:
     assert choose_labels(ABOVE, [10, 11, 2, 12, 13], num_labels=1) == [2]
     assert choose_labels(ABOVE, [14, 12, 13, 10, 11], num_labels=1) == [3]
 
 
-def test_the_matrix_says_what_each_record_is() -> None:
+def test_the_matrix_says_what_each_record_is_and_shared_names_are_numbered_by_offset() -> None:
     assert label_matrix(ABOVE, [11, 3, 1], [3, 2]).tolist() == [[False, True], [True, False], [False, False]]
-
-
-def test_names_that_are_shared_are_numbered_by_offset() -> None:
     synsets = [Synset(1, "part", (), ""), Synset(5, "substance", (), ""), Synset(3, "substance", (), "")]
     assert label_names(synsets, [5, 1, 3]) == ("substance_2", "part", "substance_1")
 
 
 def test_synsets_with_one_gloss_are_one_family() -> None:
-    synsets = [
-        Synset(9, "x", (), "a variety of aster"),
-        Synset(4, "y", (), "A variety of  aster,"),
-        Synset(5, "z", (), "a variety of daisy"),
-    ]
-    assert gloss_families(synsets) == {9: 4, 4: 4, 5: 5}
+    glosses = {9: "a variety of aster", 4: "A variety of  aster,", 5: "a variety of daisy"}
+    assert gloss_families([Synset(place, "x", (), gloss) for place, gloss in glosses.items()]) == {9: 4, 4: 4, 5: 5}
 
 
 def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
@@ -182,38 +144,29 @@ def test_splits_are_fixed_and_look_shuffled() -> None:
 TEXTS = [f"{color} {shape} on a {color} table" for color in ("red", "blue", "green") for shape in ("cup", "jug")]
 
 
-def test_codes_are_unit_vectors_times_127() -> None:
-    codes = Representation.fit(TEXTS, num_dims=3).encode(TEXTS)
+def test_codes_are_unit_vectors_times_127_and_components_the_leading_singular_vectors() -> None:
+    fitted = Representation.fit(TEXTS, num_dims=3)
+    codes = fitted.encode(TEXTS)
     assert codes.dtype == np.int8
     lengths = np.linalg.norm(codes / STEPS, axis=1)
     np.testing.assert_allclose(lengths, 1.0, atol=0.01)  # each of 3 entries is off by at most 0.5 / 127
-
-
-def test_the_components_are_the_leading_singular_vectors() -> None:
-    fitted = Representation.fit(TEXTS, num_dims=3)
     matrix = fitted.vectorizer.transform(TEXTS).toarray()
     _, values, rows = np.linalg.svd(matrix)
     assert values[2] - values[3] > 0.01
     np.testing.assert_allclose(np.abs(np.sum(rows[0] * fitted.components[:, 0])), 1.0, atol=1e-12)
     projector = fitted.components @ fitted.components.T
     np.testing.assert_allclose(projector, rows[:3].T @ rows[:3], atol=1e-12)
+    largest = np.abs(fitted.components).argmax(axis=0)  # whose sign is fixed
+    assert (fitted.components[largest, range(3)] > 0).all()
 
 
-def test_the_sign_is_fixed_by_the_largest_entry() -> None:
-    components = Representation.fit(TEXTS, num_dims=3).components
-    assert (components[np.abs(components).argmax(axis=0), range(3)] > 0).all()
-
-
-def test_a_text_is_encoded_by_itself() -> None:
+def test_a_text_is_encoded_by_itself_and_one_of_unknown_words_is_zero() -> None:
     fitted = Representation.fit(TEXTS, num_dims=3)
     alone = fitted.encode(["a red jug"])
     among = fitted.encode(["other words entirely", "a red jug", "a green cup"])
     assert among[1].tolist() == alone[0].tolist()
     assert np.count_nonzero(alone) > 0
-
-
-def test_a_text_of_unknown_words_is_zero() -> None:
-    assert np.count_nonzero(Representation.fit(TEXTS, num_dims=3).encode(["nothing known here"])) == 0
+    assert np.count_nonzero(fitted.encode(["nothing known here"])) == 0
 
 
 def test_a_text_outside_the_components_is_zero_not_noise() -> None:

@@ -133,13 +133,12 @@ class Spelling:
 
     def _known(self, column: Any) -> Any:
         pa, array = arrow(), _decoded(column)
+        words = pa.array(self.missing, pa.string())
         if _is_text(array):
-            gone_words = as_values(pa.array(self.missing, pa.string()), self)
-            gone = pa.compute.is_in(as_values(as_texts(array), self), gone_words, skip_nulls=True)
+            gone = pa.compute.is_in(as_values(as_texts(array), self), as_values(words, self), skip_nulls=True)
         elif _is_numeric(array) and not pa.types.is_boolean(array.type):
-            numbers = as_numbers(pa.array(self.missing, pa.string()), self)
-            values = numbers.values[~numbers.wrong]
-            gone = pa.array(np.isin(as_numbers(array).values, values))
+            numbers = as_numbers(words, self)
+            gone = pa.array(np.isin(as_numbers(array).values, numbers.values[~numbers.wrong]))
         else:
             return array
         return pa.compute.if_else(gone, pa.scalar(None, array.type), array)
@@ -226,6 +225,13 @@ def counts_of(words: Any) -> dict[str, int]:
     return {each["values"]: each["counts"] for each in counted.to_pylist()}
 
 
+def of_split(batch: Any, column: str | None, split: str) -> Any:
+    """The rows of a split; all of them where no column says it."""
+    if column is None:
+        return batch
+    return batch.filter(arrow().compute.equal(as_texts(batch.column(column)), split).fill_null(False))
+
+
 def missing_in(words: Any) -> NDArray[np.bool_]:
     """Which are missing, `[n]`."""
     return np.asarray(words.is_null().to_numpy(zero_copy_only=False))
@@ -234,8 +240,18 @@ def missing_in(words: Any) -> NDArray[np.bool_]:
 def as_numbers(array: Any, spelling: Spelling = USUAL) -> Cells:
     """Cells as numbers; truth values, also as words, are 0 and 1; durations are seconds; infinities are wrong."""
     pa, array = arrow(), _decoded(array)
+
+    def floats(texts: Any) -> Any:
+        try:
+            return texts.cast(pa.float64())
+        except pa.ArrowInvalid:
+            lower = pa.compute.utf8_lower(texts)
+            for word, number in _TRUTHS.items():
+                lower = pa.compute.if_else(pa.compute.equal(lower, word), number, lower)
+            return lower.cast(pa.float64())
+
     if _is_text(array):
-        return _parsed(spelling.numbers(as_texts(array)), _floats, lambda text: float(_TRUTHS.get(text.lower(), text)))
+        return _parsed(spelling.numbers(as_texts(array)), floats, lambda text: float(_TRUTHS.get(text.lower(), text)))
     if pa.types.is_duration(array.type):
         in_second = _IN_SECOND[array.type.unit]
         array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
@@ -255,8 +271,12 @@ def as_dates(array: Any) -> Cells:
         seconds = cells.cast(pa.timestamp("s"), safe=_is_text(cells)).cast(pa.int64())
         return pa.compute.divide(seconds.cast(pa.float64()), _DAY_S)
 
+    def one(text: str) -> float:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / _DAY_S
+
     if _is_text(array):
-        return _parsed(as_texts(array), days, _days)
+        return _parsed(as_texts(array), days, one)
     if not pa.types.is_temporal(array.type) or pa.types.is_time(array.type) or pa.types.is_duration(array.type):
         return _all_wrong(array)
     values = days(array).to_numpy(zero_copy_only=False)
@@ -282,23 +302,6 @@ def as_texts(array: Any) -> Any:
             array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
     trimmed = pa.compute.utf8_trim_whitespace(array.cast(pa.string()))
     return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
-
-
-def _floats(texts: Any) -> Any:
-    """Words as numbers, those of truth among them; raises where there are others."""
-    pa = arrow()
-    try:
-        return texts.cast(pa.float64())
-    except pa.ArrowInvalid:
-        lower = pa.compute.utf8_lower(texts)
-        for word, number in _TRUTHS.items():
-            lower = pa.compute.if_else(pa.compute.equal(lower, word), number, lower)
-        return lower.cast(pa.float64())
-
-
-def _days(text: str) -> float:
-    moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / _DAY_S
 
 
 def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]) -> Cells:

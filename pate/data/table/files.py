@@ -7,11 +7,11 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # the first bytes of a 
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
 _BATCH_ROWS, _BLOCK_BYTES, _LARGEST_BLOCK = 8192, 2**20, 2**28
 _BETWEEN_WORDS = ";"  # of lists in JSON, which become cells
+_EMPTY = "a line of names and rows below it, and the file is empty"
 _LONGEST_HEAD = 2**20
 _LARGE_SHARE = 0.2
 
@@ -78,17 +79,23 @@ class TableFile:
         with a file, such as names that occur twice or rows of another length, is said without any cell.
         """
         pa = arrow()
+        readers = {"csv": self._csv, "json": self._json, "parquet": self._parquet, "arrow": self._ipc}
         try:
-            yield from {"csv": self._csv, "json": self._json, "parquet": self._parquet, "arrow": self._ipc}[self._kind](
-                columns
-            )
+            yield from readers[self._kind](columns)
         except UnicodeError as error:
             raise self._wrong(self._other_encoding()) from error
         except LookupError as error:
             rule = "an encoding, such as latin-1"
             raise InvalidValue(f"{self._setting('encoding')}={self.encoding}: expected {rule}") from error
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
-            raise self._wrong(self._rule(str(error))) from None
+            said, rule = str(error), f"a whole {self._kind} file"  # pyarrow shows cells, which stay unsaid
+            if "UTF8" in said or "UTF-8" in said:
+                rule = self._other_encoding()
+            elif "Empty CSV" in said:
+                rule = _EMPTY
+            elif "straddling" in said or "quote" in said.lower():
+                rule = "a closing quote for each opening one"
+            raise self._wrong(rule) from None
         except OSError as error:
             raise self._wrong(f"a file that can be read ({error.strerror or 'damaged, or of another kind'})") from None
 
@@ -124,16 +131,6 @@ class TableFile:
         require(kind is not None, self.name, self.path, f"a file that ends in {', '.join(_KINDS)}, or .csv.gz")
         return str(kind)
 
-    def _rule(self, said: str) -> str:
-        """What is wrong, of what pyarrow says; it shows cells, which stay unsaid."""
-        if "UTF8" in said or "UTF-8" in said:
-            return self._other_encoding()
-        if "Empty CSV" in said:
-            return "a line of names and rows below it, and the file is empty"
-        if "straddling" in said or "quote" in said.lower():
-            return "a closing quote for each opening one"
-        return f"a whole {self._kind} file"
-
     def head(self) -> Head:
         """The names of a CSV file, each once, and what stands above them."""
         skipped, separator = 0, ""
@@ -142,8 +139,7 @@ class TableFile:
             while line and ((found := _SAYS_SEPARATOR.fullmatch(line.strip())) or not line.strip()):
                 separator = found[1] if found else separator
                 line, skipped = text.readline(), skipped + 1
-            rule = "a line of names and rows below it, and the file is empty"
-            require(bool(line), self.name, self.path, f"{rule}{' but for blank lines' if skipped else ''}")
+            require(bool(line), self.name, self.path, f"{_EMPTY}{' but for blank lines' if skipped else ''}")
             while line.count('"') % 2 and len(line) < _LONGEST_HEAD and (more := text.readline()):
                 line += more  # a name with a line break
         self._require_no_nul("\0" in line)
@@ -227,7 +223,10 @@ class TableFile:
             yield pa.table({name: pa.array([], pa.string()) for name in wanted})
             for batch in rows:
                 for place, column in enumerate(batch.columns):
-                    self._require_sound(head, place, column)
+                    self._require_no_nul(pa.compute.any(pa.compute.match_substring(column, "\0")).as_py())
+                    if place >= len(head.names) and column.null_count < len(column):
+                        rule = f"a name for each column, number {place + 1}, at the end, has cells and no name"
+                        raise self._wrong(rule)
                 count += batch.num_rows
                 table = pa.table(batch.columns[: len(head.names)], names=head.names)
                 yield table.select(wanted)
@@ -236,13 +235,6 @@ class TableFile:
             found = f"{broken.count} of {count + broken.count} rows have more or fewer"
             row = f"row {broken.first} is the first{broken.hint}"
             raise self._wrong(f"{len(places)} cells in every row, {found}, {row}")
-
-    def _require_sound(self, head: Head, place: int, column: Any) -> None:
-        """Raises where a cell has a NUL byte, or stands in a column at the end that has no name."""
-        compute = arrow().compute
-        self._require_no_nul(compute.any(compute.match_substring(column, "\0")).as_py())
-        if place >= len(head.names) and column.null_count < len(column):
-            raise self._wrong(f"a name for each column, number {place + 1}, at the end, has cells and no name")
 
     def _require_no_nul(self, found: bool | None) -> None:
         if found:
@@ -256,9 +248,8 @@ class TableFile:
 
         with parquet.ParquetFile(self.path, pre_buffer=False) as file:  # else it holds all that it will read
             named = self._named(file.schema_arrow.names, columns)
-            yield file.schema_arrow.empty_table().select(list(named)).rename_columns(list(named.values()))
-            for batch in file.iter_batches(_BATCH_ROWS, columns=list(named)):
-                yield pa.Table.from_batches([batch]).select(list(named)).rename_columns(list(named.values()))
+            for table in _tables(file.schema_arrow, file.iter_batches(_BATCH_ROWS, columns=list(named)), named):
+                yield table
                 pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
 
     def _ipc(self, columns: list[str] | None) -> Iterator[Any]:
@@ -273,10 +264,7 @@ class TableFile:
                 source.seek(0)
                 file = ipc.open_stream(source)
                 batches = iter(file)
-            named = self._named(file.schema.names, columns)
-            yield file.schema.empty_table().select(list(named)).rename_columns(list(named.values()))
-            for batch in batches:
-                yield pa.Table.from_batches([batch]).select(list(named)).rename_columns(list(named.values()))
+            yield from _tables(file.schema, batches, self._named(file.schema.names, columns))
 
     def _named(self, names: list[str], columns: list[str] | None) -> dict[str, str]:
         """What columns are called in the file, and here."""
@@ -299,6 +287,12 @@ class TableFile:
     def _opened(self, newline: str | None = None) -> Any:
         opened = gzip.open if self.path.suffix == ".gz" else open
         return opened(self.path, "rt", encoding=self.encoding, newline=newline)
+
+
+def _tables(schema: Any, batches: Iterable[Any], named: dict[str, str]) -> Iterator[Any]:
+    """One without a row, then those of batches: columns by their names in the file, under those that they have here."""
+    for table in chain([schema.empty_table()], (arrow().Table.from_batches([batch]) for batch in batches)):
+        yield table.select(list(named)).rename_columns(list(named.values()))
 
 
 def _cell(value: Any) -> str | None:
@@ -350,14 +344,13 @@ class Dealing:
         paths = {split: folder / f"{split}{self.file.ending}" for split in SPLITS}
         for path in paths.values():
             require(not path.exists(), "output", path, "a folder without such a file, which is kept as it is")
-        part_of_row, done = self.part_of_row(), 0
+        left = self.part_of_row()
         with ExitStack() as stack:
             writers = [stack.enter_context(_writer(self.file, paths[split])) for split in SPLITS]
             for batch in self.file.batches():
-                parts = part_of_row[done : done + batch.num_rows]
+                parts, left = np.split(left, [batch.num_rows])
                 for place, write in enumerate(writers):
                     write(batch.filter(arrow().array(parts == place)))
-                done += batch.num_rows
         return paths
 
     def groups(self) -> NDArray[np.int64]:
@@ -380,8 +373,8 @@ class Dealing:
         groups = self.groups()
         total = int(groups.max()) + 1
         taken = [max(round(share * total), 1) for share in (self.public_share, self.test_share)]
-        shares = f"{self.public_share},{self.test_share}"
-        require(total > sum(taken), "split", shares, f"more than {total} groups of rows")
+        shown = f"{self.public_share},{self.test_share}"
+        require(total > sum(taken), "split", shown, f"more than {total} groups of rows")
         part_of_group = np.zeros(total, np.int64)
         order = np.random.default_rng(self.seed).permutation(total)
         part_of_group[order[: taken[0]]] = SPLITS.index("public")

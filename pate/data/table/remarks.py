@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.data.dataset import Preprocessing
 from pate.data.table import cells
 from pate.data.table.cells import Cells, Spelling, as_dates, as_numbers, distinct_words
-from pate.data.table.schema import Column, DateColumn, NumberColumn, TableSchema
+from pate.data.table.schema import DateColumn, NumberColumn, TableSchema
 from pate.validation import as_setting
 
 UNGROUPED = (
@@ -59,41 +59,32 @@ def _nearly(array: Any, spelling: Spelling) -> str | None:
     distinct, counts = distinct_words(array)
     if not len(counts):
         return None
-    first, head = distinct.slice(0, _SAMPLE), counts[:_SAMPLE]
-    ways = [(each, "numbers") for each in (spelling, *cells.other_spellings(spelling))] + [(spelling, "dates")]
-    way, kind = max(ways, key=lambda way: int(head[~_read(first, *way).wrong].sum()))
-    wrong, total = _read(distinct, way, kind).wrong, int(counts.sum())
-    left = int(counts[wrong].sum())
-    if 2 * left <= total:
-        rest = _frequent(distinct, counts, wrong)
-        settings = " ".join(sorted(cells.changed_settings(way, spelling)))
-        read = f" with {settings}" if settings else ""
+
+    def read(words: Any, way: Spelling | None) -> Cells:
+        return as_dates(words) if way is None else as_numbers(words, way)
+
+    def frequent(which: NDArray[np.bool_]) -> list[str]:
+        rows = zip(counts.tolist(), distinct.to_pylist(), which.tolist(), strict=True)
+        return [word for _, word in sorted((-count, word) for count, word, there in rows if there)]
+
+    first, head, total = distinct.slice(0, _SAMPLE), counts[:_SAMPLE], int(counts.sum())
+    ways = [spelling, *cells.other_spellings(spelling), None]  # of numbers; None for dates
+    way = max(ways, key=lambda way: int(head[~read(first, way).wrong].sum()))
+    wrong = read(distinct, way).wrong
+    if 2 * (left := int(counts[wrong].sum())) <= total:
+        rest, kind = frequent(wrong), "dates" if way is None else "numbers"
+        if way is not None and (settings := " ".join(sorted(cells.changed_settings(way, spelling)))):
+            kind = f"numbers with {settings}"
         shown = ", ".join(map(_shown, rest[:_SHOWN])) + (", …" if len(rest) > _SHOWN else "")
         others = f"{left} {'is' if left == 1 else 'are'} not ({shown})"
-        told = f"{total - left} of {total} cells are {kind}{read}, {others}, so all are words"
         marks = [word for word in rest[:_SHOWN] if _shown(word) == word]
         mends = f"{as_setting('data.missing', marks)} if that means a missing cell, or " if marks else ""
-        return f"{told}; {mends}mend it in the file"
-    return _beside(distinct, counts)
-
-
-def _read(words: Any, spelling: Spelling, kind: str) -> Cells:
-    return as_dates(words) if kind == "dates" else as_numbers(words, spelling)
-
-
-def _beside(distinct: Any, counts: NDArray[np.int64]) -> str | None:
-    """Of a column most of whose words are numbers with a sign beside them."""
-    found = np.array([_BESIDE.fullmatch(word) is not None for word in distinct.to_pylist()])
-    if 2 * counts[found].sum() < counts.sum():
+        return f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mends}mend it in the file"
+    beside = np.array([_BESIDE.fullmatch(word) is not None for word in distinct.to_pylist()])
+    if 2 * (found := int(counts[beside].sum())) < total:
         return None
-    word = _frequent(distinct, counts, found)[0]
-    told = f"{counts[found].sum()} of {counts.sum()} cells are numbers with something beside them ({_shown(word)})"
+    told = f"{found} of {total} cells are numbers with something beside them ({_shown(frequent(beside)[0])})"
     return f"{told}, so all are words; take it away in the file to make numbers of them"
-
-
-def _frequent(distinct: Any, counts: NDArray[np.int64], which: NDArray[np.bool_]) -> list[str]:
-    rows = zip(counts.tolist(), distinct.to_pylist(), which.tolist(), strict=True)
-    return [word for _, word in sorted((-count, word) for count, word, there in rows if there)]
 
 
 def _shown(word: str) -> str:
@@ -107,9 +98,8 @@ def _has_codes(name: str, column: Any) -> str | None:
     with_zero = compute.match_substring_regex(cells.as_texts(column), r"^0\d")
     if not as_numbers(column).fits or not compute.any(with_zero).as_py():
         return None
-    return (
-        f"numbers with a zero in front; if they are codes, {as_setting('data.category', [name])} makes each a category"
-    )
+    setting = as_setting("data.category", [name])
+    return f"numbers with a zero in front; if they are codes, {setting} makes each a category"
 
 
 def _numbers_rows(name: str, column: Any, group: str | None) -> str | None:
@@ -143,12 +133,8 @@ def _names_people(name: str, column: Any, spelling: Spelling) -> str | None:
         counts = distinct_words(column)[1]
     rows, different = int(counts.sum()), len(counts)
     repeats = rows / different
-    if (
-        different < _FEWEST
-        or repeats > _MOST_REPEATS
-        or counts.max() > max(_FREQUENT, rows / 10)
-        or repeats == 1 == numbers.fits
-    ):
+    rare = counts.max() <= max(_FREQUENT, rows / 10) and repeats <= _MOST_REPEATS
+    if different < _FEWEST or not rare or repeats == 1 == numbers.fits:
         return None
     told = f"{different} values in {rows} rows, which become features and are published"
     drop = as_setting("data.drop", [name])
@@ -190,23 +176,18 @@ def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num
     lines = {}
     for column, (unknown, missing) in zip(schema.columns, counts.tolist(), strict=True):
         untold = missing if missing == num_records or not column.missing else 0
-        if found := list(_found(column, unknown, untold)):
+        found = [f"{untold:,} missing"] * (untold > 0)
+        if unknown and isinstance(column, NumberColumn):
+            low, high = (_bound(column, end) for end in (column.low, column.high))
+            found.insert(0, f"{unknown:,} outside the public range {low} to {high}")
+        elif unknown:
+            found.insert(0, f"{unknown:,} with a word that the public file does not have")
+        if found:
             lines[f"{name}.{column.name}: {num_records:,} cells, {', '.join(found)}"] = unknown + untold
     ordered = sorted(lines, key=lambda line: -lines[line])
     yield from ordered[:_COLUMNS_SHOWN]
     if len(ordered) > _COLUMNS_SHOWN:
         yield f"{name}: {len(ordered) - _COLUMNS_SHOWN} more columns have such cells"
-
-
-def _found(column: Column, unknown: int, missing: int) -> Iterator[str]:
-    """In words."""
-    if unknown and isinstance(column, NumberColumn):
-        low, high = (_bound(column, end) for end in (column.low, column.high))
-        yield f"{unknown:,} outside the public range {low} to {high}"
-    elif unknown:
-        yield f"{unknown:,} with a word that the public file does not have"
-    if missing:
-        yield f"{missing:,} missing"
 
 
 def _bound(column: NumberColumn, number: float) -> str:

@@ -39,11 +39,6 @@ class Roles:
     true_setting: str | None = None  # that names a word for yes, for messages
     budget: str | None = None  # the class of a private row's group
 
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """All columns that are read and are no features."""
-        return (*self.labels, *self.named("private"), *((self.split,) if self.split is not None else ()))
-
     def named(self, split: str) -> tuple[str, ...]:
         """The columns of a split whose words are kept."""
         others = (self.id, self.budget if split == "private" else None)
@@ -64,19 +59,12 @@ class Rows:
     """
 
     def __init__(
-        self,
-        batches: Iterable[Any],
-        schema: TableSchema,
-        roles: Roles,
-        *,
-        name: str,
-        split: str,
-        spelling: Spelling = USUAL,
+        self, batches: Iterable[Any], schema: TableSchema, roles: Roles, name: str, split: str, spelling: Any = USUAL
     ) -> None:
         self._schema, self._roles, self._name, self._split, self._spelling = schema, roles, name, split, spelling
         self._blocks = Spilled(), Spilled()  # of inputs, of labels
         self._words: dict[str, list[Any]] = {column: [] for column in roles.named(split)}
-        self._numbers: list[NDArray[np.int64]] = []
+        self._numbers = [np.zeros(0, np.int64)]
         self._wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
         self._wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
         self._label_words: dict[str, set[str]] = {}  # of labels with wrong cells
@@ -85,7 +73,7 @@ class Rows:
         for batch in batches:
             self._add(batch, np.arange(done, done + batch.num_rows))
             done += batch.num_rows
-        self.numbers = np.concatenate([np.zeros(0, np.int64), *self._numbers])
+        self.numbers = np.concatenate(self._numbers)
         self._require_right()
         self.groups = [self._joined("group", column) for column in roles.group]
         self.ids, self.budgets = self._joined("id", roles.id), self._joined("budget", roles.budget)
@@ -101,7 +89,8 @@ class Rows:
             return
         inputs, wrong = self._schema.encode(batch, self._spelling)
         _count(self._wrong, wrong, numbers)
-        batch = self._spelling.known(batch.select([n for n in dict.fromkeys(roles.needed) if n in batch.column_names]))
+        wanted = [name for name in dict.fromkeys((*roles.labels, *self._words)) if name in batch.column_names]
+        batch = self._spelling.known(batch.select(wanted))
         labels = np.zeros((batch.num_rows, len(roles.labels)), np.bool_)
         there = [name for name in roles.labels if name in batch.column_names]
         if there == list(roles.labels):
@@ -127,17 +116,15 @@ class Rows:
         for label, wrong, row in zip(self._roles.labels, *self._wrong_labels.tolist(), strict=True):
             if wrong and self.labeled:
                 found = f"{wrong} of {count} rows hold something else, row {row + 1} is the first"
-                rule = f"0 or 1 in a label's column, {found}{LABEL_HINT}{self._two_words(label)}"
+                words, setting, hint = sorted(self._label_words[label]), self._roles.true_setting, ""
+                short = all(len(word) <= _LONGEST_WORD and word.isprintable() for word in words)
+                if (
+                    setting is not None and 0 < len(words) <= 2 and short
+                ):  # the names of no and yes, which are no secret
+                    said = f"its words are {' and '.join(words)}" if len(words) == 2 else f"its only word is {words[0]}"
+                    hint = f"; {said}: {' or '.join(f'{setting}={word}' for word in words)} names the one for yes"
+                rule = f"0 or 1 in a label's column, {found}{LABEL_HINT}{hint}"
                 raise InvalidValue(f"{self._name}.{label}: expected {rule}")
-
-    def _two_words(self, label: str) -> str:
-        """What makes labels of a column's words where there are two: they are the names of no and yes, no secret."""
-        words, setting = sorted(self._label_words[label]), self._roles.true_setting
-        short = all(len(word) <= _LONGEST_WORD and word.isprintable() for word in words)
-        if setting is None or not 0 < len(words) <= 2 or not short:
-            return ""
-        said = f"its words are {' and '.join(words)}" if len(words) == 2 else f"its only word is {words[0]}"
-        return f"; {said}: {' or '.join(f'{setting}={word}' for word in words)} names the one for yes"
 
     def _joined(self, role: str, column: str | None) -> Any:
         if column not in self._words:
@@ -170,17 +157,13 @@ def column_names(name: str, values: Any) -> tuple[str, ...]:
 
 def owners_of(rows: Rows, spelling: Spelling = USUAL) -> dict[str, frozenset[bytes]]:
     """Who is in a split: ids and groups in one spelling each, by kind, as far as there are columns for them."""
+
+    def words(columns: list[Any]) -> frozenset[bytes]:
+        values = (cells.as_values(column.unique(), spelling).to_pylist() for column in columns)
+        return frozenset(str(word).encode() for column in values for word in column if word is not None)
+
     columns = {"id": [rows.ids] if rows.ids is not None else [], "group": rows.groups}
-    return {
-        kind: frozenset(
-            str(word).encode()
-            for column in named
-            for word in cells.as_values(column.unique(), spelling).to_pylist()
-            if word is not None
-        )
-        for kind, named in columns.items()
-        if named
-    }
+    return {kind: words(named) for kind, named in columns.items() if named}
 
 
 def budgets_of(rows: Rows, spelling: Spelling = USUAL) -> NDArray[np.str_] | None:
@@ -215,42 +198,34 @@ def three_splits(
     `group` and `id` are the columns that were read; `shown` makes inputs of those that were read. Raises where an id
     occurs twice (but in one group of private or test records), or a group or record is in two splits.
     """
+    parts = [rows[split] for split in SPLITS]
     if id is None:
-        ids = [rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)]  # the split in upper bits
+        ids = [part.numbers | (place << 48) for place, part in enumerate(parts)]  # the split in upper bits
     else:
-        ids = cells.numbered([rows[split].ids for split in SPLITS], spelling)
+        ids = cells.numbered([part.ids for part in parts], spelling)
         require_apart("id", id, ids)
-    owners = [
-        cells.numbered(list(each), spelling) for each in zip(*(rows[split].groups for split in SPLITS), strict=True)
-    ]
+    owners = [cells.numbered(list(each), spelling) for each in zip(*(part.groups for part in parts), strict=True)]
     for column, found in zip(group, owners, strict=True):
         require_apart("group", column, found)
-    shared, groups = _shared(group, owners) if owners else (None, None)
+    shared, groups = None, owners[0] if owners else None
+    if len(owners) > 1:
+        shared = SharedRecords.of(group, [each[0] for each in owners])
+        whole = linked([np.concatenate(each) for each in owners])  # no owner is in two splits
+        groups = np.split(whole, np.cumsum([len(each) for each in owners[0]])[:-1])
     if id is not None:
         free = 1 + max(int(each.max()) for each in ids)
         named = zip(SPLITS, ids, groups or ids, strict=True)
         ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(named)]
     if groups is None or (shared is not None and shared.weights is not None):
         groups = ids
-    parts: dict[str, Any] = {
-        split: Split(shown(rows[split].inputs), rows[split].labels, record_ids, group_ids)
-        for split, record_ids, group_ids in zip(SPLITS, ids, groups, strict=True)
+    split_of = {
+        split: Split(shown(part.inputs), part.labels, record_ids, group_ids)
+        for split, part, record_ids, group_ids in zip(SPLITS, parts, ids, groups, strict=True)
     }
     public = rows["public"]
     order = np.random.default_rng(seed).permutation(len(public.labels))
     names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
-    return parts | {"public": parts["public"].take(order), "shared": shared}, names[order]
-
-
-def _shared(
-    names: tuple[str, ...], owners: list[list[NDArray[np.int64]]]
-) -> tuple[SharedRecords | None, list[NDArray[np.int64]]]:
-    """What records of several owners count, and the groups of each split."""
-    if len(names) == 1:
-        return None, owners[0]
-    shared = SharedRecords.of(names, [each[0] for each in owners])
-    groups = linked([np.concatenate(each) for each in owners])  # no owner is in two splits
-    return shared, np.split(groups, np.cumsum([len(each) for each in owners[0]])[:-1])
+    return {**split_of, "public": split_of["public"].take(order), "shared": shared}, names[order]
 
 
 def _told_apart(id: str, split: str, ids: NDArray[np.int64], groups: NDArray[np.int64], free: int) -> NDArray[np.int64]:
@@ -275,10 +250,7 @@ def label_word(word: str) -> str:
 
 
 def labels_of(
-    batch: Any,
-    names: tuple[str, ...],
-    truths: Mapping[str, tuple[str | None, str]] | None = None,
-    spelling: Spelling = USUAL,
+    batch: Any, names: tuple[str, ...], truths: Mapping[str, Any] | None = None, spelling: Spelling = USUAL
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Labels `[n, L]` of a pyarrow table that has their columns, and which cells are neither 0 nor 1."""
     labels = np.zeros((batch.num_rows, len(names)), np.bool_)
@@ -353,10 +325,7 @@ def private_cells(batches: Iterable[Any], *, split: str | None, of_text: bool = 
     names: list[str] = []
     rows = []
     for batch in batches:
-        if split is not None:
-            said = as_texts(batch.column(split))
-            batch = batch.filter(pa.compute.equal(said, "private").fill_null(False))
-        names = sorted(batch.column_names)
+        batch, names = cells.of_split(batch, split, "private"), sorted(batch.column_names)
         texts = [as_texts(batch.column(name)).fill_null(_GONE) for name in names]
         if of_text:
             texts = [cells.with_points(each) for each in texts]

@@ -50,8 +50,7 @@ class Column:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of its features; none where it can be no feature."""
-        return ()
+        return ()  # where it can be no feature
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
         """Features `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
@@ -59,27 +58,23 @@ class Column:
 
     def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
         """How many cells the public file does not know, and how many are missing."""
-        return 0, 0
+        return 0, int(missing_in(as_texts(array)).sum())
 
     def tells(self, block: Block) -> bool:
         """Whether features `[n, k]` hold any cell that is a value, and of a kind that the public file knows."""
-        return True
-
-    def cells(self, block: Block) -> Any:
-        """A column of a DataFrame for features `[n, k]`: what `encode` made them of, as far as they tell it."""
-        return np.full(len(block), np.nan)
+        return bool(block.any())
 
     def framed(self, block: Block) -> dict[str, Any]:
-        """The columns of a DataFrame for features `[n, k]`."""
-        return {self.name: self.cells(block)}
+        """Columns of a DataFrame for features `[n, k]`: what `encode` made them of, as far as they tell it."""
+        return dict(zip(self.feature_names, block.T, strict=True))
 
     def plain(self) -> dict[str, Any]:
         """What a schema's file says of it."""
         return {"kind": self.kind}
 
     @classmethod
-    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
-        """From what a schema's file says; raises `KeyError`, `TypeError` or `ValueError` where that is nothing."""
+    def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
+        """From what a schema's file in a folder says; raises what Python does where that is nothing."""
         return cls(name, missing=False)
 
 
@@ -106,25 +101,14 @@ class TextColumn(Column):
         block = self.vectors.vectors(texts_of(as_texts(array))) * np.float32(self.weight)
         return block, np.zeros(len(block), np.bool_)
 
-    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
-        return 0, int(missing_in(as_texts(array)).sum())
-
-    def tells(self, block: Block) -> bool:
-        return bool(block.any())
-
-    def framed(self, block: Block) -> dict[str, Any]:
-        return dict(zip(self.feature_names, block.T, strict=True))
-
     def plain(self) -> dict[str, Any]:
-        if self.vectors is None:
+        if (made := self.vectors) is None:
             return super().plain()
-        file = {"file": self.vectors.file, "sha256": self.vectors.digest}
-        how = {"vectors": self.vectors.kind, "dimension": self.vectors.dimension, **self.vectors.origin}
-        return {"kind": self.kind, "weight": self.weight, **how, **file}
+        how = {"vectors": made.kind, "dimension": made.dimension, **made.origin}
+        return {"kind": self.kind, "weight": self.weight, **how, "file": made.file, "sha256": made.digest}
 
     @classmethod
-    def load(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
-        """From what `plain` gave, and the file beside it."""
+    def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         if "file" not in said or folder is None:
             return cls(name, missing=False)
         path, weight = folder / Path(str(said["file"])).name, float(said["weight"])
@@ -176,18 +160,17 @@ class NumberColumn(Column):
         mean, std, low, high = (float(each) for each in (known.mean(), known.std(), known.min(), known.max()))
         flat = not std > 1e-12 * max(abs(mean), 1e-300)
         column = cls(name, bool(read.missing.any()), mean, 1.0 if flat else std, low, high)
-        if not flat and ((known == low) | (known == high)).all():
+        if flat:
+            return column
+        if ((known == low) | (known == high)).all():
             return replace(column, unit=(high - low) / std)
-        return column if flat else column._straightened((known - mean) / std)
-
-    def _straightened(self, scaled: NDArray[np.float64]) -> Self:
-        """The same with the power that public cells in units of the spread suggest, if their tail is long."""
+        scaled = (known - mean) / std
         if not scipy.stats.kurtosis(scaled) > _LONG_TAIL:
-            return self
+            return column
         some = scaled[:: max(1, len(scaled) // MOST_TEXTS)]
         power = round(min(max(float(scipy.stats.yeojohnson_normmax(some)), 0.0), 2.0), 2)
         bent = _powers(scaled, power)
-        return replace(self, power=power, center=float(bent.mean()), unit=float(bent.std()))
+        return replace(column, power=power, center=float(bent.mean()), unit=float(bent.std()))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -219,12 +202,12 @@ class NumberColumn(Column):
         all_high = self.high - self.mean > _RARE_END * self.std and numbers.min() >= high - _ROUNDING * abs(high)
         return not (all_low or all_high)
 
-    def cells(self, block: Block) -> NDArray[np.float64]:
+    def framed(self, block: Block) -> dict[str, Any]:
         powers = block[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _powers(powers, self.power, "inv_boxcox1p") * self.std + self.mean
         # to a millionth of the public range
         numbers = numbers.round(6 - int(np.ceil(np.log10(max(self.high - self.low, 1e-300)))))
-        return np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers
+        return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
 
     def plain(self) -> dict[str, Any]:
         numbers = {key: getattr(self, name) for key, name in _BOUNDS.items()}
@@ -232,7 +215,7 @@ class NumberColumn(Column):
         return {"kind": self.kind, **numbers, **scale, "missing": self.missing}
 
     @classmethod
-    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+    def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         scale = {key: float(said.get(key, usual)) for key, usual in _SCALE.items()}
         return cls(name, _truth(said["missing"]), *(float(said[key]) for key in _BOUNDS), **scale)
 
@@ -304,19 +287,19 @@ class CategoryColumn(Column):
     def tells(self, block: Block) -> bool:
         return bool(block[:, : len(self.categories)].any())
 
-    def cells(self, block: Block) -> Any:
+    def framed(self, block: Block) -> dict[str, Any]:
         from pandas import Categorical
 
         codes = block.argmax(axis=1)
         other = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
         codes[codes > len(self.categories)] = -1  # missing
-        return Categorical.from_codes(codes, categories=[*self.categories, other])
+        return {self.name: Categorical.from_codes(codes, categories=[*self.categories, other])}
 
     def plain(self) -> dict[str, Any]:
         return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
 
     @classmethod
-    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+    def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         categories = said["categories"]
         if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
             raise InvalidValue(f"{name}.categories: expected a list of words, numbers among them in quotes")
@@ -359,12 +342,8 @@ class TableSchema(Preprocessing):
         which is not used.
         """
         known = spelling.known(table.select([name for name in table.column_names if name not in texts]))
-        columns = (
-            TextColumn(name, missing=False)
-            if name in texts
-            else _column_of(name, known.column(name), name in codes, spelling)
-            for name in table.column_names
-        )
+        kinds = {name: _column_of(name, known.column(name), name in codes, spelling) for name in known.column_names}
+        columns = (kinds.get(name) or TextColumn(name, missing=False) for name in table.column_names)
         return cls(tuple(columns), spelling)
 
     def fitted(self, table: Any, names: Collection[str], fit: TextFit, stage: Stage = unwatched) -> TableSchema:
@@ -373,28 +352,24 @@ class TableSchema(Preprocessing):
         Rule: in the public pool the variance of all texts together is that of all other columns together, and texts
         share it equally. Where there are no others, vectors have length 1.
         """
-        others = self.without(names)
-        budget = 0.0
+        others, budget = self.without(names), 0.0
         if others.columns:
             rows = np.linspace(0, table.num_rows - 1, min(table.num_rows, MOST_TEXTS)).astype(np.int64)
             budget = float(others.encode(table.take(rows))[0].var(axis=0, dtype=np.float64).sum()) / len(names)
-
-        def with_vectors(column: Column) -> Column:
-            if column.name not in names:
-                return column
-            texts = texts_of(as_texts(table.column(column.name)))
+        made: dict[str, Column] = {}
+        for name in [column.name for column in self.columns if column.name in names]:
+            texts = texts_of(as_texts(table.column(name)))
             vectors = fit(texts, stage)
             spread_of = float(vectors.vectors(spread(texts)).var(axis=0, dtype=np.float64).sum())
             weight = float(np.float32(np.sqrt(budget / spread_of))) if budget > 0 and spread_of > 0 else 1.0
-            return TextColumn(column.name, False, vectors, weight)
-
-        return replace(self, columns=tuple(map(with_vectors, self.columns)))
+            made[name] = TextColumn(name, False, vectors, weight)
+        return replace(self, columns=tuple(made.get(column.name, column) for column in self.columns))
 
     @property
     def texts(self) -> dict[str, TextVectors]:
         """What makes numbers of each column of text."""
-        columns = (column for column in self.columns if isinstance(column, TextColumn))
-        return {column.name: column.vectors for column in columns if column.vectors is not None}
+        found = ((column.name, column.vectors) for column in self.columns if isinstance(column, TextColumn))
+        return {name: vectors for name, vectors in found if vectors is not None}
 
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
@@ -428,7 +403,6 @@ class TableSchema(Preprocessing):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
     def units(self) -> Iterator[str]:
@@ -439,10 +413,9 @@ class TableSchema(Preprocessing):
         if flags or bent:
             yield f"data: columns of two numbers, in their own units: {flags}; of long tails, which get a power: {bent}"
 
-    def without(self, names: Iterable[str]) -> TableSchema:
+    def without(self, names: Collection[str]) -> TableSchema:
         """That of the other columns."""
-        left = set(names)
-        return replace(self, columns=tuple(column for column in self.columns if column.name not in left))
+        return replace(self, columns=tuple(column for column in self.columns if column.name not in names))
 
     def require_usable(self, name: str, remarks: Mapping[str, str] | None = None, texts: Collection[str] = ()) -> None:
         """Raises where a column can be no feature, or there is none; with what is to be said of the first.
@@ -468,9 +441,8 @@ class TableSchema(Preprocessing):
         Its spelling is that of the public file where none is given.
         """
         said = self.spelling if spelling is None else spelling
-        pairs = [column.encode(array, said) for column, array in self.arrays(batch, said)]
-        wrong = np.stack([pair[1] for pair in pairs], axis=1)
-        return np.concatenate([pair[0] for pair in pairs], axis=1), wrong
+        blocks, wrong = zip(*(column.encode(array, said) for column, array in self.arrays(batch, said)), strict=True)
+        return np.concatenate(blocks, axis=1), np.stack(wrong, axis=1)
 
     def arrays(self, table: Any, spelling: Spelling) -> Iterator[tuple[Column, Any]]:
         """Each column and its cells in a pyarrow table, those that a word says are missing as null, but of texts."""
@@ -513,9 +485,13 @@ class TableSchema(Preprocessing):
         for column, count, row in zip(self.columns, *wrong.tolist(), strict=True):
             if count:
                 found = f"{count} of {num_rows} rows hold something else, row {row + 1} is the first"
-                own = "data." if "." in name else ""
-                hint = f"; {_remedy(own, spelling)}" if column.kind == NumberColumn.kind else ""
-                rule = f"{column.expects} as in the public file, {found}{hint}"
+                own = "data." if "." in name else ""  # settings that read numbers which are none as they are spelled
+                hint = f"; words for a missing cell need {own}missing=[WORD]"
+                if spelling.mark == ".":
+                    hint += f"; numbers such as 3,5 need {own}decimal=comma"
+                elif not spelling.thousands:
+                    hint = f"; numbers such as 1.234 need {own}thousands=. or {own}decimal=point, {hint[2:]}"
+                rule = f"{column.expects} as in the public file, {found}{hint * (column.kind == NumberColumn.kind)}"
                 raise InvalidValue(f"{name}.{column.name}: expected {rule}")
 
     def plain(self) -> dict[str, Any]:
@@ -589,15 +565,6 @@ def _array(series: Any) -> Any:
         return pa.array([None if each is None or each != each else str(each) for each in series], pa.string())
 
 
-def _remedy(own: str, spelling: Spelling) -> str:
-    """The settings that read numbers which are none as they are spelled."""
-    words = f"words for a missing cell need {own}missing=[WORD]"
-    if spelling.mark == ",":
-        grouped = "" if spelling.thousands else f"numbers such as 1.234 need {own}thousands=. or {own}decimal=point, "
-        return f"{grouped}{words}"
-    return f"{words}; numbers such as 3,5 need {own}decimal=comma"
-
-
 def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Column:
     """What a public column is."""
     numbers = as_numbers(array, spelling)
@@ -629,7 +596,7 @@ def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Colum
         rule = f"also {', '.join(lacking)}, which kind: {kind} needs{hint}"
         raise InvalidValue(f"{where}.columns.{name}: expected {rule}")
     try:
-        return TextColumn.load(name, said, folder) if kind == TextColumn.kind else KINDS[kind].read(name, said)
+        return KINDS[kind].read(name, said, folder)
     except DamagedFile:
         raise
     except InvalidValue as error:

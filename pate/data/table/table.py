@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, Split, Stage, unwatched
-from pate.data.table.cells import Spelling, arrow, as_texts, column_name, counts_of, numbered, require_columns
+from pate.data.table.cells import (
+    Spelling,
+    arrow,
+    as_texts,
+    column_name,
+    counts_of,
+    numbered,
+    of_split,
+    require_columns,
+)
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED, remarks
 from pate.data.table.rows import (
@@ -101,10 +110,11 @@ class Table(TextReader):
     def __post_init__(self) -> None:
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
+        keep = partial(object.__setattr__, self)
         if self.group is not None and not isinstance(self.group, str):
             named = column_names("data.group", self.group)
             require(len(named) > 0, "data.group", "[]", "null, or the columns that say whose a row is")
-            object.__setattr__(self, "group", named if len(named) > 1 else named[0])
+            keep("group", named if len(named) > 1 else named[0])
         several = isinstance(self.group, tuple)
         require(not several or self.budget is None, "data.budget", self.budget, "one column in data.group beside it")
         for name in (*SPLITS, "path", "split", "group", "budget", "id", "schema", "true", "label_separator"):
@@ -112,13 +122,12 @@ class Table(TextReader):
             good = value is None or (isinstance(value, str) and value != "") or (name == "group" and several)
             require(good, f"data.{name}", value, "a name")
             if name in ("split", "group", "budget", "id") and isinstance(value, str):
-                object.__setattr__(self, name, column_name(value))
-        missing = self.missing
-        object.__setattr__(self, "missing", tuple(missing) if isinstance(missing, list) else missing)
+                keep(name, column_name(value))
+        keep("missing", tuple(self.missing) if isinstance(self.missing, list) else self.missing)
         both = self.true is not None and self.label_separator is not None
         require(not both, "data.true", self.true, "nothing beside data.label_separator, whose cells name labels")
         for name in ("labels", "drop", "category", "text"):
-            object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
+            keep(name, column_names(f"data.{name}", getattr(self, name)))
         role_of: dict[str, str] = {}
         for role in _ROLES:
             for column in self._named(role):
@@ -140,9 +149,8 @@ class Table(TextReader):
         schema = self._with_vectors(self.table_schema, stage)
         spelling = self._files["public"].spelling(schema.spelling)
         rows = {split: self._rows(file, split, schema, spelling) for split, file in self._files.items()}
-        parts, public_ids = three_splits(
-            rows, group=self._named("group"), id=self.id, seed=self.seed, spelling=spelling
-        )
+        names = {"group": self._named("group"), "id": self.id}
+        parts, public_ids = three_splits(rows, **names, seed=self.seed, spelling=spelling)
         private, shared = self._files["private"], parts["shared"]
         return Dataset(
             name=self.name,
@@ -205,21 +213,16 @@ class Table(TextReader):
         """A schema whose columns of text are fitted on the public ones."""
         if not self.text:
             return schema
-        return schema.fitted(
-            self._public_table(list(schema.names)), self.text, self.text_fit or TfidfVectors.fit, stage
-        )
+        public, fit = self._public_table(list(schema.names)), self.text_fit or TfidfVectors.fit
+        return schema.fitted(public, self.text, fit, stage)
 
     def _unknown_words(self, schema: TableSchema) -> Iterator[str]:
         """For the owner: how many words of private texts the public ones do not have."""
-        file, split = self._files["private"], self._roles.split
+        file, split = self._files["private"], self._split
         for name, vectors in schema.texts.items():
             texts: list[str] = []
             for batch in file.batches([name] if split is None else [name, split]):
-                if split is not None:
-                    batch = batch.filter(
-                        arrow().compute.equal(as_texts(batch.column(split)), "private").fill_null(False)
-                    )
-                texts += texts_of(as_texts(batch.column(name)))
+                texts += texts_of(as_texts(of_split(batch, split, "private").column(name)))
                 if len(texts) >= _TEXTS_ASKED:
                     break
             known, total = vectors.known(texts[:_TEXTS_ASKED])
@@ -231,7 +234,7 @@ class Table(TextReader):
     def public_remarks(self) -> tuple[str, ...]:
         """Lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
         schema, said = self._public_reading
-        return (*(line for _, line in said), *schema.units(), *self._ungrouped)
+        return (*(line for _, line in said), *schema.units(), *(() if self.group is not None else (UNGROUPED,)))
 
     @cached_property
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
@@ -246,13 +249,8 @@ class Table(TextReader):
                 _require_column(role, column, features, f"{file.name} that is a feature")
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
         others = table.select([name for name in features if name not in self.text])
-        return schema, tuple(
-            remarks(others, spelling, codes=self.category, group=", ".join(self._named("group")) or None)
-        )
-
-    @property
-    def _ungrouped(self) -> tuple[str, ...]:
-        return () if self.group is not None else (UNGROUPED,)
+        group = ", ".join(self._named("group")) or None
+        return schema, tuple(remarks(others, spelling, codes=self.category, group=group))
 
     def _notes(self) -> tuple[str, ...]:
         """What the owner is told of how the table was read."""
@@ -263,11 +261,12 @@ class Table(TextReader):
                 words.append(f"{setting}: the labels that the public file names: {names}")
             if sets.unknown:
                 words.append(f"{setting}: {sets.unknown} rows name a label that is none of {names}: it is left out")
-        return (*words, *(self.public_remarks() if self.schema is None else self._ungrouped))
+        if self.schema is None:
+            return (*words, *self.public_remarks())
+        return (*words, *(() if self.group is not None else (UNGROUPED,)))
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The names of the labels."""
         return self.labels if self._sets is None else self._sets.names
 
     @cached_property
@@ -276,36 +275,31 @@ class Table(TextReader):
         if self.label_separator is None or not self.labels:
             return None
         known = [name for file in self._given.values() for name in file.names]
-        first = self.labels[0]
-        column, names = (first, self.labels[1:]) if first in known else (self._column_of_sets(), self.labels)
-        names = names or tuple(sorted(self._labels_named_in(column)))
+        column, names, separator = self.labels[0], self.labels[1:], self.label_separator
+        if column not in known:  # the public column whose cells name the labels of the setting and no other
+            names, wanted = self.labels, {word for label in self.labels for word in label_words(label, separator)}
+            given = self._public_file.names if self.public or self.path else []
+            said = {name: self._labels_named_in(name, separator) for name in given}
+            found = [name for name, words in said.items() if words and words <= wanted]
+            rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
+            require(len(found) == 1, "data.labels", f"[{','.join(self.labels)}]", rule)
+            column = found[0]
+        names = names or tuple(sorted(self._labels_named_in(column, separator)))
         rule = f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows are secret"
         require(len(names) > 0, "data.labels", f"[{column}]", rule)
         clash = next((name for name in names if name in known), None)
         require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
-        return LabelSets(column, names, self.label_separator)
+        return LabelSets(column, names, separator)
 
     def _public_words(self, column: str) -> dict[str, int]:
         """The words of a public column, none where the public file lacks it."""
-        there = (self.public or self.path) and column in self._public_file.names
-        if not there:
+        if not (self.public or self.path) or column not in self._public_file.names:
             return {}
         table = self._public_file.spelling().known(self._public_table([column]))
         return counts_of(as_texts(table.column(column)))
 
-    def _labels_named_in(self, column: str) -> set[str]:
-        separator = self.label_separator or ""
+    def _labels_named_in(self, column: str, separator: str) -> set[str]:
         return {word for text in self._public_words(column) for word in label_words(text, separator)}
-
-    def _column_of_sets(self) -> str:
-        """The public column whose cells name the labels of the setting and no other."""
-        labels = {word for label in self.labels for word in label_words(label, self.label_separator or "")}
-        given = self._public_file.names if self.public or self.path else []
-        said = {name: self._labels_named_in(name) for name in given}
-        found = [name for name, words in said.items() if words and words <= labels]
-        rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
-        require(len(found) == 1, "data.labels", f"[{','.join(self.labels)}]", rule)
-        return found[0]
 
     def _unfolded(self, batches: Iterable[Any], split: str) -> Iterator[Any]:
         """Batches with a column for each label; of a public file that names none of them without any."""
@@ -354,17 +348,21 @@ class Table(TextReader):
         schema.require_usable("data.public" if self.path is None else "data.path", said, self.text)
         return schema
 
+    @property
+    def _split(self) -> str | None:
+        """The column that says which split a row is of; None where each is a file of its own."""
+        return self.split if self.path is not None else None
+
     @cached_property
     def _roles(self) -> Roles:
-        split = self.split if self.path is not None else None
-        return Roles(self.label_names, self._named("group"), self.id, split, self._truths(), "data.true", self.budget)
+        group, truths = self._named("group"), self._truths()
+        return Roles(self.label_names, group, self.id, self._split, truths, "data.true", self.budget)
 
     @cached_property
     def _no_features(self) -> set[str]:
         """All columns that become no features."""
-        split = self.split if self.path is not None else None
         column = self._sets.column if self._sets is not None else None
-        others = (each for each in (self.budget, self.id, split, column) if each)
+        others = (each for each in (self.budget, self.id, self._split, column) if each)
         return {*self.label_names, *self.drop, *self._named("group"), *others}
 
     @cached_property
@@ -433,14 +431,14 @@ class Table(TextReader):
 
     def _public_table(self, columns: list[str]) -> Any:
         """The public rows and some columns."""
-        file, split = self._public_file, self.split if self.path is not None else None
+        file, split = self._public_file, self._split
         table = file.read(list(dict.fromkeys([*columns, *([split] if split is not None else [])])))
         if split is not None:
             pa, said = arrow(), as_texts(table.column(split))
             if strange := pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(SPLITS)))).as_py():
                 rule = f"private, public or test, {strange} of {len(said)} rows have something else"
                 raise InvalidValue(f"data.split={self.split}: expected {rule}")
-            table = table.filter(pa.compute.equal(said, "public").fill_null(False)).select(columns)
+            table = of_split(table, split, "public").select(columns)
         rule = "at least one row" if self.split is None else f"rows with {self.split}=public"
         require(table.num_rows > 0, file.name, file.path, rule)
         return table

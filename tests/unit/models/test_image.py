@@ -85,25 +85,19 @@ def test_a_teacher_trained_alone_is_saved_before_the_next_begins(image_parts, tm
             raise ValueError("broken record")
         return image_parts[index]
 
+    job = TrainingJob(CNNTeacher(**SMALL), shards, range(3), CheckpointStore(tmp_path))
     with pytest.raises(ValueError, match="broken record"):
-        StackedEngine(chunk_size=16).train(
-            TrainingJob(CNNTeacher(**SMALL), shards, range(3), CheckpointStore(tmp_path))
-        )
-    assert CheckpointStore(tmp_path).missing(3) == [2]
+        StackedEngine(chunk_size=16).train(job)
+    assert job.store.missing(3) == [2]
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_a_curve_has_the_loss_of_each_step(stacked, image_parts):
-    states = CNNTeacher(**SMALL, stacked=stacked).fit_many(image_parts, range(3))
+def test_a_threshold_moves_the_votes_not_the_training_whose_curve_has_each_step(stacked, image_parts, questions):
+    low, half = (CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5))
+    states = half.fit_many(image_parts, range(3))
     curves = [state["loss_curve"] for state in states]
     assert [len(curve) for curve in curves] == [9, 9, 12]  # 3 epochs of 24, 17 and 30 records, 8 a step
     assert all(np.isfinite(curve).all() and curve[-1] < curve[0] for curve in curves)
-
-
-@pytest.mark.parametrize("stacked", [False, True])
-def test_a_threshold_moves_the_votes_not_the_training(stacked, image_parts, questions):
-    low, half = (CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5))
-    states = half.fit_many(image_parts, range(3))
     probabilities = half.predict_many(states, questions[0])
     clear = np.abs(probabilities - 0.2) > 1e-5
     assert ((low.predict_many(states, questions[0]) >= 0.5) == (probabilities >= 0.2))[clear].all()
@@ -116,11 +110,6 @@ def test_hardly_any_records_and_no_question(image_parts, questions):
             states = teacher.fit_many([Shard(image_parts[0].inputs[:1], image_parts[0].labels[:1])], [0])
             assert np.isfinite(teacher.predict_many(states, questions[0])).all()
             assert teacher.predict_many(states, questions[0][:0]).shape == (1, 0, 4)
-
-
-def test_refuses_what_is_no_image():
-    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(5, 12\): expected images"):
-        CNNTeacher(device="cpu").fit_many([Shard(np.zeros((5, 12), np.float32), np.zeros((5, 2), bool))], [0])
 
 
 def image_part(size, seed):
@@ -189,12 +178,8 @@ def others():
 @pytest.mark.parametrize("pool_size", [0, 40])
 def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
     heard = []
-    model = CNNStudent(**STUDENT).learn(
-        TrainingSet(*answered),
-        pool=others[0][:pool_size],
-        seed=0,
-        on_epoch=lambda epoch, losses: heard.append(losses["loss"]),
-    )
+    told = {"seed": 0, "on_epoch": lambda epoch, losses: heard.append(losses["loss"])}
+    model = CNNStudent(**STUDENT).learn(TrainingSet(*answered), pool=others[0][:pool_size], **told)
     assert (model.predict(others[0]) == others[1]).mean() > 0.9
     assert (model.predict_proba(others[0])[:, -1] == 0).all(), "a label never released is never predicted"
     assert len(heard) == 8
@@ -245,6 +230,8 @@ def test_a_resnet_can_be_a_student(tmp_path):
     assert model.choices["unlabeled"] == 0
 
 
-def test_a_student_refuses_what_is_no_image(rows):
+def test_what_is_no_image_is_refused(rows):
+    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(5, 12\): expected images"):
+        CNNTeacher(device="cpu").fit_many([Shard(np.zeros((5, 12), np.float32), np.zeros((5, 2), bool))], [0])
     with pytest.raises(InvalidValue, match=r"inputs\.shape=\(120, 15\): expected images"):
         CNNStudent().fit(*rows, seed=0)

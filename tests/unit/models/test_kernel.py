@@ -19,19 +19,11 @@ INPUTS = RNG.normal(size=(50, 6)).astype(np.float32)
 LABELS = RNG.random((50, 3)) < 0.4
 PREVALENCE = np.array([0.4, 0.3, 0.5])
 DIRECTIONS = PublicPCA.of(PUBLIC, 4)
+HOW = {"directions": DIRECTIONS, "queries": PUBLIC[:20], "prevalence": PREVALENCE}
 
 
 def votes(teacher_of, num_teachers):
-    blocks = kernel.kernel_votes(
-        INPUTS,
-        LABELS,
-        teacher_of,
-        num_teachers=num_teachers,
-        directions=DIRECTIONS,
-        queries=PUBLIC[:20],
-        prevalence=PREVALENCE,
-    )
-    return list(blocks)
+    return list(kernel.kernel_votes(INPUTS, LABELS, teacher_of, num_teachers=num_teachers, **HOW))
 
 
 def test_one_record_votes_its_labels_times_its_likeness():
@@ -77,11 +69,7 @@ def test_a_teacher_sees_its_own_records_alone():
     (block,) = votes(np.arange(50) % 10, 10)
     changed = LABELS.copy()
     changed[3] = ~changed[3]
-    try:
-        LABELS[3] = changed[3]
-        (other,) = votes(np.arange(50) % 10, 10)
-    finally:
-        LABELS[3] = ~LABELS[3]
+    (other,) = kernel.kernel_votes(INPUTS, changed, np.arange(50) % 10, num_teachers=10, **HOW)
     moved = np.flatnonzero((block.weights != other.weights).any(axis=(1, 2)))
     assert moved.tolist() == [3]
 
@@ -104,8 +92,7 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
 
     (whole,) = votes(np.arange(50) % 7, 7)
     monkeypatch.setattr(kernel, "_BLOCK_RECORDS", 20)
-    how = {"num_teachers": 7, "directions": DIRECTIONS, "queries": PUBLIC[:20], "prevalence": PREVALENCE}
-    (found,) = kernel.kernel_votes(Rows(), LABELS, np.arange(50) % 7, **how)
+    (found,) = kernel.kernel_votes(Rows(), LABELS, np.arange(50) % 7, num_teachers=7, **HOW)
     assert asked == [20, 20, 10]
     np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12, atol=1e-12)
 
@@ -129,10 +116,12 @@ QUERIES = POOL[:300]
 TRUE_SCORES = 0.1 * OUTPUTS[:300]
 
 
+SETTINGS = {"noise_std": 0.5, "prevalence": SHARES, "public_inputs": POOL}
+
+
 def fitted(noise_std, rng=0, **changes):
     noise = np.random.default_rng(rng).normal(0, noise_std, TRUE_SCORES.shape)
-    settings = {"noise_std": noise_std, "prevalence": SHARES, "public_inputs": POOL} | changes
-    return LowRankStudent().fit_scores(QUERIES, TRUE_SCORES + noise, **settings)
+    return LowRankStudent().fit_scores(QUERIES, TRUE_SCORES + noise, **SETTINGS | {"noise_std": noise_std} | changes)
 
 
 def micro_f1(model):
@@ -140,11 +129,7 @@ def micro_f1(model):
 
 
 def test_knowing_the_noise_helps():
-    noise = np.random.default_rng(1).normal(0, 0.5, TRUE_SCORES.shape)
-    settings = {"prevalence": SHARES, "public_inputs": POOL}
-    aware, unaware = (
-        LowRankStudent().fit_scores(QUERIES, TRUE_SCORES + noise, noise_std=std, **settings) for std in (0.5, 0.0)
-    )
+    aware, unaware = (fitted(0.5, rng=1, noise_std=std) for std in (0.5, 0.0))
     assert aware.choices["rank"] <= 2 < unaware.choices["rank"]
     assert micro_f1(aware) > micro_f1(unaware) + 0.02
 
@@ -158,12 +143,10 @@ def test_votes_in_a_span_need_no_regression():
     directions = PublicPCA.of(POOL, 12)
     weights = DRAWN.normal(size=(12, 10))
     scores = directions.span(QUERIES) @ weights
-    settings = {"noise_std": 0.0, "prevalence": SHARES, "public_inputs": POOL}
-    model = LowRankStudent(num_directions=12).fit_scores(QUERIES, scores, in_span=True, **settings)
+    student, settings = LowRankStudent(num_directions=12), SETTINGS | {"noise_std": 0.0}
+    model = student.fit_scores(QUERIES, scores, in_span=True, **settings)
     np.testing.assert_allclose(model.arrays["weights"], weights, rtol=1e-4, atol=1e-5)
-    regressed = LowRankStudent(num_directions=12).fit_scores(
-        QUERIES, directions.features(QUERIES) @ weights, **settings
-    )
+    regressed = student.fit_scores(QUERIES, directions.features(QUERIES) @ weights, **settings)
     np.testing.assert_allclose(regressed.arrays["weights"], weights, rtol=1e-4, atol=1e-5)
 
 
@@ -197,13 +180,12 @@ def test_rows_that_are_all_alike_say_one_thing(count):
 
 
 def test_impossible_scores_are_refused():
-    settings = {"noise_std": 1.0, "prevalence": SHARES, "public_inputs": POOL}
     with pytest.raises(InvalidValue, match=r"scores\.shape=\(299, 10\): expected finite numbers \[300, num_labels\]"):
-        LowRankStudent().fit_scores(QUERIES, TRUE_SCORES[:299], **settings)
+        LowRankStudent().fit_scores(QUERIES, TRUE_SCORES[:299], **SETTINGS)
     with pytest.raises(InvalidValue, match=r"prevalence\.shape=\(2,\): expected \(10,\)"):
-        LowRankStudent().fit_scores(QUERIES, TRUE_SCORES, **(settings | {"prevalence": SHARES[:2]}))
+        fitted(1.0, prevalence=SHARES[:2])
     with pytest.raises(InvalidValue, match=r"noise_std=-1\.0: expected a number >= 0"):
-        LowRankStudent().fit_scores(QUERIES, TRUE_SCORES, **(settings | {"noise_std": -1.0}))
+        fitted(1.0, noise_std=-1.0)
 
 
 @pytest.mark.parametrize(

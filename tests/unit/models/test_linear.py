@@ -154,7 +154,9 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     rows, labels = make_rows(400)
     white = _White.of(rows)
     features = white.features(rows, np.arange(len(rows)))
-    weights, bias = white.of_inputs(white.fit(features, labels, 1e-2, white.start(labels)))
+    found = white.fit(features, labels, 1e-2, white.start(labels))
+    weights = white.directions @ found[:-1]
+    bias = found[-1] - white.center @ weights
     spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
     scores = held_out[0] @ weights + bias
     for label in range(6):

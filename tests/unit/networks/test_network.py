@@ -26,6 +26,12 @@ def trained(images, labels, recipe=RECIPE, seed=0, **changes):
     return fit(network(**changes), images, labels.astype(np.float32), recipe=recipe, rng=rng, device=CPU)
 
 
+def stacked(sets, recipe, seeds, **changes):
+    targets, rngs = [labels.astype(np.float32) for _, labels in sets], [np.random.default_rng(seed) for seed in seeds]
+    images = [images for images, _ in sets]
+    return fit_stacked(network(**changes), images, targets, recipe=recipe, rngs=rngs, device=CPU)
+
+
 def test_equals_torchs_own_optimizer(make_images):
     images, labels = make_images(20)
     tensors, curve = trained(images, labels)
@@ -56,14 +62,7 @@ def test_equals_torchs_own_optimizer(make_images):
 def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
     recipe = Recipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
     sets = [make_images(size, seed=size) for size in sizes]
-    tensors, curve = fit_stacked(
-        network(norm=norm),
-        [images for images, _ in sets],
-        [labels.astype(np.float32) for _, labels in sets],
-        recipe=recipe,
-        rngs=[np.random.default_rng(size) for size in sizes],
-        device=CPU,
-    )
+    tensors, curve = stacked(sets, recipe, sizes, norm=norm)
     tolerance = 2e-3 if precision == "float32" else 0.05
     for row, (images, labels) in enumerate(sets):
         alone, losses = trained(images, labels, recipe, seed=sizes[row], norm=norm)
@@ -77,17 +76,8 @@ def test_the_overflow_of_one_network_moves_no_bit_of_another(make_images):
     """A step that is left out chose the formula of everybody's step, and rounded the others another way."""
     images, labels = make_images(16)
     recipe = Recipe(3, 8, 3e-2, 1e-2, precision="float16")
-    tame, wild = (
-        fit_stacked(
-            network(),
-            [images, images * np.float32(factor)],
-            [labels.astype(np.float32)] * 2,
-            recipe=recipe,
-            rngs=[np.random.default_rng(seed) for seed in (1, 2)],
-            device=CPU,
-        )[0]
-        for factor in (1, 1e6)
-    )
+    pairs = ([(images, labels), (images * np.float32(factor), labels)] for factor in (1, 1e6))
+    tame, wild = (stacked(pair, recipe, (1, 2))[0] for pair in pairs)
     for name in tame:
         assert (tame[name][0] == wild[name][0]).all(), name
     assert any((tame[name][1] != wild[name][1]).any() for name in tame)
@@ -119,11 +109,15 @@ def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
     assert all((result[name] == begin[name]).all() for name in begin)
 
 
-def test_bytes_and_floats_are_the_same_images():
+def test_bytes_and_floats_are_the_same_images_and_the_chosen_ones_are_mirrored():
     levels = np.arange(3 * 4, dtype=np.uint8).reshape(1, 3, 2, 2) * 20
     floats = levels.astype(np.float32) / 255
     np.testing.assert_allclose(centered(torch.from_numpy(levels)), centered(torch.from_numpy(floats)), atol=1e-6)
     assert centered(torch.from_numpy(floats)).min() == -1
+    images = torch.rand(2, 3, 4, 4)
+    found = mirrored(images, torch.tensor([True, False]))
+    assert (found[0] == images[0].flip(2)).all()
+    assert (found[1] == images[1]).all()
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -135,13 +129,6 @@ def test_few_and_many_pictures_are_drawn_alike(dtype, make_images, monkeypatch):
     assert (few == centered(torch.from_numpy(images[rows.numpy()]))).all()
 
 
-def test_mirrors_the_chosen_ones():
-    images = torch.rand(2, 3, 4, 4)
-    found = mirrored(images, torch.tensor([True, False]))
-    assert (found[0] == images[0].flip(2)).all()
-    assert (found[1] == images[1]).all()
-
-
 def test_refuses_what_is_no_image():
     with pytest.raises(InvalidValue, match=r"inputs\.shape=\(3, 5\): expected images"):
         require_images(np.zeros((3, 5), np.float32))
@@ -149,12 +136,13 @@ def test_refuses_what_is_no_image():
         require_images(np.zeros((3, 1, 5, 5)))
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": 0}, {"weight_decay": -1}, {"precision": "half"}]
-)
-def test_an_impossible_recipe_is_refused(wrong):
-    with pytest.raises(InvalidValue, match=f"^{next(iter(wrong))}=.*: expected"):
-        Recipe(**({"epochs": 1, "batch_size": 1, "learning_rate": 1.0, "weight_decay": 0.0} | wrong))
+WRONG = {"epochs": 0, "batch_size": 0, "learning_rate": 0, "weight_decay": -1, "precision": "half"}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_impossible_recipe_is_refused(name):
+    with pytest.raises(InvalidValue, match=f"^{name}={WRONG[name]}: expected"):
+        Recipe(**{"epochs": 1, "batch_size": 1, "learning_rate": 1.0, "weight_decay": 0.0, name: WRONG[name]})
 
 
 RATE, DECAY = 0.1, 0.2
@@ -162,22 +150,23 @@ RATE, DECAY = 0.1, 0.2
 
 def walk(steps, active=None, scale=1.0):
     """Two parts of five numbers after some steps; each step's gradients are drawn from a fixed seed."""
-    generator = torch.Generator().manual_seed(0)
-    parameter = torch.randn(2, 5, generator=generator)
+    parameter, *gradients = drawn(steps)
     optimizer = StackedAdamW([parameter], learning_rate=RATE, weight_decay=DECAY)
-    for step in range(steps):
-        gradient = torch.randn(2, 5, generator=generator) * 10.0 ** (-step)
-        moving = torch.ones(2, 1, dtype=torch.bool) if active is None else active[step]
-        optimizer.step([gradient], moving, scale)
+    for step, gradient in enumerate(gradients):
+        optimizer.step([gradient], torch.ones(2, 1, dtype=torch.bool) if active is None else active[step], scale)
     return parameter
 
 
-def by_torch(steps, scale=1.0):
+def drawn(steps):
     generator = torch.Generator().manual_seed(0)
-    parameter = torch.randn(2, 5, generator=generator)
+    return [torch.randn(2, 5, generator=generator) * 10.0 ** min(1 - step, 0) for step in range(steps + 1)]
+
+
+def by_torch(steps, scale=1.0):
+    parameter, *gradients = drawn(steps)
     optimizer = torch.optim.AdamW([parameter], lr=RATE * scale, weight_decay=DECAY)
-    for step in range(steps):
-        parameter.grad = torch.randn(2, 5, generator=generator) * 10.0 ** (-step)
+    for gradient in gradients:
+        parameter.grad = gradient
         optimizer.step()
     return parameter
 
@@ -198,12 +187,9 @@ def test_a_part_that_rests_stays_and_the_other_does_not_notice():
     np.testing.assert_array_equal(found[1], walk(2)[1])
 
 
-def test_auto_takes_the_gpu_where_there_is_one():
+def test_auto_takes_the_gpu_where_there_is_one_and_one_that_is_not_is_refused(monkeypatch):
     assert require_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert require_device("cpu").type == "cpu"
-
-
-def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert require_device("auto").type == "cpu"
     with pytest.raises(InvalidValue, match="device=cuda: expected a GPU that torch can use"):

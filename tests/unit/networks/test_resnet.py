@@ -30,24 +30,11 @@ def backbone(tmp_path_factory):
     return path
 
 
-def test_torchvision_loads_beside_whatever_torch_there_is():
+def test_torchvision_loads_beside_whatever_torch_there_is(tmp_path):
+    """Its version is read, not imported; schemas are declared only beside a torch without CUDA."""
     assert torchvision_models().resnet50 is not None
-
-
-@pytest.mark.parametrize(
-    ("version", "cuda", "wanted"),
-    [
-        ("0.28.0+cu130", None, True),
-        ("0.28.0+cu130", "13.0", False),
-        ("0.28.0+cpu", None, False),
-        ("0.28.0", None, False),
-    ],
-)
-def test_declares_schemas_only_beside_a_torch_without_cuda(version, cuda, wanted):
-    assert needs_schemas(version, cuda) is wanted
-
-
-def test_the_version_is_read_not_imported(tmp_path):
+    others = [("0.28.0+cu130", "13.0"), ("0.28.0+cpu", None), ("0.28.0", None)]
+    assert needs_schemas("0.28.0+cu130", None) and not any(needs_schemas(*each) for each in others)
     (tmp_path / "version.py").write_text("raise RuntimeError\n__version__ = '0.28.0+cu130'\n")
     assert installed_version(tmp_path) == "0.28.0+cu130"
     assert installed_version(tmp_path / "nowhere") == ""
@@ -55,9 +42,8 @@ def test_the_version_is_read_not_imported(tmp_path):
 
 def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
-    with pytest.raises(
-        InvalidValue, match=r"teacher=resnet50: expected the package torchvision: pip install '.*\[vision\]'"
-    ):
+    rule = r"teacher=resnet50: expected the package torchvision: pip install '.*\[vision\]'"
+    with pytest.raises(InvalidValue, match=rule):
         torchvision_models()
     with pytest.raises(InvalidValue, match="expected the package torchvision"):
         ResNet50Student()  # not once it has labels to learn from, which were paid for
@@ -100,22 +86,20 @@ def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
     assert frozen.features(images, remember=True) is found
 
 
-def test_a_wrong_file_is_refused_before_anything_begins(tmp_path):
-    path = tmp_path / "cut.pth"
-    path.write_bytes(b"PK")
+def test_files_that_are_no_resnet_are_refused_before_anything_begins(tmp_path, backbone):
+    (tmp_path / "cut.pth").write_bytes(b"PK")
     for kind in (ResNet50Teacher, ResNet50Student):
         with pytest.raises(InvalidValue, match=r"weights=.*cut\.pth: expected a file of ResNet-50 weights"):
-            kind(weights=str(path))
-
-
-def test_refuses_files_that_are_no_resnet(tmp_path, backbone):
-    with pytest.raises(InvalidValue, match=r"weights=.*none\.pth: expected a file of ResNet-50 weights \(FileNotFound"):
-        read_weights(tmp_path / "none.pth")
+            kind(weights=str(tmp_path / "cut.pth"))
     (tmp_path / "torn.pth").write_bytes(backbone.read_bytes()[:1000])
-    with pytest.raises(InvalidValue, match=r"torn\.pth: expected a file of ResNet-50 weights \("):
-        read_weights(tmp_path / "torn.pth")
     save_file({"conv1.weight": torch.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(InvalidValue, match=r"other\.safetensors: .* found no good conv1\.weight in it"):
-        read_weights(tmp_path / "other.safetensors")
+    said = {
+        "none.pth": r" \(FileNotFound",
+        "torn.pth": r" \(",
+        "other.safetensors": r", found no good conv1\.weight in it",
+    }
+    for name, line in said.items():
+        with pytest.raises(InvalidValue, match=f"weights=.*{name}: expected a file of ResNet-50 weights{line}"):
+            read_weights(tmp_path / name)
     with pytest.raises(InvalidValue, match="image_size=0: expected a whole number >= 1"):
         ResNet50(1, None, 0)

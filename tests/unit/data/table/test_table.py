@@ -93,27 +93,23 @@ def test_two_numbers_stay_one_apart_and_a_long_tail_gets_a_power(tmp_path: Path)
         TableSchema.read({"columns": said}, name="x")
 
 
-def test_public_rows_are_shuffled_with_their_ids(write: Write) -> None:
+def test_public_rows_are_shuffled_with_their_ids_which_are_published(write: Write) -> None:
     rows = [f"p{i},2025-01-01,{i},F,a,0,1" for i in range(40)]
     dataset = Table(**write(public=rows), id=None).load()
     order = dataset.published_ids
     assert order.tolist() != sorted(order.tolist())
     assert np.array_equal(np.argsort(dataset.public.inputs[:, 1]), np.argsort(order))
+    dataset = Table(**write(private=PRIVATE[1:], public=PUBLIC[1:]) | {"id": "patient"}).load()
+    assert sorted(dataset.published_ids.tolist()) == ["p1", "p2", "p3"]
 
 
-def test_the_schema_knows_the_public_file_alone(write: Write) -> None:
+def test_the_schema_knows_the_public_file_alone_and_private_groups_do_not_know_it(write: Write) -> None:
     changed = ["r1,1999-01-01,1,X,z,0,0", "r2,1999-01-02,2,Y,,0,0"]
-    schemas = [
-        Table(**write(**rows)).load().preprocessing for rows in ({}, {"private": changed, "test": ["s" + changed[1]]})
-    ]
-    assert schemas[0] == schemas[1]
-
-
-def test_other_public_records_change_no_private_group(write: Write) -> None:
-    groups = [
-        Table(**write(**rows)).load().private.group_ids.tolist() for rows in ({}, {"public": ["a" + r for r in PUBLIC]})
-    ]
-    assert groups[0] == groups[1]
+    usual = Table(**write()).load()
+    others = Table(**write(private=changed, test=["s" + changed[1]])).load()
+    assert usual.preprocessing == others.preprocessing
+    renamed = Table(**write(public=["a" + row for row in PUBLIC])).load()
+    assert usual.private.group_ids.tolist() == renamed.private.group_ids.tolist()
 
 
 def test_private_records_are_the_same_whatever_is_made_of_them(write: Write, tmp_path: Path) -> None:
@@ -150,7 +146,7 @@ def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) 
             file.write_table(table)
 
     settings = write()
-    wanted = Table(**settings).load()
+    wanted, written = Table(**settings).load(), {"parquet": parquet.write_table, "feather": feather.write_feather}
     words = dict.fromkeys(("flu", "cough"), pa.string())
     options = csv.ConvertOptions(column_types=words, null_values=["", "NA"], strings_can_be_null=True)
     for name in ("private", "public", "test"):
@@ -159,7 +155,7 @@ def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) 
             path.write_bytes(gzip.compress(Path(settings[name]).read_bytes()))
         else:
             table = csv.read_csv(settings[name], convert_options=options)
-            {"parquet": parquet.write_table, "feather": feather.write_feather, "arrow": stream}[ending](table, path)
+            written.get(ending, stream)(table, path)
         settings[name] = str(path)
     found = Table(**settings).load()
     for split in ("private", "public", "test"):
@@ -188,6 +184,9 @@ def test_a_schema_from_a_file_is_the_same(write: Write, tmp_path: Path) -> None:
     assert TableSchema.read(again.preprocessing.plain(), name="x") == again.preprocessing  # type: ignore[union-attr]
 
 
+REMARKS = [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]
+
+
 def private(row: str) -> dict[str, Any]:
     return {"private": [*PRIVATE, row]}
 
@@ -196,28 +195,16 @@ def private(row: str) -> dict[str, Any]:
     ("rows", "changes", "line"),
     [
         (private("q3,2025-01-01,Secret,F,a,0,1"), {}, r"data\.private\.age: .*numbers .*, 1 of 4 rows .*, row 4 .*"),
-        (
-            private("q3,Secret,1,F,a,0,1"),
-            {},
-            r"data\.private\.seen: expected dates such as 2025-01-31 .*, 1 of 4 rows .*",
-        ),
+        (private("q3,Secret,1,F,a,0,1"), {}, r"data\.private\.seen: expected dates such as .*, 1 of 4 rows .*"),
         (private("q3,2025-01-01,1,F,a,2,1"), {}, r"data\.private\.flu: expected 0 or 1 in a label's column, 1 of 4 .*"),
         ({"test": ["t1,2025-01-01,1,F,a,,1"]}, {}, r"data\.test\.flu: expected 0 or 1 in a label's column, 1 of 1 .*"),
         (private(",2025-01-01,1,F,a,0,1"), {}, r"data\.private\.patient: .*, as data\.group, 1 of 4 rows have none"),
         (private("p3,2025-01-01,1,F,a,0,1"), {}, r"data\.group=patient: .* in one split, 1 are in private and public"),
-        (
-            private("Secret,2025-01-01,1,F"),
-            {},
-            r"data\.private=\S+: expected 7 cells in every row, 1 of 4 .*, row 4 .*",
-        ),
+        (private("Secret,2025-01-01,1,F"), {}, r"data\.private=\S+: expected 7 cells .*, 1 of 4 .*, row 4 .*"),
         ({"private": b""}, {}, r"data\.private=\S+: expected a line of names .*, and the file is empty"),
         ({"private": HEAD.encode() + b"\n"}, {}, r"data\.private: expected at least one row, the table has none"),
         ({"private": b"a,b,a\n1,2,3\n"}, {}, r"data\.private\.columns=a: expected each name once"),
-        (
-            {"private": (HEAD + ",more\n").encode()},
-            {},
-            r"data\.private\.more: .*, data\.public lacks it; 'data\.drop=.*",
-        ),
+        ({"private": (HEAD + ",more\n").encode()}, {}, r"data\.private\.more: .*\.public lacks it; 'data\.drop=.*"),
         ({"private": HEAD.replace("age", "years").encode() + b"\n"}, {}, r"data\.private\.years: .* lacks it.*"),
         ({}, {"labels": ["flue"]}, r"data\.labels=flue: expected a column of data\.private \(did you mean flu\?\)"),
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
@@ -234,28 +221,15 @@ def private(row: str) -> dict[str, Any]:
         ({}, {"id": "patient", "group": None}, r"data\.id=patient: expected another id .*, 1 of 3 rows of private .*"),
         ({}, {"schema": "nowhere.yaml"}, r"data\.schema=nowhere\.yaml: expected a file that pate-schema wrote .*"),
         ({}, {"path": "x.csv"}, r"data\.path=x\.csv: expected no data\.private beside it"),
-        (
-            {"public": [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]},
-            {},
-            r"data\.public\.note: expected numbers, dates .*, or words that occur again; 'data\.drop=\[.*",
-        ),
+        ({"public": REMARKS}, {}, r"data\.public\.note: expected numbers, dates .* occur again; 'data\.drop=\[.*"),
         ({"public": ["p1,2025-01-01,,F,a,0,1"]}, {}, r"data\.public\.age: expected a value in some row of the .*"),
-        (
-            {"private": [row.rsplit(",", 2)[0] + ",," for row in PRIVATE]},
-            {},
-            r"data\.private\.flu: expected 0 or 1 in a label's column, 3 of 3 rows .*",
-        ),
+        ({"private": [row[:-3] + "," for row in PRIVATE[:2]]}, {}, r"data\.private\.flu: .* column, 2 of 2 rows .*"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_no_cell(write: Write, rows: Any, changes: dict[str, Any], line: str) -> None:
     with pytest.raises(InvalidValue, match=f"^{line}$") as caught:
         Table(**write(**rows) | changes).load()
     assert "Secret" not in str(caught.value)
-
-
-def test_ids_of_public_records_are_published(write: Write) -> None:
-    dataset = Table(**write(private=PRIVATE[1:], public=PUBLIC[1:]) | {"id": "patient"}).load()
-    assert sorted(dataset.published_ids.tolist()) == ["p1", "p2", "p3"]
 
 
 NUMBER = "columns: {{age: {{kind: number, {}, missing: false}}}}"
@@ -268,10 +242,7 @@ WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
         ("columns: [", r": expected YAML as pate-schema writes it, line 1"),
         ("rows: 3", r": expected `columns`, what is known of each, as pate-schema writes it"),
         ("columns: {age: {kind: digit}}", r"\.columns\.age\.kind=digit: expected one of number, .*"),
-        (
-            "columns: {age: {kind: date, min: 0, missing: false}}",
-            r"\.columns\.age: expected also mean, std, max, .* date .*",
-        ),
+        ("columns: {age: {kind: date, min: 0, missing: false}}", r"\.columns\.age: expected also mean, std, max, .*"),
         (NUMBER.format("mean: 0, std: 0, min: 0, max: 1"), r"\.columns\.age=.*: expected finite numbers, and std > 0"),
         (WORDS.format("[1]", "false"), r"\.columns\.age\.categories: expected a list of words.*"),
         (WORDS.format("[a]", "3"), r"\.columns\.age: expected values as pate-schema writes them"),
@@ -405,28 +376,22 @@ def test_what_is_no_table_is_told_what_to_do(tmp_path: Path) -> None:
             next(TableFile(tmp_path / name, "data").batches())
 
 
-def test_one_file_for_two_splits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = written(tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidValue, match=r"^data\.public=private\.csv: expected another file than data\.private: "):
         Table(**settings | {"public": "private.csv"}).load()
-
-
-def test_a_label_in_other_letters_is_a_mistake_not_one_that_the_public_file_lacks(tmp_path: Path) -> None:
-    settings = written(tmp_path) | {"labels": ["Ill"]}
     with pytest.raises(InvalidValue, match=r"^data\.labels=Ill: expected a column of data\.public \(did you mean ill "):
-        Table(**settings).public_schema()
-    with pytest.raises(InvalidValue, match=r"^data\.labels=ill: expected a list of columns: 'data\.labels=\[ill\]'$"):
-        Table(**settings | {"labels": "ill"})
+        Table(**settings | {"labels": ["Ill"]}).public_schema()
 
 
 def test_numbers_of_records_are_told_from_other_numbers(tmp_path: Path) -> None:
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
     (line,) = Table(public=str(tmp_path / "public.csv"), labels=("ill",), group="sex").public_remarks()
-    assert line.startswith(
-        "contract: another number in each row; if it is the number of a record, 'data.drop=[contract]'"
-    )
+    assert line.startswith("contract: another number in each row; if it is the number of a record, 'data.drop=[con")
 
 
 def test_a_large_table_is_the_same_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,9 +409,8 @@ def test_a_column_of_budgets_is_no_feature_and_one_class_a_group(write: Write) -
     dataset = Table(**settings, budget="agreed").load()
     assert dataset.budgets is not None and dataset.budgets.tolist() == ["1", "1", "4"]
     assert dataset.digest() != Table(**write()).load().digest()
-    Path(settings["private"]).write_text(
-        "\n".join([f"{HEAD},agreed", *(f"{line}{n}" for n, line in enumerate(lines)), ""])
-    )
+    several = [f"{line}{number}" for number, line in enumerate(lines)]
+    Path(settings["private"]).write_text("\n".join([f"{HEAD},agreed", *several, ""]))
     with pytest.raises(InvalidValue, match=r"data.budget: expected one class in all records of a group, 1 groups"):
         Table(**settings, budget="agreed").load()
     with pytest.raises(InvalidValue, match=r"data.budget=agreed: expected one column in data.group"):
