@@ -23,13 +23,7 @@ from pate.aggregators import (
     counts_for,
 )
 from pate.data import Dataset, Partition, Split
-from pate.mechanisms import (
-    ConditionalRelease,
-    PeelingTopK,
-    RunTwice,
-    StabilityTest,
-    SubsetPeeling,
-)
+from pate.mechanisms import ConditionalRelease, PeelingTopK, RunTwice, StabilityTest, SubsetPeeling
 from pate.mechanisms.thresholds import SparseVectorSession
 from pate.student import LinearStudent, StudentModel
 from pate.teachers import Shard
@@ -99,19 +93,11 @@ VOTES = RNG.integers(0, 10, (5, 3))
 BITS = RNG.random((10, 5, 3)) < 0.5
 
 
-@pytest.mark.parametrize(
-    "votes",
-    [
-        np.ma.masked_array(VOTES, mask=VOTES > 2),
-        torch.tensor(VOTES.astype(float), requires_grad=True),
-        sparse.csr_matrix(VOTES),
-        {},
-        "votes",
-    ],
-)
-def test_counts(votes: Any) -> None:
-    with pytest.raises(InvalidValue, match=r"^votes[=.].*: expected "):
-        GaussianVotes(noise_std=3.0).aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
+def test_counts() -> None:
+    masked, gradients = np.ma.masked_array(VOTES, mask=VOTES > 2), torch.tensor(VOTES.astype(float), requires_grad=True)
+    for votes in (masked, gradients, sparse.csr_matrix(VOTES), {}, "votes"):
+        with pytest.raises(InvalidValue, match=r"^votes[=.].*: expected "):
+            GaussianVotes(noise_std=3.0).aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("votes", [np.ma.masked_array(BITS, mask=BITS), torch.ones(10, 5, 3, requires_grad=True)])
@@ -173,9 +159,7 @@ def test_partitions() -> None:
 )
 def test_students_without_their_weights(arrays: Any, tmp_path: Any) -> None:
     type(MODEL)(arrays, 0.5, MODEL.input_shape, 30, {}).save(tmp_path)
-    with pytest.raises(
-        InvalidValue, match=r"^file=\S+student\.safetensors: expected the weights of .*; copy the folder"
-    ):
+    with pytest.raises(InvalidValue, match=r"^file=\S+student\.safetensors: expected the weights of .*; copy the"):
         StudentModel.load(tmp_path)
 
 

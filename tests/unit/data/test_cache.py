@@ -119,13 +119,6 @@ def test_a_full_disk_is_one_line_and_loses_nothing(cache: PixelCache, monkeypatc
     assert rest.made == list(range(512, COUNT))
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    rule = r"^data\.cache=\S+/file/cache: expected a folder that can be written, here or elsewhere \(Not a directory\)$"
-    with pytest.raises(InvalidValue, match=rule):
-        PixelCache(tmp_path / "file" / "cache", SHAPE, "making").fill(ROWS, STAMPS, Maker(), unwatched)
-
-
 def test_a_complete_cache_is_read_and_not_written(cache: PixelCache, monkeypatch: pytest.MonkeyPatch) -> None:
     """As from a read-only file system."""
     cache.fill(ROWS, STAMPS, Maker(), unwatched)
@@ -145,7 +138,11 @@ def test_a_file_that_was_cut_short_is_made_again(cache: PixelCache, name: str, l
     assert np.array_equal(cache.fill(ROWS, STAMPS, images, unwatched), made)
 
 
-def test_a_link_in_place_of_a_file_is_refused(cache: PixelCache) -> None:
+def test_a_folder_that_cannot_be_written_and_a_link_in_place_of_a_file_are_refused(cache: PixelCache) -> None:
+    cache.folder.with_name("file").write_text("")
+    rule = r"^data\.cache=\S+/file/cache: expected a folder that can be written, here or elsewhere \(Not a directory\)$"
+    with pytest.raises(InvalidValue, match=rule):
+        PixelCache(cache.folder.with_name("file") / "cache", SHAPE, "making").fill(ROWS, STAMPS, images, unwatched)
     cache.folder.mkdir()
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")

@@ -36,14 +36,10 @@ def dataset(**changes: Any) -> Dataset:
 
 
 def test_take_keeps_rows_together_and_in_the_order_asked_for() -> None:
+    """A public pool without labels, whoever filled it in, measures nothing: its student is no yardstick."""
     taken = split([10, 11, 12], [7, 8, 9]).take(np.array([2, 0]))
-    assert taken.record_ids.tolist() == [12, 10]
-    assert taken.group_ids.tolist() == [9, 7]
+    assert (taken.record_ids.tolist(), taken.group_ids.tolist()) == ([12, 10], [9, 7])
     assert len(split([10, 11, 12]).take(slice(1))) == 1
-
-
-def test_a_public_pool_in_which_no_label_is_present_measures_nothing() -> None:
-    """Whoever filled it in: a student of such labels is a constant, and no yardstick."""
     assert not dataset().public_labeled
     labels = np.array([[False, False], [False, True]])
     assert dataset(public=replace(split([3, 4]), labels=labels)).public_labeled
@@ -141,21 +137,15 @@ def test_reads_like_the_array_that_it_does_not_hold() -> None:
     assert np.concatenate(list(pixels.blocks())).tolist() == LEVELS[ROWS].tolist()
 
 
-def test_a_split_takes_them_and_what_is_taken_is_an_array() -> None:
+def test_a_split_takes_them_as_an_array_and_the_data_set_digests_the_levels() -> None:
     taken = pixel_split(LEVELS, ROWS).take(np.array([1]))
     assert isinstance(taken.inputs, np.ndarray)
     assert taken.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()
-
-
-def test_the_data_set_knows_the_shape_and_digests_the_levels() -> None:
     first, other = pixel_dataset(LEVELS), LEVELS.copy()
     assert first.input_shape == (3, 2, 2)
     assert first.digest() == pixel_dataset(other).digest()
     other[3, 0, 0, 0] += 1
     assert first.digest() != pixel_dataset(other).digest()
-
-
-def test_other_levels_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"^levels\.dtype=float64: expected uint8$"):
         Pixels(LEVELS / 1.0, ROWS)
     with pytest.raises(InvalidValue, match=r"^levels\.ndim=3: expected 4"):

@@ -51,7 +51,7 @@ def test_pictures_and_their_labels(folder: Path) -> None:
         assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
 
 
-def test_the_form_makes_the_same_of_files_and_pictures(folder: Path) -> None:
+def test_the_form_makes_the_same_of_files_and_pictures_cut_or_stretched(folder: Path) -> None:
     dataset = ImageFolder(**settings(folder, channels=1)).load()
     form = dataset.preprocessing
     assert form is not None
@@ -59,9 +59,6 @@ def test_the_form_makes_the_same_of_files_and_pictures(folder: Path) -> None:
     assert np.array_equal(form.inputs(files), dataset.public.inputs[:])
     assert np.array_equal(form.inputs([Image.open(file) for file in files]), dataset.public.inputs[:])
     assert form.inputs(files[0]).shape == (1, 1, 8, 8)
-
-
-def test_pictures_are_cut_or_stretched() -> None:
     half = np.zeros((8, 24), np.uint8)
     half[:, :8] = 255  # the left third
     cropped, stretched = (ImageForm(1, 8, 8, fit).inputs([Image.fromarray(half)]) for fit in ("crop", "stretch"))
@@ -86,11 +83,7 @@ def test_pictures_are_cut_or_stretched() -> None:
         ("g.png,test,p1,1,0", {}, r"data\.group=person: expected each person in one split, 1 are in private .*"),
         (None, {"root": "nowhere"}, r"data\.root=nowhere: expected the folder of the pictures"),
         (None, {"table": None}, r"data\.table=None: expected the file that says the labels of each picture"),
-        (
-            None,
-            {"labels": []},
-            r"data\.labels=\[\]: expected the columns that are labels: 'data\.labels=\[NAME,NAME\]'",
-        ),
+        (None, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels: 'data\.labels=.*"),
         (None, {"labels": ["smile"]}, r"data\.table: expected also the column smile \(did you mean smiles or file\?\)"),
         (None, {"fit": "cut"}, r"data\.fit=cut: expected one of crop, stretch"),
         (None, {"file": "path"}, r"data\.file=path: .* holds paths below data\.root, data\.file=NAME.*"),
@@ -104,18 +97,14 @@ def test_what_is_wrong_is_one_line(folder: Path, row: str | None, changes: dict[
         ImageFolder(**settings(folder, **changes)).load()
 
 
-def test_a_picture_that_cannot_be_read_is_one_line(folder: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^data\[0\]: expected a picture that can be read, such as \.png or \.jpg$"):
-        ImageForm().inputs([folder / "labels.csv"])
-    with pytest.raises(InvalidValue, match=r"^data\[0\]=int: expected the file of a picture, or a PIL image$"):
-        ImageForm().inputs([3])
-
-
-def test_pictures_that_are_not_there_are_told_from_broken_ones(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_read_is_one_line_and_told_from_one_that_is_not_there(tmp_path: Path) -> None:
     table = tmp_path / "labels.csv"
     table.write_text("file,split,sun\na,private,1\nb.png,public,0\nc.png,test,1\n")
     (tmp_path / "c.png").write_bytes(b"no picture")
-    settings = {"root": str(tmp_path), "table": str(table), "labels": ["sun"]}
     line = r"^data\.table\.file: expected files that are below data\.root=\S+, endings such as \.png included, 2 of"
     with pytest.raises(InvalidValue, match=line):
-        ImageFolder(**settings).load()
+        ImageFolder(root=str(tmp_path), table=str(table), labels=["sun"]).load()  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue, match=r"^data\[0\]: expected a picture that can be read, such as \.png or \.jpg$"):
+        ImageForm().inputs([table])
+    with pytest.raises(InvalidValue, match=r"^data\[0\]=int: expected the file of a picture, or a PIL image$"):
+        ImageForm().inputs([3])

@@ -42,7 +42,7 @@ def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
-@pytest.fixture(params=[0o000, 0o077, 0o277], ids=oct)
+@pytest.fixture(params=[0o000, 0o077, 0o277, 0o377], ids=oct)
 def umask(request: pytest.FixtureRequest) -> Iterator[None]:
     before = os.umask(request.param)
     yield
@@ -80,16 +80,22 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
     assert {mode(path) for path in (tmp_path / "tensorboard").iterdir()} == {0o600}
 
 
-def test_a_planted_link_gets_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("planted", ["run.json", ".run.json.{pid}.partial"])
+def test_a_planted_link_gets_nothing(tmp_path: Path, planted: str) -> None:
     (tmp_path / "victim").write_text("mine")
-    (tmp_path / f".run.json.{os.getpid()}.partial").symlink_to(tmp_path / "victim")
+    (tmp_path / planted.format(pid=os.getpid())).symlink_to(tmp_path / "victim")
     write_text(tmp_path / "run.json", "{}")
     assert (tmp_path / "victim").read_text() == "mine"
     assert (tmp_path / "run.json").read_text() == "{}"
+    assert not (tmp_path / "run.json").is_symlink()
 
 
-def test_a_lock_empties_nothing_and_follows_no_link(tmp_path: Path) -> None:
+def test_a_lock_is_held_by_one_empties_nothing_and_follows_no_link(tmp_path: Path) -> None:
     victim, lock = tmp_path / "victim", tmp_path / "run.lock"
+    with locked(lock), pytest.raises(BlockingIOError), locked(lock, wait=False):
+        pass
+    with locked(lock, wait=False):
+        lock.unlink()
     victim.write_text("mine")
     lock.symlink_to(victim)
     with pytest.raises(InvalidValue, match=r"^lock=\S+run\.lock: expected a lock file or none"), locked(lock):
@@ -106,13 +112,6 @@ def test_a_lock_empties_nothing_and_follows_no_link(tmp_path: Path) -> None:
         if lock.is_dir():
             lock.rmdir()
             lock.touch()
-
-
-def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
-    with locked(tmp_path / "run.lock"), pytest.raises(BlockingIOError), locked(tmp_path / "run.lock", wait=False):
-        pass
-    with locked(tmp_path / "run.lock", wait=False):
-        pass
 
 
 def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
@@ -137,8 +136,8 @@ def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
     assert not run.exists()
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o377])
-def test_whatever_the_umask_it_is_the_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int) -> None:
+@pytest.mark.usefixtures("umask")
+def test_a_secret_is_open_to_nobody_else_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modes = []
     opening = os.open
 
@@ -151,36 +150,24 @@ def test_whatever_the_umask_it_is_the_owners_alone(tmp_path: Path, monkeypatch: 
         return descriptor
 
     monkeypatch.setattr(disk.os, "open", watched)
-    before = os.umask(umask)
-    try:
-        write_text(tmp_path / "a.secret", "abc\n")
-    finally:
-        os.umask(before)
-    assert modes[0] & 0o077 == 0, "open to nobody else from its first moment"
-    assert stat.S_IMODE((tmp_path / "a.secret").stat().st_mode) == 0o600
+    write_text(tmp_path / "a.secret", "abc\n")
+    assert modes[0] & 0o077 == 0
+    assert mode(tmp_path / "a.secret") == 0o600
     assert read_secret(tmp_path / "a.secret", remedy=REMEDY) == "abc\n"
     assert [path.name for path in tmp_path.iterdir()] == ["a.secret"]
 
 
-def test_what_was_open_to_others_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.secret"
+def test_what_was_open_to_others_or_is_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, user = tmp_path / "a.secret", os.geteuid()
     write_text(path, "abc\n")
-    for mode in (0o644, 0o640, 0o604, 0o700, 0o4600):
-        path.chmod(mode)
-        with pytest.raises(
-            InvalidValue, match=rf"^secret=.*a\.secret: expected mode 0600, found {mode:04o}, .*do this"
-        ):
+    for bits in (0o644, 0o640, 0o604, 0o700, 0o4600):
+        path.chmod(bits)
+        with pytest.raises(InvalidValue, match=rf"^secret=.*a\.secret: expected mode 0600, found {bits:04o}, .*do th"):
             read_secret(path, remedy=REMEDY)
-
-
-def test_what_is_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.secret"
-    write_text(path, "abc\n")
-    user = os.geteuid()
     monkeypatch.setattr(disk.os, "geteuid", lambda: user + 1)
-    with pytest.raises(
-        InvalidValue, match=rf"expected a file of user {user + 1}, who runs this, found one of user {user};"
-    ):
+    with pytest.raises(InvalidValue, match=rf"of user {user + 1}, who runs this, found one of user {user};"):
         read_secret(path, remedy=REMEDY)
 
 
@@ -190,19 +177,7 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None
     (tmp_path / "link").symlink_to(tmp_path / "victim")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe", 0o600)
-    for name, found in (
-        ("link", "a link"),
-        ("folder", "something else"),
-        ("pipe", "something else"),
-        ("no", "nothing"),
-    ):
+    said = {"link": "a link", "folder": "something else", "pipe": "something else", "no": "nothing"}
+    for name, found in said.items():
         with pytest.raises(InvalidValue, match=rf"^secret=.*{name}: expected a file, found {found}; do this$"):
             read_secret(tmp_path / name, remedy=REMEDY)
-
-
-def test_writing_follows_no_link(tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("mine")
-    (tmp_path / "a.secret").symlink_to(tmp_path / "victim")
-    write_text(tmp_path / "a.secret", "abc\n")
-    assert (tmp_path / "victim").read_text() == "mine"
-    assert not (tmp_path / "a.secret").is_symlink()

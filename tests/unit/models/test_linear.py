@@ -16,32 +16,32 @@ from pate.student import LinearStudent, LogisticStudent, LowRankStudent
 from pate.teachers import LinearTeacher, Shard
 
 
-def sklearn_ridge(part, penalty):
-    centered = part.inputs - part.inputs.mean(axis=0)
-    alpha = penalty * np.square(centered).sum(axis=1).mean()
-    return Ridge(alpha=alpha, solver="svd").fit(part.inputs.astype(np.float64), part.labels.astype(float))
+def reference(inputs, labels, penalty, kept=slice(None)):
+    scale = np.square(inputs - inputs.mean(axis=0)).sum(axis=1).mean()
+    return Ridge(alpha=penalty * scale, solver="svd").fit(inputs[kept].astype(np.float64), labels[kept].astype(float))
+
+
+def left_out(inputs, labels, penalty):
+    """What each row's labels are where it is left out, `[n, L]`."""
+    rows = np.arange(len(inputs))
+    return np.stack([reference(inputs, labels, penalty, rows != row).predict(inputs[[row]])[0] for row in rows])
 
 
 @pytest.mark.parametrize("penalty", [1e-3, 0.5, 20.0])
 def test_unequal_parts_equal_one_ridge_each(parts, queries, penalty):
     states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(parts, range(6))
     for part, state in zip(parts, states, strict=True):  # more and fewer records than features
-        reference = sklearn_ridge(part, penalty)
-        np.testing.assert_allclose(state["weights"], reference.coef_.T, atol=1e-4)
-        np.testing.assert_allclose(queries @ state["weights"] + state["bias"], reference.predict(queries), atol=1e-4)
+        wanted = reference(part.inputs, part.labels, penalty)
+        np.testing.assert_allclose(state["weights"], wanted.coef_.T, atol=1e-4)
+        np.testing.assert_allclose(queries @ state["weights"] + state["bias"], wanted.predict(queries), atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [8, 40])  # both Gram matrices
 def test_leave_one_out_loss_equals_leaving_one_out(make_parts, size):
     (part,) = make_parts([size])
     (state,) = LinearTeacher(device="cpu").fit_many([part], [0])
-    scale = np.square(part.inputs - part.inputs.mean(axis=0)).sum(axis=1).mean()
-    errors = []
-    for left in range(size):
-        kept = np.arange(size) != left
-        model = Ridge(alpha=0.5 * scale, solver="svd").fit(part.inputs[kept], part.labels[kept].astype(float))
-        errors.append(np.square(model.predict(part.inputs[left : left + 1])[0] - part.labels[left]))
-    assert state["loss_curve"][0] == pytest.approx(np.mean(errors), rel=1e-4)
+    errors = left_out(part.inputs, part.labels, 0.5) - part.labels
+    assert state["loss_curve"][0] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
 
 def test_the_unit_of_the_inputs_does_not_matter(parts, queries):
@@ -55,12 +55,7 @@ def test_the_unit_of_the_inputs_does_not_matter(parts, queries):
 def test_own_threshold_is_that_of_the_best_held_out_micro_f1(make_parts):
     (part,) = make_parts([60])
     (state,) = LinearTeacher(device="cpu").fit_many([part], [0])
-    scale = np.square(part.inputs - part.inputs.mean(axis=0)).sum(axis=1).mean()
-    scores = np.empty(part.labels.shape)
-    for left in range(60):
-        kept = np.arange(60) != left
-        model = Ridge(alpha=0.5 * scale, solver="svd").fit(part.inputs[kept], part.labels[kept].astype(float))
-        scores[left] = model.predict(part.inputs[left : left + 1])[0]
+    scores = left_out(part.inputs, part.labels, 0.5)
     f1 = {t: f1_score(part.labels, scores >= t / 100, average="micro") for t in range(2, 99)}
     assert f1[round(100 * float(state["threshold"]))] == max(f1.values())
 
@@ -81,47 +76,28 @@ def test_own_threshold_finds_rare_labels():
     assert (f1[None] > f1[0.5] + 0.1).all()
 
 
-def test_a_fixed_threshold_is_folded_in(parts, queries):
-    half = LinearTeacher(threshold=0.5, device="cpu")
-    third = LinearTeacher(threshold=0.3, device="cpu")
+def test_a_fixed_threshold_is_folded_in_and_without_any_label_the_threshold_stays(parts, queries):
+    half, third = (LinearTeacher(threshold=threshold, device="cpu") for threshold in (0.5, 0.3))
     votes = third.predict_many(third.fit_many(parts, range(6)), queries) >= 0.5
     assert (votes == (half.predict_many(half.fit_many(parts, range(6)), queries) >= 0.3 - 1e-6)).all()
-
-
-def test_without_any_label_the_threshold_stays(parts, queries):
     teacher = LinearTeacher(device="cpu")
     (state,) = teacher.fit_many([Shard(parts[0].inputs, np.zeros((30, 5), bool))], [0])
     assert state["threshold"] == 0.5
     assert not teacher.predict_many([state], queries).any()
 
 
-def reference(rows, penalty, kept=slice(None)):
-    scale = np.square(rows[0] - rows[0].mean(axis=0)).sum(axis=1).mean()
-    inputs, labels = rows[0][kept].astype(np.float64), rows[1][kept].astype(float)
-    return Ridge(alpha=penalty * scale, solver="svd").fit(inputs, labels)
-
-
 @pytest.mark.parametrize("size", [10, 120])  # fewer and more rows than features
 def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
     rows = make_rows(size)
     model = LinearStudent(penalties=(0.7,)).fit(*rows, seed=0)
-    expected = reference(rows, 0.7).predict(held_out[0]).clip(0, 1)
+    expected = reference(*rows, 0.7).predict(held_out[0]).clip(0, 1)
     np.testing.assert_allclose(model.predict_proba(held_out[0]), expected, atol=1e-4)
-
-
-def left_out(rows, penalty):
-    size = len(rows[0])
-    scores = np.empty(rows[1].shape)
-    for row in range(size):
-        model = reference(rows, penalty, np.arange(size) != row)
-        scores[row] = model.predict(rows[0][row : row + 1])[0]
-    return scores
 
 
 def test_chooses_the_penalty_with_the_least_leave_one_out_error(make_rows):
     rows = make_rows(25)
     penalties = (0.01, 0.3, 5.0)
-    errors = [np.square(left_out(rows, penalty) - rows[1]).mean() for penalty in penalties]
+    errors = [np.square(left_out(*rows, penalty) - rows[1]).mean() for penalty in penalties]
     heard = []
     student = LinearStudent(penalties=penalties)
     model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: heard.append(losses["loss"]))
