@@ -40,9 +40,6 @@ class Arrays:
         test: file of the records that measure.
         labels: names of the labels; none for those of the files, or else label_0, label_1, …
         name: of the data set, in the report and on the card.
-
-    Raises:
-        InvalidValue: settings that are no texts. What is wrong with a file is said by `load`.
     """
 
     private: str | None = None
@@ -69,7 +66,7 @@ class Arrays:
         if 0 < len(grouped) < len(SPLITS):
             lacking = next(split for split in SPLITS if split not in grouped)
             raise InvalidValue(f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it")
-        parts = {split: _split(f"data.{split}", place, files[split]) for place, split in enumerate(SPLITS)}
+        parts: dict[str, Any] = {name: _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)}
         private = files["private"]
         return Dataset(
             self.name,

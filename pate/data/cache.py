@@ -44,7 +44,6 @@ class StampedFile:
 
     @property
     def num_blocks(self) -> int:
-        """How many stamps there are."""
         return -(-self.shape[0] // self.block)
 
     def known(self) -> NDArray[np.int64]:
@@ -56,7 +55,6 @@ class StampedFile:
         return np.zeros(self.num_blocks, np.int64)
 
     def mapped(self, mode: Any = "r") -> Any:
-        """The array, mapped from the file."""
         return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
 
     @contextmanager

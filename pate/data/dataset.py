@@ -202,7 +202,6 @@ class ImageForm(Preprocessing):
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Self:
-        """From what `plain` gave."""
         return cls(**{name: said[name] for name in ("channels", "height", "width", "fit")})
 
 
@@ -479,7 +478,6 @@ def _require_label_names(names: Any) -> None:
 
 
 def _enter(digest: Any, *arrays: Any) -> None:
-    """Adds shapes and values to a digest."""
     for array in arrays:
         digest.update(repr(array.shape).encode())
         for block in array.blocks() if isinstance(array, Pixels) else row_blocks(array):

@@ -76,7 +76,6 @@ class DigitsGrid:
 
     @property
     def num_pools(self) -> int:
-        """The number of private groups."""
         return _NUM_PRIVATE_DIGITS // self.pool_size
 
     def load(self) -> Dataset:
@@ -169,17 +168,16 @@ def _of_glosses(dataset: Dataset, fit: TextFit, stage: Stage) -> Dataset:
     """The same records with vectors of their texts."""
     with bz2.open(GLOSSES, "rt", encoding="utf-8") as file:
         lines = file.read().split("\n")
-    order = np.sort(np.concatenate([getattr(dataset, split).record_ids for split in SPLITS]))
-    texts = {
-        name: [lines[place] for place in np.searchsorted(order, getattr(dataset, name).record_ids).tolist()]
-        for name in SPLITS
-    }
-    vectors, parts = fit(texts["public"], stage), dict[str, Any]()
-    for name in SPLITS:
+    splits: dict[str, Any] = {name: getattr(dataset, name) for name in SPLITS}
+    order = np.sort(np.concatenate([split.record_ids for split in splits.values()]))
+    places = {name: np.searchsorted(order, split.record_ids).tolist() for name, split in splits.items()}
+    texts = {name: [lines[place] for place in places[name]] for name in SPLITS}
+    vectors = fit(texts["public"], stage)
+    for name, split in splits.items():
         with stage(f"vectors of the {name} texts", len(texts[name])):
-            parts[name] = replace(getattr(dataset, name), inputs=vectors.vectors(texts[name]))
+            splits[name] = replace(split, inputs=vectors.vectors(texts[name]))
     form = TableSchema((TextColumn("gloss", missing=False, vectors=vectors),))
-    return replace(dataset, preprocessing=form, private_cells=dataset.private_digest(), **parts)
+    return replace(dataset, preprocessing=form, private_cells=dataset.private_digest(), **splits)
 
 
 @dataclass(frozen=True)

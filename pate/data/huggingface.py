@@ -166,9 +166,6 @@ class HuggingFace(TextReader):
         fit: crop or stretch, see `ImageForm`.
         name: of the data set, in the report and on the card.
         seed: of the public records' order.
-
-    Raises:
-        InvalidValue: settings out of range. What is wrong with the data is said by `load`.
     """
 
     path: str | None = None
@@ -243,7 +240,6 @@ class HuggingFace(TextReader):
 
     @cached_property
     def _parts(self) -> dict[str, Any]:
-        """The three splits, opened."""
         require_extra("data=huggingface", "huggingface")
         import datasets  # loads slowly, and is optional
 

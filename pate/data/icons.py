@@ -89,11 +89,7 @@ class Icons:
             require_count("data.limit", self.limit)
 
     def load(self) -> Dataset:
-        """Maps the file: no picture is in memory before it is asked for.
-
-        Raises:
-            InvalidValue: no such file, or one that is damaged or of other sizes than asked for.
-        """
+        """Maps the file: no picture is in memory before it is asked for. Raises for another file, or other sizes."""
         root = Path(self.root).expanduser()
         path = root / archive_name(self.image_size, self.channels) if root.is_dir() else root
         rule = f"{path.name} in it: make icons draws it, or scripts/build_icons.py"

@@ -45,9 +45,6 @@ class ImageFolder:
         encoding: of a CSV file.
         name: of the data set, in the report and on the card.
         seed: of the public pictures' order.
-
-    Raises:
-        InvalidValue: settings out of range. What is wrong with table or pictures is said by `load`.
     """
 
     root: str | None = None
@@ -109,7 +106,8 @@ class ImageFolder:
         groups = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         rows_of["public"] = np.random.default_rng(self.seed).permutation(rows_of["public"])
         rows = np.arange(len(levels), dtype=np.int64)
-        parts = {split: Split.of_pictures(rows_of[split], levels, labels, rows, groups) for split in SPLITS}
+        known = (levels, labels, rows, groups)
+        parts: dict[str, Any] = {split: Split.of_pictures(rows_of[split], *known) for split in SPLITS}
         if self.group is not None:
             require_apart("group", self.group, [parts[split].group_ids for split in SPLITS])
         files, private = np.array(words[self.file], np.str_), rows_of["private"]

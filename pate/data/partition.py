@@ -35,9 +35,6 @@ class Partition:
     Attributes:
         teacher_of: int64 `[num_private]`, the teacher of each row of the private split.
         num_teachers: T; teachers are numbered 0..T-1.
-
-    Raises:
-        InvalidValue: not a vector of whole numbers in 0..num_teachers-1.
     """
 
     teacher_of: NDArray[np.int64]
@@ -92,7 +89,6 @@ class Partition:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of which row has which teacher."""
         return _digest(self.num_teachers, [self.teacher_of])
 
     def to_json(self, split: Split) -> str:

@@ -145,7 +145,6 @@ class CheckpointStore:
         return whole
 
     def _read(self, members: range, path: Path) -> list[State]:
-        """The teachers of a file, as views of what it holds."""
         try:
             arrays: State = load_file(path)
             with safe_open(path, framework="numpy") as file:

@@ -143,12 +143,7 @@ class Engine(ABC):
 
     @abstractmethod
     def train(self, job: TrainingJob) -> None:
-        """Trains the teachers that the job's store lacks and saves them there.
-
-        Raises:
-            WorkersLost: worker processes died.
-            DeviceFull: a chunk takes more than the GPU's memory.
-        """
+        """Trains and saves the teachers that the job's store lacks; raises `WorkersLost` or `DeviceFull`."""
 
 
 @dataclass(frozen=True)

@@ -36,55 +36,50 @@ _CURVE = "loss_curve"
 _QUERIES = 64  # asked of a stack of networks at once
 
 
-def fit_apart(
-    network: Network, shards: Sequence[Shard], seeds: Sequence[int], *, recipe: Recipe, device: torch.device
+def fit_networks(
+    network: Network, shards: Sequence[Shard], seeds: Sequence[int], settings: Any, *, stacked: bool = False
 ) -> list[State]:
-    """Trains a network per shard, one after the other; initial weights and order depend on a network's seed alone."""
+    """Trains a network per shard by a teacher's settings: one after the other, or in one batch, equal up to rounding.
+
+    Initial weights and order depend on a network's seed alone.
+    """
+    images = [require_images(shard.inputs) for shard in shards]
+    targets = [shard.labels.astype(np.float32) for shard in shards]
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    recipe, device = Recipe.of(settings), require_device(settings.device)
+    if stacked and isinstance(network, ConvNet):
+        tensors, curve = fit_stacked(network, images, targets, recipe=recipe, rngs=rngs, device=device)
+        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+        return [
+            {name: array[row].copy() for name, array in arrays.items()} | {_CURVE: losses[np.isfinite(losses)]}
+            for row, losses in enumerate(curve)
+        ]
     states: list[State] = []
-    for images, targets, rng in zip(*_inputs(shards, seeds), strict=True):
-        tensors, losses = fit(network, images, targets, recipe=recipe, rng=rng, device=device)
+    for shown, wanted, rng in zip(images, targets, rngs, strict=True):
+        tensors, losses = fit(network, shown, wanted, recipe=recipe, rng=rng, device=device)
         states.append({name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses})
     return states
 
 
-def fit_side_by_side(
-    network: ConvNet, shards: Sequence[Shard], seeds: Sequence[int], *, recipe: Recipe, device: torch.device
-) -> list[State]:
-    """Trains a network per shard, all in one batch; equal to `fit_apart` up to rounding."""
-    images, targets, rngs = _inputs(shards, seeds)
-    tensors, curve = fit_stacked(network, images, targets, recipe=recipe, rngs=rngs, device=device)
-    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-    return [
-        {name: array[row].copy() for name, array in arrays.items()} | {_CURVE: losses[np.isfinite(losses)]}
-        for row, losses in enumerate(curve)
-    ]
-
-
-def logits_apart(
-    network: Network, states: Sequence[State], images: NDArray[np.generic], device: torch.device
-) -> NDArray[np.float32]:
-    """Log-odds of each network on all images, `[num_states, n, num_labels]`, one network after the other."""
-    loaded = ({name: tensor[0] for name, tensor in _tensors([state], device).items()} for state in states)
-    return np.stack([logits_in_blocks(network, tensors, images, device) for tensors in loaded])
-
-
 @torch.no_grad()
-def logits_side_by_side(
-    network: ConvNet, states: Sequence[State], images: NDArray[np.generic], device: torch.device
+def network_logits(
+    network: Network, states: Sequence[State], images: NDArray[np.generic], device: torch.device, *, stacked: bool
 ) -> NDArray[np.float32]:
-    """What `logits_apart` gives up to rounding, from all networks at once."""
-    stacks, found = _tensors(states, device), np.empty((len(states), len(images), network.num_labels), np.float32)
-    for rows, block in blocks_of(images, _QUERIES, device):
-        valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
-        shown = block.contiguous().expand(len(states), *block.shape)
-        logits = stacked_logits(network, stacks, shown, valid, training=False)
-        found[:, rows] = logits.float().cpu().numpy()
-    return found
-
-
-def _tensors(states: Sequence[State], device: torch.device) -> Tensors:
+    """Log-odds of each network on all images, `[num_states, n, num_labels]`: one after the other, or all at once."""
     names = [name for name in states[0] if name != _CURVE]
-    return {name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in names}
+    found = np.empty((len(states), len(images), network.num_labels), np.float32)
+    if stacked and isinstance(network, ConvNet):
+        stacks = {name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in names}
+        for rows, block in blocks_of(images, _QUERIES, device):
+            valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
+            shown = block.contiguous().expand(len(states), *block.shape)
+            logits = stacked_logits(network, stacks, shown, valid, training=False)
+            found[:, rows] = logits.float().cpu().numpy()
+        return found
+    for row, state in enumerate(states):
+        tensors = {name: torch.from_numpy(state[name]).to(device) for name in names}
+        found[row] = logits_in_blocks(network, tensors, images, device)
+    return found
 
 
 def confidences(logits: NDArray[np.float32], threshold: float = 0.5) -> NDArray[np.float32]:
@@ -92,15 +87,6 @@ def confidences(logits: NDArray[np.float32], threshold: float = 0.5) -> NDArray[
     moved = torch.from_numpy(logits).sub_(math.log(threshold / (1 - threshold)))
     found: NDArray[np.float32] = moved.sigmoid_().numpy()
     return found
-
-
-def _inputs(
-    shards: Sequence[Shard], seeds: Sequence[int]
-) -> tuple[list[NDArray[np.generic]], list[NDArray[np.float32]], list[np.random.Generator]]:
-    """Images, targets and generator of each network."""
-    images = [require_images(shard.inputs) for shard in shards]
-    targets = [shard.labels.astype(np.float32) for shard in shards]
-    return images, targets, [np.random.default_rng(seed) for seed in seeds]
 
 
 @dataclass(frozen=True)
@@ -156,15 +142,14 @@ class CNNTeacher(Teacher):
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
         require_shards(shards, seeds)
         network = ConvNet.of(self, require_images(shards[0].inputs).shape[1:], shards[0].labels.shape[1])
-        fit = fit_side_by_side if self._is_stacked else fit_apart
-        return fit(network, shards, seeds, recipe=Recipe.of(self), device=require_device(self.device))
+        return fit_networks(network, shards, seeds, self, stacked=self._is_stacked)
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
         images = require_images(inputs)
         network = ConvNet.of(self, images.shape[1:], len(states[0]["head.bias"]))
-        logits = logits_side_by_side if self._is_stacked else logits_apart
-        return confidences(logits(network, states, images, require_device(self.device)), self.threshold)
+        device = require_device(self.device)
+        return confidences(network_logits(network, states, images, device, stacked=self._is_stacked), self.threshold)
 
     @property
     def _is_stacked(self) -> bool:
@@ -191,9 +176,6 @@ class ResNet50Teacher(Teacher):
         image_size: images are resized to this height and width for the network; None takes them as they are.
         penalty: of the ridge regression on frozen features, > 0.
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
-
-    Raises:
-        InvalidValue: an attribute outside its range; frozen without weights.
     """
 
     weights: str | None = None
@@ -225,12 +207,11 @@ class ResNet50Teacher(Teacher):
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits one shard after the other; a ResNet-50 fills a GPU by itself. Frozen features are solved together."""
         require_shards(shards, seeds)
-        images = [require_images(shard.inputs) for shard in shards]
         if self.frozen:
-            pairs = zip(map(self._backbone.features, images), shards, strict=True)
+            features = (self._backbone.features(require_images(shard.inputs)) for shard in shards)
+            pairs = zip(features, shards, strict=True)
             return self._head.fit_many([Shard(inputs, shard.labels) for inputs, shard in pairs], seeds)
-        network = self._network(shards[0].labels.shape[1])
-        return fit_apart(network, shards, seeds, recipe=Recipe.of(self), device=require_device(self.device))
+        return fit_networks(self._network(shards[0].labels.shape[1]), shards, seeds, self)
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities, or with `frozen` the scores of the heads; a vote is one >= 0.5."""
@@ -238,8 +219,7 @@ class ResNet50Teacher(Teacher):
         if self.frozen:
             return self._head.predict_many(states, self._backbone.features(images, remember=True))
         network = self._network(len(states[0]["fc.bias"]))
-        logits = logits_apart(network, states, images, require_device(self.device))
-        return np.stack([confidences(each) for each in logits])
+        return confidences(network_logits(network, states, images, require_device(self.device), stacked=False))
 
     def _network(self, num_labels: int) -> ResNet50:
         return ResNet50(num_labels, self.weights, self.image_size)
@@ -253,10 +233,7 @@ class ResNet50Teacher(Teacher):
         return _frozen_backbone(str(self.weights), self.image_size, require_device(self.device))
 
 
-@lru_cache(maxsize=1)
-def _frozen_backbone(weights: str, image_size: int | None, device: torch.device) -> FrozenBackbone:
-    """Read once a process."""
-    return FrozenBackbone(weights, image_size, device)
+_frozen_backbone = lru_cache(maxsize=1)(FrozenBackbone)  # read once a process
 
 
 _LARGEST_LAYER = 2**24
@@ -340,10 +317,15 @@ class ImageStudent(ThresholdedStudent):
         pool, rng = np.asarray(pool[: self.max_unlabeled]), np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
+        train = partial(fit, network, recipe=Recipe.of(self), rng=rng, device=device)
         with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
             for fold in range(fold_of.max() + 1):
                 kept = fold_of != fold
-                tensors, curve = self._member(network, images[kept], labels[kept], pool, rng)
+                shown, targets = images[kept], labels[kept].astype(np.float32)
+                tensors, curve = train(shown, targets)
+                if len(pool):  # a second time, from new weights, on what the first says of the pool too
+                    guessed = _probabilities(network, tensors, pool, device)
+                    tensors, curve = train(np.concatenate([shown, pool]), np.concatenate([targets, guessed]))
                 held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
                 members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
                 curves.append(curve)
@@ -356,18 +338,6 @@ class ImageStudent(ThresholdedStudent):
         threshold = self._place(held_out * released, labels)
         choices = {"unlabeled": float(len(pool))} | self._choices
         return self.model(arrays, threshold, shape, len(images), choices)
-
-    def _member(
-        self, network: Network, images: Rows, labels: Labels, pool: Rows, rng: np.random.Generator
-    ) -> tuple[Tensors, Rows]:
-        """Trains one member, with a pool twice: the second time, from new weights, on what the first says there too."""
-        train = partial(fit, network, recipe=Recipe.of(self), rng=rng, device=require_device(self.device))
-        targets = labels.astype(np.float32)
-        tensors, curve = train(images, targets)
-        if len(pool):
-            guessed = _probabilities(network, tensors, pool, require_device(self.device))
-            tensors, curve = train(np.concatenate([images, pool]), np.concatenate([targets, guessed]))
-        return tensors, curve
 
     @abstractmethod
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:

@@ -121,8 +121,8 @@ class ConvexTeacher(Voter):
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         """Of groups as if they were teachers: what one says is what the teacher that has it learns of it."""
         _, first, group_of = np.unique(dataset.private.group_ids, return_index=True, return_inverse=True)
-        learners = {"learner_of": partition.teacher_of[first], "num_learners": partition.num_teachers}
-        moments = partial(ConvexVotes, **learners, penalty=self.penalty)
+        learner_of, num_learners = partition.teacher_of[first], partition.num_teachers
+        moments = partial(ConvexVotes, learner_of=learner_of, num_learners=num_learners, penalty=self.penalty)
         given = {"num_directions": self.num_directions, "moments": moments}
         return _ConvexSource.of(dataset, group_of.astype(np.int64), len(first), num_queries, **given)
 

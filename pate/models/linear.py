@@ -212,8 +212,8 @@ class LinearStudent(ThresholdedStudent):
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         if len(rows) < 2:  # the one row's labels, or none
-            bias = np.asarray(labels.any(axis=0), np.float32)
-            constant = {"weights": np.zeros((rows.shape[1], len(bias)), np.float32), "bias": bias}
+            said = np.asarray(labels.any(axis=0), np.float32)
+            constant = {"weights": np.zeros((rows.shape[1], len(said)), np.float32), "bias": said}
             return LinearModel(constant, 0.5, shape, len(rows), {})
         ridge = _Ridge.of(rows, labels)
         errors = [ridge.error(penalty) for penalty in self.penalties]
@@ -256,7 +256,6 @@ class _Ridge:
         return square / (square + scaled)
 
     def weights(self, penalty: float) -> Floats:
-        """Weights `[d, num_labels]`."""
         inverse = np.divide(1, self.singular, out=np.zeros_like(self.singular), where=self.singular > 0)
         kept = (self._shrinkage(penalty) * inverse)[:, None]
         return np.asarray(self.right.T @ (kept * (self.left.T @ self.residual)))
@@ -271,7 +270,6 @@ class _Ridge:
         return np.asarray(self.residual - error)
 
     def error(self, penalty: float) -> float:
-        """Mean squared leave-one-out error."""
         return float(np.square(self.residual - self.held_out(penalty)).mean())
 
     def confine(self, weights: Floats, held_out: Floats, rank: int) -> tuple[Floats, Floats]:
@@ -319,9 +317,9 @@ class LogisticStudent(ThresholdedStudent):
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
         if len(rows) < _FEWEST_ROWS:  # the labels that most of a few rows have, or none
-            weights = np.zeros((rows.shape[1], labels.shape[1]), np.float32)
-            bias = np.where(2 * labels.sum(axis=0) > len(rows), np.inf, -np.inf).astype(np.float32)
-            return LogisticModel({"weights": weights, "bias": bias}, 0.5, shape, len(rows), {})
+            said = np.where(2 * labels.sum(axis=0) > len(rows), np.inf, -np.inf).astype(np.float32)
+            constant = {"weights": np.zeros((rows.shape[1], len(said)), np.float32), "bias": said}
+            return LogisticModel(constant, 0.5, shape, len(rows), {})
         order = np.random.default_rng(seed).permutation(len(rows))
         white = _White.of(rows)
         features, labels = white.features(rows, order), labels[order]

@@ -196,31 +196,21 @@ class MLPStudent(ThresholdedStudent):
         """Losses reported: the members' mean `loss` and their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
-        released = labels.any(axis=0)
-        if len(rows) < 2:  # the one row's labels, or none
-            arrays = {
-                "hidden_weights": np.zeros((1, rows.shape[1], 1), np.float32),
-                "hidden_bias": np.zeros((1, 1, 1), np.float32),
-                "weights": np.zeros((1, 1, labels.shape[1]), np.float32),
-                "bias": np.full((1, 1, labels.shape[1]), 40, np.float32),  # a probability of 1 in float32
-                "released": released.astype(np.float32),
-            }
-            return MLPModel(arrays, 0.5, shape, len(rows), {})
+        released = {"released": labels.any(axis=0).astype(np.float32)}
+        if len(rows) < 2:  # the one row's labels, or none: a bias of 40 is a probability of 1 in float32
+            num_labels = labels.shape[1]
+            shapes = (1, rows.shape[1], 1), (1, 1, 1), (1, 1, num_labels), (1, 1, num_labels)
+            constant = [np.full(each, value, np.float32) for each, value in zip(shapes, (0, 0, 0, 40), strict=True)]
+            return MLPModel(dict(zip(_NAMES, constant, strict=True)) | released, 0.5, shape, len(rows), {})
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
         center = rows.mean(axis=0)
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
         parameters, held_out, epoch = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
-        threshold = self._place(held_out * released, labels)
-        hidden_weights, hidden_bias, weights, bias = parameters
-        hidden_weights = hidden_weights / spread
-        arrays = {
-            "hidden_weights": hidden_weights,
-            "hidden_bias": hidden_bias - center @ hidden_weights[:, None],
-            "weights": weights,
-            "bias": bias,
-            "released": released.astype(np.float32),
-        }
+        threshold = self._place(held_out * released["released"], labels)
+        parameters[0] = parameters[0] / spread
+        parameters[1] = parameters[1] - center @ parameters[0][:, None]
+        arrays = dict(zip(_NAMES, parameters, strict=True)) | released
         return MLPModel(arrays, threshold, shape, len(rows), {"epochs": float(epoch)})
 
     def _train(

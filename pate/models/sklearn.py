@@ -150,7 +150,6 @@ class FittedLabels:
         return cls(labels[0].astype(np.float64), varying, models)
 
     def confidences(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Confidences in [0, 1], `[n, num_labels]`."""
         confidences = np.tile(self.first, (len(rows), 1))
         if self.models:
             width = len(self.varying) // len(self.models)  # labels a model
@@ -208,7 +207,6 @@ def takes_nan(estimator: Any) -> bool:
 
 
 def _columns(model: Any, rows: NDArray[np.float32], width: int) -> NDArray[np.float64]:
-    """Confidences of one fitted estimator, `[n, width]`."""
     if hasattr(model, "predict_proba"):
         proba = model.predict_proba(rows)
         if isinstance(proba, list):  # one [n, 2] a label

@@ -100,7 +100,7 @@ class StudentModel(ABC):
         The folder, and the one above it, are made where they are missing, with mode 0700; files have mode 0600.
         """
         folder = Path(folder)
-        card = {"kind": self.kind, "threshold": self.threshold, "input_shape": list(self.input_shape)}
+        card: dict[str, Any] = {"kind": self.kind, "threshold": self.threshold, "input_shape": list(self.input_shape)}
         card |= {"num_rows": self.num_rows, "choices": dict(self.choices)}
         make_folder(folder, within=folder.parent.parent)
         with replacing(folder / _WEIGHTS) as file:

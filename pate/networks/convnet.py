@@ -76,7 +76,6 @@ class ConvNet(Network):
 
     @property
     def activations(self) -> int:
-        """Numbers in the largest layer of one image."""
         channels = max(channels for channels, _ in self.kernels)
         return channels * math.prod(size // self.patch for size in self.shape[1:])
 

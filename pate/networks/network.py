@@ -141,7 +141,6 @@ class Recipe:
         return cls(**{setting.name: getattr(settings, setting.name) for setting in fields(cls)})
 
     def dtype(self, device: torch.device) -> torch.dtype:
-        """What products are computed in on this device."""
         if self.precision == "auto":
             return torch.bfloat16 if device.type == "cuda" and _has_bfloat16(device) else torch.float32
         return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
@@ -152,7 +151,6 @@ class Recipe:
 
     @contextmanager
     def autocast(self, device: torch.device) -> Iterator[None]:
-        """Runs its body in the precision for this device."""
         dtype = self.dtype(device)
         with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
             yield

@@ -141,11 +141,7 @@ def read_weights(path: str | Path) -> Tensors:
     """Reads a backbone: a `.safetensors` file, or what `torch.save` wrote of a state dictionary.
 
     No code in the file is run. The head, if there is one, is left out. The file must come from PUBLIC data: what it
-    was trained on is covered by no epsilon.
-
-    Raises:
-        InvalidValue: a file that is missing, unreadable, or not a ResNet-50; one of torch's, where torch is older than
-            the first that runs nothing of it.
+    was trained on is covered by no epsilon. Raises for another file, or one of torch's where torch may run code of it.
     """
     plain = str(path).endswith(".safetensors")
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])

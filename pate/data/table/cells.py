@@ -122,7 +122,6 @@ class Spelling:
 
     @property
     def mark(self) -> str:
-        """What stands before decimals."""
         return "," if self.decimal == "comma" else "."
 
     def known(self, table: Any) -> Any:

@@ -108,7 +108,6 @@ class TableFile:
 
     @cached_property
     def names(self) -> list[str]:
-        """Its columns."""
         return list(next(self.batches()).column_names)
 
     @property
@@ -118,7 +117,6 @@ class TableFile:
 
     @property
     def is_text(self) -> bool:
-        """Whether cells are words, as in a CSV file."""
         return self._kind in ("csv", "json")
 
     @property

@@ -155,7 +155,6 @@ class NumberColumn(Column):
 
     @classmethod
     def of(cls, name: str, read: Cells) -> Self:
-        """What public cells say."""
         known = read.values[~read.missing]
         mean, std, low, high = (float(each) for each in (known.mean(), known.std(), known.min(), known.max()))
         flat = not std > 1e-12 * max(abs(mean), 1e-300)
@@ -476,7 +475,6 @@ class TableSchema(Preprocessing):
         return inputs
 
     def _blocks(self, inputs: NDArray[np.float32]) -> Iterable[tuple[Column, Block]]:
-        """Each column and its features."""
         ends = np.cumsum([len(column.feature_names) for column in self.columns])
         return zip(self.columns, np.split(inputs, ends[:-1], axis=1), strict=True)
 
@@ -566,7 +564,6 @@ def _array(series: Any) -> Any:
 
 
 def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Column:
-    """What a public column is."""
     numbers = as_numbers(array, spelling)
     if numbers.missing.all():
         return EmptyColumn(name, missing=True)

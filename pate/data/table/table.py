@@ -149,8 +149,8 @@ class Table(TextReader):
         schema = self._with_vectors(self.table_schema, stage)
         spelling = self._files["public"].spelling(schema.spelling)
         rows = {split: self._rows(file, split, schema, spelling) for split, file in self._files.items()}
-        names = {"group": self._named("group"), "id": self.id}
-        parts, public_ids = three_splits(rows, **names, seed=self.seed, spelling=spelling)
+        group = self._named("group")
+        parts, public_ids = three_splits(rows, group=group, id=self.id, seed=self.seed, spelling=spelling)
         private, shared = self._files["private"], parts["shared"]
         return Dataset(
             name=self.name,
@@ -367,14 +367,12 @@ class Table(TextReader):
 
     @cached_property
     def _given(self) -> dict[str, TableFile]:
-        """The files that settings name, by these."""
         given = {name: getattr(self, name) for name in ("path", *SPLITS)}
         spelled = (self.encoding, self.decimal, self.thousands, self.missing)
         return {name: TableFile(Path(path), f"data.{name}", *spelled) for name, path in given.items() if path}
 
     @property
     def _files(self) -> dict[str, TableFile]:
-        """The file of each split."""
         return {split: self._given["path" if self.path is not None else split] for split in SPLITS}
 
     @property
@@ -430,7 +428,6 @@ class Table(TextReader):
         return Rows(batches, schema, self._roles, name=name, split=split, spelling=spelling)
 
     def _public_table(self, columns: list[str]) -> Any:
-        """The public rows and some columns."""
         file, split = self._public_file, self._split
         table = file.read(list(dict.fromkeys([*columns, *([split] if split is not None else [])])))
         if split is not None:
@@ -445,6 +442,5 @@ class Table(TextReader):
 
 
 def _require_column(role: str, column: str, names: list[str], where: str) -> None:
-    """Raises unless a column that a setting names is there."""
     if column not in names:
         raise InvalidValue(f"data.{role}={column}: expected a column of {where}{nearest_column(column, names)}")

@@ -23,6 +23,16 @@ def files(folder: Path, **changes: Any) -> dict[str, str]:
     return {split: str(folder / f"{split}.npz") for split in ROWS}
 
 
+def as_folder(archive: str, **changes: Any) -> str:
+    """A folder beside an .npz file, its arrays in .npy files."""
+    folder = Path(archive).with_suffix("")
+    folder.mkdir()
+    with np.load(archive) as arrays:
+        for name, content in {**arrays, **changes}.items():
+            np.save(folder / f"{name}.npy", content)
+    return str(folder)
+
+
 def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
     names = files(tmp_path)
     dataset = Arrays(**names).load()
@@ -34,17 +44,8 @@ def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
             assert np.array_equal(found.labels, arrays["labels"] == 1)
             assert len(set(found.group_ids.tolist())) == count
     assert dataset.published_ids.tolist() == [0, 1, 2, 3]
-
-
-def test_a_folder_of_npy_files_gives_the_same(tmp_path: Path) -> None:
-    names = files(tmp_path)
-    for split in ROWS:
-        (tmp_path / split).mkdir()
-        with np.load(names[split]) as arrays:
-            for name in arrays:
-                np.save(tmp_path / split / f"{name}.npy", arrays[name])
-    folders = Arrays(**{split: str(tmp_path / split) for split in ROWS}).load()
-    assert np.array_equal(folders.private.inputs, Arrays(**names).load().private.inputs)
+    folders = Arrays(**{split: as_folder(names[split]) for split in ROWS}).load()
+    assert np.array_equal(folders.private.inputs, dataset.private.inputs)
 
 
 @pytest.mark.parametrize(
@@ -60,13 +61,8 @@ def test_a_folder_of_npy_files_gives_the_same(tmp_path: Path) -> None:
 def test_a_folder_asks_of_arrays_what_an_archive_asks(name: str, array: Any, found: str, tmp_path: Path) -> None:
     """.5 and .7 would be one person, 0."""
     names = files(tmp_path)
-    folder = tmp_path / "private"
-    folder.mkdir()
-    with np.load(names["private"]) as arrays:
-        for each, content in {**arrays, name: array}.items():
-            np.save(folder / f"{each}.npy", content)
     with pytest.raises(InvalidValue, match=found):
-        Arrays(**{**names, "private": str(folder)}).load()
+        Arrays(**{**names, "private": as_folder(names["private"], **{name: array})}).load()
 
 
 def test_names_groups_and_ids_are_used(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def test_splits_labels_and_ids_are_those_of_the_file(write: Write, tmp_path: Path) -> None:
-    write()
+def test_pictures_splits_labels_and_ids_are_those_of_the_file(write: Write, tmp_path: Path) -> None:
+    path = write()
     data = Icons(tmp_path, image_size=8).load()
     assert (data.name, data.real, data.kind, data.input_shape) == ("icons", True, "images", (1, 8, 8))
     assert [len(split) for split in (data.public, data.test, data.private)] == [3, 4, 5]
@@ -49,21 +49,14 @@ def test_splits_labels_and_ids_are_those_of_the_file(write: Write, tmp_path: Pat
     assert data.published_ids.tolist() == ["a:b", "a:c", "d:e"]
     assert data.preprocessing is not None
     assert data.preprocessing.input_shape == (1, 8, 8)
-
-
-def test_pictures_stay_in_the_file(write: Write) -> None:
-    path = write()
-    inputs: Any = Icons(path, image_size=8).load().private.inputs
+    inputs: Any = data.private.inputs
     assert isinstance(inputs, Pixels)
-    assert isinstance(inputs.levels, np.memmap)
+    assert isinstance(inputs.levels, np.memmap), "pictures stay in the file"
     with np.load(path) as archive:
         assert np.array_equal(inputs.levels, archive["pictures"])
         assert np.array_equal(np.asarray(inputs), archive["pictures"][7:].astype(np.float32) / np.float32(255))
-
-
-def test_a_limit_takes_the_first_of_each_split(write: Write) -> None:
-    data = Icons(write(), image_size=8, limit=2).load()
-    assert [len(split) for split in (data.public, data.test, data.private)] == [2, 2, 2]
+    data = Icons(path, image_size=8, limit=2).load()
+    assert [len(split) for split in (data.public, data.test, data.private)] == [2, 2, 2], "the first of each"
     assert data.private.record_ids.tolist() == [2**61 + 7, 2**61 + 8]
     assert data.published_ids.tolist() == ["a:b", "a:c"]
 
@@ -88,10 +81,10 @@ def test_a_file_that_is_not_there_or_of_another_size_is_one_line(write: Write, t
         Icons(write()).load()
 
 
-@pytest.mark.parametrize("setting", [{"image_size": 0}, {"channels": 2}, {"limit": 0}, {"root": 3}])
-def test_settings_out_of_range(setting: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValue, match=f"data.{next(iter(setting))}="):
-        Icons(**{"root": "somewhere", **setting})
+def test_settings_out_of_range() -> None:
+    for name, value in {"image_size": 0, "channels": 2, "limit": 0, "root": 3}.items():
+        with pytest.raises(InvalidValue, match=f"data.{name}={value}: expected"):
+            Icons(**{"root": "somewhere", name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -118,12 +111,8 @@ def test_a_damaged_file_is_one_line(write: Write) -> None:
     path = write()
     content = path.read_bytes()
     start = content.index(b"pictures.npy") + 200  # among the pixels
-    for damaged in (
-        content[:start] + bytes([content[start] ^ 1]) + content[start + 1 :],
-        content[:-40],
-        b"",
-        b"no zip",
-    ):
+    flipped = content[:start] + bytes([content[start] ^ 1]) + content[start + 1 :]
+    for damaged in (flipped, content[:-40], b"", b"no zip"):
         path.write_bytes(damaged)
         with pytest.raises(InvalidValue, match=r"^file=.*make it anew with make icons"):
             Icons(path, image_size=8).load()

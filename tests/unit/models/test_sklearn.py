@@ -32,11 +32,13 @@ def test_logistic_regression_equals_one_fit_a_label(parts, queries):
 
 
 def test_a_tree_is_fitted_once_to_all_labels(parts, queries):
-    columns = varying(parts[2])
-    confidences = fit_one(DecisionTreeClassifier(max_depth=2), parts[2])(queries)
+    columns, estimator = varying(parts[2]), DecisionTreeClassifier(max_depth=2)
+    confidences = fit_one(estimator, parts[2])(queries)
     reference = DecisionTreeClassifier(max_depth=2, random_state=3).fit(parts[2].inputs, parts[2].labels[:, columns])
     expected = np.stack([p[:, 1] for p in reference.predict_proba(queries)], axis=1)
     np.testing.assert_allclose(confidences[:, columns], expected, atol=1e-6)
+    assert not hasattr(estimator, "tree_"), "the one that was given is cloned"
+    assert estimator.random_state is None
 
 
 @pytest.mark.parametrize(
@@ -68,13 +70,6 @@ def test_equal_seeds_give_equal_teachers_and_others_differ(parts, queries):
     first, second, third = teacher.predict_many(states, queries)
     assert (first == second).all()
     assert (first != third).any()
-
-
-def test_the_estimator_given_stays_unfitted(parts):
-    estimator = DecisionTreeClassifier()
-    fit_one(estimator, parts[0])
-    assert not hasattr(estimator, "tree_")
-    assert estimator.random_state is None
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.25, 0.8])
