@@ -38,45 +38,27 @@ POSITIVES = {
 """Photographs that have the attribute, in the order of CelebA's lists."""
 
 NAMES = tuple(POSITIVES)
-FACTORS = ("manly", "made_up", "merry", "young", "heavy", "bearded")
 LOADINGS: dict[str, dict[str, float]] = {
-    "Male": {"manly": 0.99},
-    "Wearing_Lipstick": {"manly": -0.95, "made_up": 0.29},
-    "Heavy_Makeup": {"manly": -0.87, "made_up": 0.47},
-    "Attractive": {"manly": -0.40, "made_up": 0.35, "young": 0.50, "heavy": -0.30},
-    "Arched_Eyebrows": {"manly": -0.50, "made_up": 0.35},
-    "Rosy_Cheeks": {"manly": -0.35, "made_up": 0.40, "merry": 0.20},
-    "Wearing_Earrings": {"manly": -0.55, "made_up": 0.15},
-    "Wearing_Necklace": {"manly": -0.50},
-    "Wearing_Necktie": {"manly": 0.60, "young": -0.35},
-    "Blond_Hair": {"manly": -0.50, "made_up": 0.15},
-    "Wavy_Hair": {"manly": -0.50, "made_up": 0.20},
-    "Pointy_Nose": {"manly": -0.25, "made_up": 0.20},
-    "Bangs": {"manly": -0.25, "young": 0.15},
-    "Big_Nose": {"manly": 0.40, "young": -0.35, "heavy": 0.30},
-    "Bags_Under_Eyes": {"manly": 0.35, "young": -0.35, "heavy": 0.15},
-    "Bushy_Eyebrows": {"manly": 0.40},
-    "Sideburns": {"manly": 0.60, "bearded": 0.70},
-    "Goatee": {"manly": 0.60, "bearded": 0.70},
-    "Mustache": {"manly": 0.60, "bearded": 0.60, "young": -0.15},
-    "5_o_Clock_Shadow": {"manly": 0.65, "bearded": 0.30},
-    "No_Beard": {"manly": -0.65, "bearded": -0.70},
-    "Smiling": {"merry": 0.97},
-    "High_Cheekbones": {"merry": 0.90, "made_up": 0.12},
-    "Mouth_Slightly_Open": {"merry": 0.77},
-    "Oval_Face": {"merry": 0.25, "made_up": 0.15, "heavy": -0.20},
-    "Narrow_Eyes": {"merry": 0.20},
-    "Young": {"young": 0.90},
-    "Gray_Hair": {"young": -0.75, "manly": 0.20},
-    "Bald": {"manly": 0.65, "young": -0.35},
-    "Receding_Hairline": {"manly": 0.25, "young": -0.45},
-    "Eyeglasses": {"manly": 0.30, "young": -0.40},
-    "Wearing_Hat": {"manly": 0.30},
-    "Chubby": {"heavy": 0.86, "young": -0.20, "manly": 0.15},
-    "Double_Chin": {"heavy": 0.86, "young": -0.25, "manly": 0.12},
-}
-"""How an attribute's latent variable depends on the factors; what is not listed is independent. Chosen by hand so that
-the correlations below come out."""
+    "manly": {"Male": 0.99, "Wearing_Lipstick": -0.95, "Heavy_Makeup": -0.87, "Attractive": -0.40,
+        "Arched_Eyebrows": -0.50, "Rosy_Cheeks": -0.35, "Wearing_Earrings": -0.55, "Wearing_Necklace": -0.50,
+        "Wearing_Necktie": 0.60, "Blond_Hair": -0.50, "Wavy_Hair": -0.50, "Pointy_Nose": -0.25, "Bangs": -0.25,
+        "Big_Nose": 0.40, "Bags_Under_Eyes": 0.35, "Bushy_Eyebrows": 0.40, "Sideburns": 0.60, "Goatee": 0.60,
+        "Mustache": 0.60, "5_o_Clock_Shadow": 0.65, "No_Beard": -0.65, "Gray_Hair": 0.20, "Bald": 0.65,
+        "Receding_Hairline": 0.25, "Eyeglasses": 0.30, "Wearing_Hat": 0.30, "Chubby": 0.15, "Double_Chin": 0.12},
+    "made_up": {"Wearing_Lipstick": 0.29, "Heavy_Makeup": 0.47, "Attractive": 0.35, "Arched_Eyebrows": 0.35,
+        "Rosy_Cheeks": 0.40, "Wearing_Earrings": 0.15, "Blond_Hair": 0.15, "Wavy_Hair": 0.20, "Pointy_Nose": 0.20,
+        "High_Cheekbones": 0.12, "Oval_Face": 0.15},
+    "merry": {"Rosy_Cheeks": 0.20, "Smiling": 0.97, "High_Cheekbones": 0.90, "Mouth_Slightly_Open": 0.77,
+        "Oval_Face": 0.25, "Narrow_Eyes": 0.20},
+    "young": {"Attractive": 0.50, "Wearing_Necktie": -0.35, "Bangs": 0.15, "Big_Nose": -0.35,
+        "Bags_Under_Eyes": -0.35, "Mustache": -0.15, "Young": 0.90, "Gray_Hair": -0.75, "Bald": -0.35,
+        "Receding_Hairline": -0.45, "Eyeglasses": -0.40, "Chubby": -0.20, "Double_Chin": -0.25},
+    "heavy": {"Attractive": -0.30, "Big_Nose": 0.30, "Bags_Under_Eyes": 0.15, "Oval_Face": -0.20, "Chubby": 0.86,
+        "Double_Chin": 0.86},
+    "bearded": {"Sideburns": 0.70, "Goatee": 0.70, "Mustache": 0.60, "5_o_Clock_Shadow": 0.30, "No_Beard": -0.70},
+}  # fmt: skip
+"""How the factors act on attributes' latent variables; what is not listed is independent. Chosen by hand so that the
+correlations below come out."""
 
 CORRELATIONS = {
     ("Heavy_Makeup", "Wearing_Lipstick"): 0.80,
@@ -175,9 +157,9 @@ def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def _latent(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Standard normal variables `[count, 40]`, correlated through the factors."""
-    loadings = np.array([[LOADINGS.get(name, {}).get(factor, 0.0) for factor in FACTORS] for name in NAMES])
+    loadings = np.array([[of_factor.get(name, 0.0) for of_factor in LOADINGS.values()] for name in NAMES])
     own = np.sqrt(1 - (loadings**2).sum(axis=1))
-    factors = rng.standard_normal((count, len(FACTORS)))
+    factors = rng.standard_normal((count, len(LOADINGS)))
     return np.asarray(factors @ loadings.T + own * rng.standard_normal((count, len(NAMES))))
 
 

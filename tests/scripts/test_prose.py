@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,9 @@ def loaded() -> ModuleType:
 check = loaded()
 
 
-def found(tmp_path: Path, text: str) -> list[str]:
-    page = tmp_path / "page.md"
-    page.write_text(text, encoding="utf-8")
-    return [item.text for item in check.findings(page)]
+def found(tmp_path: Path, text: str, name: str = "page.md") -> list[str]:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return [item.text for item in check.findings(tmp_path / name)]
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,14 @@ LONG = " ".join(["word"] * 36)
     ],
 )
 def test_long_sentences_of_docstrings_errors_and_help_are_found(tmp_path: Path, name: str, text: str) -> None:
-    path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
-    assert ["in a sentence, 35 at most" in item.text for item in check.findings(path)] == [True]
+    assert ["in a sentence, 35 at most" in each for each in found(tmp_path, text, name)] == [True]
 
 
 def test_the_prose_of_a_notebook_is_read_and_its_code_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "page.ipynb"
-    cells = [
-        {"cell_type": "markdown", "source": ["# Head\n", "\n", f"{LONG}.\n", "Two a teacher."]},
-        {"cell_type": "code", "source": [f'print("{LONG}")']},
-    ]
-    path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
-    assert [item.text.split(",")[0] for item in check.findings(path)] == ["36 words in a sentence"]
+    prose = {"cell_type": "markdown", "source": ["# Head\n", "\n", f"{LONG}.\n", "Two a teacher."]}
+    cells = [prose, {"cell_type": "code", "source": [f'print("{LONG}")']}]
+    said = found(tmp_path, json.dumps({"cells": cells}), "page.ipynb")
+    assert [each.split(",")[0] for each in said] == ["36 words in a sentence"]
 
 
 @pytest.mark.parametrize(
@@ -106,17 +101,12 @@ def test_the_prose_of_a_notebook_is_read_and_its_code_is_not(tmp_path: Path) -> 
     ],
 )
 def test_entries_examples_and_data_of_sources_are_left_alone(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "code.py"
-    path.write_text(text, encoding="utf-8")
-    assert list(check.findings(path)) == []
+    assert found(tmp_path, text, "code.py") == []
 
 
-def test_the_exit_code_says_whether_there_is_something_to_mend(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_exit_code_says_whether_there_is_something_to_mend(tmp_path: Path, capsys: Any) -> None:
     page = tmp_path / "page.md"
-    page.write_text("One needs 2 a teacher.\n", encoding="utf-8")
-    assert check.main([str(page)]) == 1
-    assert capsys.readouterr().out.startswith(f"{page}:1: ")
-    page.write_text("One needs 2 per teacher.\n", encoding="utf-8")
-    assert check.main([str(page)]) == 0
+    for word, code in (("a", 1), ("per", 0)):
+        page.write_text(f"One needs 2 {word} teacher.\n", encoding="utf-8")
+        assert check.main([str(page)]) == code
+        assert capsys.readouterr().out.startswith(f"{page}:1: ") == bool(code)

@@ -16,13 +16,9 @@ from pate.data import TableSchema
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue
 
-LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{one}: &{one} [{', '.join([f'*{before}'] * 10)}]\n" for before, one in zip("abcdefgh", "bcdefghi", strict=True)
-)
-MERGES = "a: &a {x: 1}\n" + "".join(
-    f"{one}: &{one}\n  <<: [{', '.join([f'*{before}'] * 10)}]\n"
-    for before, one in zip("abcdefgh", "bcdefghi", strict=True)
-)
+TENFOLD = {one: f"[{', '.join([f'*{before}'] * 10)}]\n" for before, one in zip("abcdefgh", "bcdefghi", strict=True)}
+LAUGHS = "a: &a [x, x, x]\n" + "".join(f"{one}: &{one} {ten}" for one, ten in TENFOLD.items())
+MERGES = "a: &a {x: 1}\n" + "".join(f"{one}: &{one}\n  <<: {ten}" for one, ten in TENFOLD.items())
 HOSTILE = {
     "laughs": LAUGHS,
     "merges": MERGES,
@@ -88,8 +84,6 @@ def test_files_of_settings_are_read_likewise(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_read() -> None:
-    assert read_yaml("a: [1, b, null, 2.5]\nc: {d: yes}\n", "file", "YAML") == {
-        "a": [1, "b", None, 2.5],
-        "c": {"d": True},
-    }
+    plain = {"a": [1, "b", None, 2.5], "c": {"d": True}}
+    assert read_yaml("a: [1, b, null, 2.5]\nc: {d: yes}\n", "file", "YAML") == plain
     assert read_yaml("", "file", "YAML") is None

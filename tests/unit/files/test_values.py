@@ -34,29 +34,26 @@ def test_infinities_come_back_and_an_undefined_number_is_null() -> None:
     assert plain({"a": math.nan, 1: np.float64("inf")}) == {"a": None, "1": "inf"}
 
 
-@pytest.mark.parametrize("epsilon", [math.inf, -math.inf, 0.5])
-def test_dataclasses_come_back(epsilon: float) -> None:
-    reading = Reading(epsilon, {"worst": -epsilon})
-    text = to_json(reading)
-    assert from_json(Reading, text, name="reading") == reading
-    assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders"}
-
-
-def test_a_line_is_one_line() -> None:
+def test_dataclasses_come_back_and_a_line_is_one_line() -> None:
+    for epsilon in (math.inf, -math.inf, 0.5):
+        reading = Reading(epsilon, {"worst": -epsilon})
+        text = to_json(reading)
+        assert from_json(Reading, text, name="reading") == reading
+        assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders"}
     assert to_json_line([Reading(math.inf), (1.5, np.float64(2))]) == '[{"epsilon": "inf", "orders": null}, [1.5, 2.0]]'
     assert to_json_line("“quoted”\n") == r'"\u201cquoted\u201d\n"'
 
 
-@pytest.mark.parametrize("value", [np.zeros(2), {1, 2}, object(), 1j])
-def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
-    with pytest.raises(TypeError, match="no JSON form"):
-        to_json_line([value])
-
-
-@pytest.mark.parametrize("data", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
-def test_what_is_no_number_is_refused(data: Any) -> None:
-    with pytest.raises(InvalidValue, match=r"^epsilon=.*: expected a number$"):
-        number(data, name="epsilon")
+def test_what_json_has_no_form_for_and_what_is_no_number_are_refused() -> None:
+    values: list[Any] = [np.zeros(2), {1, 2}, object(), 1j]
+    for value in values:
+        with pytest.raises(TypeError, match="no JSON form"):
+            to_json_line([value])
+    for data in ("nan", "1.5", "Infinity", "", None, True, [1.0]):
+        with pytest.raises(InvalidValue, match=r"^epsilon=.*: expected a number$"):
+            number(data, name="epsilon")
+    with pytest.raises(InvalidValue, match=r"^x=int: expected a number that a float holds$"):
+        number(10**400, name="x")
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, '{"manifest": 1' + "0" * 5_000 + "}"])
@@ -73,11 +70,6 @@ def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: P
     ):
         with pytest.raises(InvalidValue, match=r"expected"):
             read()
-
-
-def test_a_number_that_no_float_holds_is_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"^x=int: expected a number that a float holds$"):
-        number(10**400, name="x")
 
 
 def test_a_digest_is_that_of_the_sorted_json() -> None:

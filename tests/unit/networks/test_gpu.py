@@ -117,16 +117,7 @@ def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
             assert (there @ there.T).dtype == torch.float32
         moments = [torch.zeros_like(there) for _ in range(2)]
         settings = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8}
+        settings |= {"amsgrad": False, "maximize": False}
         for gradient, count in ((there.T.contiguous().T, there[0, 0]), (there, torch.zeros(()))):
             with pytest.raises(RuntimeError, match=r"same (dtype, )?device"):
-                torch._fused_adamw_(
-                    [there],
-                    [gradient],
-                    moments[:1],
-                    moments[1:],
-                    [],
-                    [count],
-                    amsgrad=False,
-                    maximize=False,
-                    **settings,
-                )
+                torch._fused_adamw_([there], [gradient], moments[:1], moments[1:], [], [count], **settings)

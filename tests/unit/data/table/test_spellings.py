@@ -75,11 +75,13 @@ def test_a_person_is_one_however_it_is_spelled(tmp_path: Path, case: str, ending
         written(tmp_path, tables, {"test": ending}, **settings | {"group": None, "id": "person"}).load()
 
 
-def test_two_spellings_in_one_file_are_one_group(tmp_path: Path) -> None:
-    tables = frames()
+def test_two_spellings_in_one_file_are_one_group_and_codes_and_other_people_stay_apart(tmp_path: Path) -> None:
+    tables, codes = frames(), frames()
     again = tables["private"].assign(person=[f"{number}.0" for number in NUMBERS])
     tables["private"] = pd.concat([tables["private"], again])
-    assert written(tmp_path, tables).load().private.num_groups == ROWS
+    codes["private"]["person"], codes["test"]["person"] = [f"0{v}" for v in NUMBERS], NUMBERS
+    for each in (tables, codes):
+        assert written(tmp_path, each).load().private.num_groups == ROWS
 
 
 @pytest.mark.parametrize("column", [pd.array(NUMBERS, "Int64"), np.array(NUMBERS, float), pd.Categorical(NUMBERS)])
@@ -88,12 +90,6 @@ def test_types_of_pandas_are_values(tmp_path: Path, column: Any) -> None:
     tables["private"]["person"], tables["test"]["person"] = column, [f"{number}.00" for number in NUMBERS]
     with pytest.raises(InvalidValue, match="60 are in private and test"):
         written(tmp_path, tables, {"private": "feather"}).load()
-
-
-def test_codes_and_other_people_stay_apart(tmp_path: Path) -> None:
-    tables = frames()
-    tables["private"]["person"], tables["test"]["person"] = [f"0{v}" for v in NUMBERS], NUMBERS
-    assert written(tmp_path, tables).load().private.num_groups == ROWS
 
 
 @pytest.mark.parametrize("nobody", ["", "\u200b", "\u00a0", "?"])
@@ -371,16 +367,13 @@ def test_a_code_is_one_category_however_it_is_written() -> None:
         assert np.array_equal(schema.inputs(pd.DataFrame({"ward": cells})), wanted), cells
 
 
-def test_words_that_the_public_file_tells_apart_stay_apart() -> None:
+def test_words_that_the_public_file_tells_apart_stay_apart_and_days_are_one_however_written() -> None:
     """As codes of illnesses do, and as in models that were published before."""
     schema = schema_of(icd=["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
     names = [name.removeprefix("icd=") for name in schema.feature_names]
     assert names == ["1.1", "1.10", "250.0", "250.00", "V1", "other"]
     found = schema.inputs({"icd": ["250.00", "250.0", "1.10", "1.100", "x"]}).argmax(axis=1)
     assert [names[place] for place in found] == ["250.00", "250.0", "1.10", "1.1", "other"]
-
-
-def test_days_are_one_category_however_they_are_written() -> None:
     days = ["2025-01-31", "2025-02-01"]
     schema = schema_of(ward=days)
     assert schema.feature_names == ("ward=2025-01-31", "ward=2025-02-01", "ward=other")
@@ -400,16 +393,13 @@ def test_categories_that_people_wrote_are_read_in_the_same_way_and_words_keep_th
     assert as_texts(pa.array(["3.0", "true"])).to_pylist() == ["3.0", "true"]
 
 
-def test_truth_is_0_and_1_whatever_the_format() -> None:
+def test_truth_is_0_and_1_and_durations_are_seconds_whatever_the_format() -> None:
     schema = schema_of(old=["True", "False", "True", None])
     assert isinstance(schema.columns[0], NumberColumn)
     frames = [[True, False, None], ["true", "FALSE", ""], [1, 0, None], ["1.0", "0", None]]
     found = [schema.inputs(pd.DataFrame({"old": cells})) for cells in frames]
     assert all(np.array_equal(found[0], other) for other in found)
     assert schema == schema_of(old=[True, False, True, None])
-
-
-def test_durations_are_seconds() -> None:
     for unit in ("s", "ms", "us", "ns"):
         cells = as_numbers(pa.array([90, None, 3600], pa.duration("s")).cast(pa.duration(unit)))
         assert (cells.missing.tolist(), cells.wrong.any()) == ([False, True, False], False)
@@ -479,13 +469,6 @@ def test_a_setting_makes_numbers_and_dates_categories(tmp_path: Path) -> None:
         Table(**given, schema=str(tmp_path / "schema.yaml")).load()
 
 
-def test_all_columns_that_can_be_no_feature_are_named_at_once(tmp_path: Path) -> None:
-    words = [f"name {row},{row},note {row * 7},1" for row in range(200)]
-    given = files(tmp_path, "name,age,note,ill", words)
-    with pytest.raises(InvalidValue, match=r"public\.name: .*'data\.drop=\[name,note\]' leaves all such columns out"):
-        Table(**given).load()
-
-
 def test_a_group_that_a_file_lacks_is_not_to_be_dropped(tmp_path: Path) -> None:
     """Somebody who dropped it would have privacy for rows where it was meant for people."""
     given = files(tmp_path, "who,age,ill", ["x,3,1", "y,4,0"])
@@ -494,7 +477,11 @@ def test_a_group_that_a_file_lacks_is_not_to_be_dropped(tmp_path: Path) -> None:
         Table(**given, group="who").load()
 
 
-def test_zeros_in_front_are_said_to_be_codes(tmp_path: Path) -> None:
+def test_zeros_in_front_are_said_to_be_codes_and_useless_columns_named_at_once(tmp_path: Path) -> None:
+    words = [f"name {row},{row},note {row * 7},1" for row in range(200)]
+    given = files(tmp_path, "name,age,note,ill", words)
+    with pytest.raises(InvalidValue, match=r"public\.name: .*'data\.drop=\[name,note\]' leaves all such columns out"):
+        Table(**given).load()
     given = files(tmp_path, "zip,age,ill", ["01067,3,1", "53111,4,0"])
     zeros, *_ = Table(**given).public_remarks()
     assert zeros.startswith("zip: numbers with a zero in front; if they are codes, 'data.category=[zip]' makes each")
