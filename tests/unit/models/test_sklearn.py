@@ -84,7 +84,7 @@ def test_votes_begin_at_the_threshold(parts, queries):
 
 def test_what_is_no_estimator_and_one_that_fails_on_a_part_are_named_with_the_label() -> None:
     for wrong in (3, DecisionTreeClassifier):
-        with pytest.raises(InvalidValue, match="estimator=.*: expected an unfitted scikit-learn estimator"):
+        with pytest.raises(InvalidValue, match=r"estimator=.*: expected an unfitted scikit-learn estimator"):
             SklearnTeacher(wrong)
     labels = np.zeros((12, 2), dtype=bool)
     labels[:6, 0], labels[0, 1] = True, True
