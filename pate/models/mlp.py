@@ -196,7 +196,7 @@ class MLPStudent(ThresholdedStudent):
         """Losses reported: the members' mean `loss` and their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
         shape = np.asarray(inputs).shape[1:]
-        released = {"released": labels.any(axis=0).astype(np.float32)}
+        released: dict[str, Rows] = {"released": np.asarray(labels.any(axis=0), np.float32)}
         if len(rows) < 2:  # the one row's labels, or none: a bias of 40 is a probability of 1 in float32
             num_labels = labels.shape[1]
             shapes = (1, rows.shape[1], 1), (1, 1, 1), (1, 1, num_labels), (1, 1, num_labels)
