@@ -119,9 +119,9 @@ TRUE_SCORES = 0.1 * OUTPUTS[:300]
 SETTINGS = {"noise_std": 0.5, "prevalence": SHARES, "public_inputs": POOL}
 
 
-def fitted(noise_std, rng=0, **changes):
-    noise = np.random.default_rng(rng).normal(0, noise_std, TRUE_SCORES.shape)
-    return LowRankStudent().fit_scores(QUERIES, TRUE_SCORES + noise, **SETTINGS | {"noise_std": noise_std} | changes)
+def fitted(noise, rng=0, **changes):
+    scores = TRUE_SCORES + np.random.default_rng(rng).normal(0, noise, TRUE_SCORES.shape)
+    return LowRankStudent().fit_scores(QUERIES, scores, **SETTINGS | {"noise_std": noise} | changes)
 
 
 def micro_f1(model):
