@@ -17,10 +17,11 @@ def fenced(text: str) -> str:
     return _EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", text)
 
 
-def fields_of(lines: list[str], numbers: dict[str, int]) -> str:
-    """A section on the fields of a class with comments, behind a field or above it, from its lines.
+def with_fields(text: str, lines: list[str], numbers: dict[str, int]) -> str:
+    """The docstring of a class, with what comments say of its fields, behind them or above.
 
     Args:
+        text: the docstring.
         lines: of the class.
         numbers: the line of each field, from 0, by its name.
     """
@@ -31,7 +32,10 @@ def fields_of(lines: list[str], numbers: dict[str, int]) -> str:
         if found := _BEHIND.search(lines[number]):
             said = found[1]
         told += [f"    {name}: {said}"] if said else []
-    return "\n".join(["Attributes:", *told]) if told else ""
+    if not told:
+        return text
+    head, heading, rest = text.partition("\nAttributes:\n")
+    return "\n".join([head, "Attributes:" if heading else "\nAttributes:", *told, rest])
 
 
 class Docstrings(griffe.Extension):
@@ -42,10 +46,8 @@ class Docstrings(griffe.Extension):
         if obj.docstring is None:
             return
         obj.docstring.value = fenced(obj.docstring.value)
-        if isinstance(obj, griffe.Class) and obj.lineno is not None and "\nAttributes:\n" not in obj.docstring.value:
+        if isinstance(obj, griffe.Class) and obj.lineno is not None:
             known = {name: each for name, each in obj.members.items() if each.is_attribute and not each.is_alias}
-            numbers = {
-                name: each.lineno - obj.lineno for name, each in known.items() if each.lineno and each.annotation
-            }
-            section = fields_of(obj.lines, numbers)
-            obj.docstring.value += f"\n\n{section}" if section else ""
+            placed = {name: each.lineno for name, each in known.items() if each.lineno and each.annotation}
+            numbers = {name: line - obj.lineno for name, line in placed.items()}
+            obj.docstring.value = with_fields(obj.docstring.value, obj.lines, numbers)

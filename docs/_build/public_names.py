@@ -27,7 +27,10 @@ def public_names() -> dict[str, str]:
     names = {}
     package = import_module("pate")
     for module in ("pate", *(found.name for found in walk_packages(package.__path__, "pate."))):
-        loaded = import_module(module)
+        try:
+            loaded = import_module(module)
+        except ImportError:  # of an extra that is not installed, which the module's first line says
+            continue
         for name in getattr(loaded, "__all__", ()):
             home = getattr(getattr(loaded, name), "__module__", module)
             names[f"{module}.{name}"] = f"{home}.{name}"

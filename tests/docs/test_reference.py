@@ -64,7 +64,12 @@ def explained(docstring: str) -> str:
 
 
 def missing(thing: Any) -> list[str]:
-    section = explained(inspect.cleandoc(thing.__doc__))
+    text = inspect.cleandoc(thing.__doc__)
+    if dataclasses.is_dataclass(thing):
+        lines = inspect.getsource(thing).splitlines()
+        fields = {found[1]: number for number, line in enumerate(lines) if (found := re.match(r"    (\w+): ", line))}
+        text = docstrings.with_fields(text, lines, fields)
+    section = explained(text)
     listed = {
         word for line in re.findall(r"^ +([\w, ]+)(?: \(.*\))?:", section, re.MULTILINE) for word in line.split(", ")
     }
@@ -72,9 +77,9 @@ def missing(thing: Any) -> list[str]:
 
 
 def methods_without(thing: type) -> list[str]:
-    """Its own public methods and properties that have no docstring, not even a parent's."""
+    """Its own public methods that have no docstring, not even a parent's; a property says what it is by its name."""
     members = {name: each for name, each in vars(thing).items() if not name.startswith("_")}
-    kinds = (property, classmethod, staticmethod)
+    kinds = (classmethod, staticmethod)
     methods = [name for name, each in members.items() if inspect.isfunction(each) or isinstance(each, kinds)]
     return [name for name in methods if not inspect.getdoc(getattr(thing, name))]
 
@@ -114,16 +119,12 @@ def test_examples_are_fenced_up_to_the_next_empty_line() -> None:
 
 
 def test_comments_at_fields_are_their_section() -> None:
-    lines = [
-        "class A:",
-        "    # `[n]`, long",
-        "    # and more",
-        "    a: int",
-        "    b: int = 3  # short",
-        "    c: int  # noqa: E1",
-    ]
-    section = "Attributes:\n    a: `[n]`, long and more\n    b: short"
-    assert docstrings.fields_of(lines, {"a": 3, "b": 4, "c": 5}) == section
+    lines = ["class A:", "    # `[n]`, long", "    # and more", "    a: int", "    b: int = 3  # short", "    c: int"]
+    numbers, section = {"a": 3, "b": 4, "c": 5}, "Attributes:\n    a: `[n]`, long and more\n    b: short\n"
+    assert docstrings.with_fields("What.", lines, numbers) == f"What.\n\n{section}"
+    known = docstrings.with_fields("What.\n\nAttributes:\n    d: of its parent.\n", lines, numbers)
+    assert known == f"What.\n\n{section}    d: of its parent.\n"
+    assert docstrings.with_fields("What.", lines, {"c": 5}) == "What."
 
 
 def test_every_public_name_has_a_docstring_of_its_own() -> None:
