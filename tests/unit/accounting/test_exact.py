@@ -135,6 +135,33 @@ def test_events_made_a_tenth_too_small_fall_below_the_best_play(name: str, cheap
     assert charged < float(best_play(families, y)) * 0.97
 
 
+def test_choosing_after_seeing_the_past_beats_every_fixed_choice() -> None:
+    family, y = spans(Fraction(2), 10), Fraction(5, 3)
+    fixed = max(best_play([[a], [b], [c]], y) for a in family for b in family for c in family)
+    assert fixed < best_play([family] * 3, y)
+
+
+def test_a_gaussian_before_a_bit_against_a_quadrature() -> None:
+    mu, epsilon = 0.5, 2.5
+    losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
+    weights = np.exp(-0.5 * ((losses - mu * mu / 2) / mu) ** 2)
+    later = [float(best_play([bits(CHANCES, 2)], Fraction(math.exp(epsilon - loss)))) for loss in losses.tolist()]
+    searched = float(np.dot(weights / weights.sum(), later))
+    made = pa.ExactAccountant().compose(pa.GaussianEvent(1 / mu)).compose(pa.OneBitEvent(LOGITS, 2))
+    assert searched <= made.get_delta(epsilon) <= searched * 1.02
+
+
+def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> None:
+    def spent(delta: float, *events: pa.Event) -> float:
+        return pa.ExactAccountant().compose(pa.ComposedEvent(events)).get_epsilon(delta)
+
+    pure, merged = pa.PureDpEvent(0.3), pa.GaussianEvent((1 / 4 + 1 / 9) ** -0.5)
+    known = spent(1e-4, pa.GaussianEvent(2.0), pure, pa.GaussianEvent(3.0))
+    assert spent(1e-4, pure, merged) == pytest.approx(known, rel=1e-9)
+    failing = spent(1e-4, pure, pa.ApproximateEvent(merged, 4e-5))
+    assert failing == pytest.approx(spent(6e-5, pure, merged), rel=1e-3)
+
+
 # A noisy maximum.
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import numpy as np
 import pytest
 
 import pate.accounting as pa
@@ -148,3 +149,26 @@ def test_composition_at_the_ends() -> None:
 def test_epsilon_is_never_below_the_sums_of_forty_digits(epsilon: float, count: int, exact: float) -> None:
     composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
     assert exact <= composed <= exact * (1 + 1e-8)
+
+
+def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> float:
+    """The best play with any pair of losses in [-epsilon, epsilon] at every step, chosen after the past."""
+    if not epsilons:
+        return max(0.0, -math.expm1(x))
+    best = 0.0
+    for up, down in product(choices * epsilons[0], -choices * epsilons[0]):
+        mass = math.expm1(-down) / (math.exp(-down) - math.exp(-up))
+        later = [adaptive_delta(epsilons[1:], x - loss, choices) for loss in (up, down)]
+        best = max(best, mass * later[0] + (1 - mass) * later[1])
+    return best
+
+
+@pytest.mark.parametrize("shrink", [1.0, 0.9])
+def test_choosing_other_pairs_on_the_way_does_not_help_and_smaller_epsilons_fail(shrink: float) -> None:
+    epsilons = [0.8, 0.3, 0.5]
+    made = pa.PureDpAccountant()
+    for epsilon in epsilons:
+        made.compose(pa.PureDpEvent(shrink * epsilon))
+    for x in (0.1, 0.6, 1.2):
+        played = adaptive_delta(epsilons, x, np.array([0.2, 0.6, 1.0]))
+        assert (played <= made.get_delta(x)) == (shrink == 1.0)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import brentq, linprog
 from scipy.stats import binom, norm
 
 from pate.accounting import gaussian_delta
@@ -51,6 +51,28 @@ def test_trimming_by_hand() -> None:
     kept = trimmed(first, second, 0.1)
     np.testing.assert_allclose(kept[0], kept[1])
     assert np.isposinf(largest_renyi(*trimmed(first, second, 0.05), [2.0])).all()
+
+
+def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
+    """The root of sum of min(first, c second) = 1 - f by bisection."""
+    return float(brentq(lambda c: np.minimum(first, c * second).sum() - (1 - failure_prob), 0.0, 1e9, xtol=1e-13))
+
+
+@pytest.mark.parametrize("failure_prob", [0.01, 0.1])
+def test_the_trimmed_pair_has_the_form_of_the_page_and_none_is_left_of_a_small_distance(failure_prob: float) -> None:
+    for first, second in pairs_of_distributions(30):
+        distance = np.maximum(first - second, 0).sum()
+        for factor, equal in ((1.01, True), (0.99, False)):
+            assert np.allclose(*trimmed(first, second, factor * distance), rtol=1e-9) is equal
+        if distance <= failure_prob:
+            continue
+        up, down = (least_factor(*pair, failure_prob) for pair in ((first, second), (second, first)))
+        assert min(up, down) > 1
+        kept = trimmed(first, second, failure_prob)
+        np.testing.assert_allclose(kept[0], np.minimum(first, up * second) / (1 - failure_prob), rtol=1e-6)
+        np.testing.assert_allclose(kept[1], np.minimum(second, down * first) / (1 - failure_prob), rtol=1e-6)
+        np.testing.assert_allclose(kept[0] / kept[1], np.clip(first / second, 1 / down, up), rtol=1e-6)
+        assert np.maximum(first - up * second, 0).sum() == pytest.approx(failure_prob, rel=1e-6)
 
 
 def pairs_of_distributions(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
