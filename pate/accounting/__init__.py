@@ -39,32 +39,28 @@ if TYPE_CHECKING:
     from pate.accounting.pure_dp import PureDpAccountant
     from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
     from pate.accounting.zcdp import ZCdpAccountant
-else:
-    _WHEN_ASKED_FOR = {
-        "AutoAccountant": "auto",
-        "BudgetExceeded": "ledger",
-        "DEFAULT_ORDERS": "rdp",
-        "DamagedLedger": "ledger",
-        "ExactAccountant": "exact",
-        "JointLawAccountant": "joint_law",
-        "Ledger": "ledger",
-        "PldAccountant": "pld",
-        "PureDpAccountant": "pure_dp",
-        "RdpAccountant": "rdp",
-        "SharedLedger": "ledger",
-        "ZCdpAccountant": "zcdp",
-        "calibrate": "calibration",
-        "gaussian_delta": "conversion",
-        "gaussian_epsilon": "conversion",
-        "zcdp_to_epsilon": "conversion",
-    }
 
-    def __getattr__(name: str) -> Any:
-        """Loads what takes long to load when it is first asked for (PEP 562)."""
-        if name not in _WHEN_ASKED_FOR:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found = getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)
-        return found
+_LATER = {
+    "auto": ("AutoAccountant",),
+    "calibration": ("calibrate",),
+    "conversion": ("gaussian_delta", "gaussian_epsilon", "zcdp_to_epsilon"),
+    "exact": ("ExactAccountant",),
+    "joint_law": ("JointLawAccountant",),
+    "ledger": ("BudgetExceeded", "DamagedLedger", "Ledger", "SharedLedger"),
+    "pld": ("PldAccountant",),
+    "pure_dp": ("PureDpAccountant",),
+    "rdp": ("DEFAULT_ORDERS", "RdpAccountant"),
+    "zcdp": ("ZCdpAccountant",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what takes long to load when it is first asked for (PEP 562)."""
+    for module, names in _LATER.items():
+        if name in names:
+            globals()[name] = found = getattr(import_module(f"{__name__}.{module}"), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

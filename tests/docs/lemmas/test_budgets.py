@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 RNG = np.random.default_rng(0)
 
@@ -24,27 +23,6 @@ def test_a_scale_that_is_a_little_smaller_than_the_weight_pays_for_the_rounding(
         assert moved <= weight * sensitivity * (1 + 1e-12)
         naive = clips * weight * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
         assert weight == 1 or naive > weight * sensitivity
-
-
-def test_changes_of_several_groups_add_up_by_their_weights() -> None:
-    for _ in range(100):
-        weights = RNG.dirichlet(np.ones(4)) * RNG.uniform(0, 1)
-        one, other = RNG.normal(size=(2, 4, 6)) * 10 ** RNG.uniform(-2, 2, size=(2, 4, 1))
-        clipped = [side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1) for side in (one, other)]
-        assert np.linalg.norm(weights @ (clipped[0] - clipped[1])) <= 2 * weights.sum() + 1e-12
-
-
-def test_parts_that_all_move_w_times_as_far_cost_noise_that_is_1_over_w_as_large() -> None:
-    weight, multipliers = 0.3, np.array([2.0, 5.0, 3.0])
-    whole = 1 / math.sqrt((1 / multipliers**2).sum())
-    assert 1 / math.sqrt(((weight / multipliers) ** 2).sum()) == pytest.approx(whole / weight)
-    shift = weight / whole
-    for epsilon in (0.1, 1.0):  # the profile of a Gaussian falls with its noise
-        delta = norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift)
-        more = norm.cdf(1 / whole / 2 - epsilon * whole) - math.exp(epsilon) * norm.cdf(
-            -1 / whole / 2 - epsilon * whole
-        )
-        assert delta < more
 
 
 def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:

@@ -38,12 +38,9 @@ def test_gaussian_edge_cases() -> None:
         pa.gaussian_epsilon(1.0, target_delta=0)
 
 
-def test_penalty_falls_in_the_order() -> None:
+def test_penalty_falls_in_the_order_epsilon_is_never_negative_and_delta_never_above_1() -> None:
     penalty = conversion_penalty(1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
     assert (np.diff(penalty) < 0).all()
-
-
-def test_epsilon_is_never_negative_and_delta_never_above_1() -> None:
     orders = np.array([1.5, 100.0])
     assert (rdp_to_epsilons(orders, np.zeros(2), target_delta=0.9) == 0).all()
     assert (rdp_to_deltas(orders, np.array([50.0, np.inf]), target_epsilon=1.0) == 1).all()

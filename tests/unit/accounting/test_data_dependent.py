@@ -37,12 +37,9 @@ def test_a_ledger_refuses_it_and_writes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "ledger.db").read_bytes() == before
 
 
-def test_repr_says_that_it_is_private_and_shows_no_number() -> None:
+def test_costs_add_and_a_repr_shows_no_number() -> None:
     assert "private" in repr(COST)
     assert not any(character.isdigit() for character in f"{COST!r}{COST}")
-
-
-def test_costs_add_with_their_failure_probabilities() -> None:
     other = DataDependentCost(ORDERS, np.ones(5), failure_prob=1e-3)
     np.testing.assert_array_equal((COST + other).rdp, np.arange(5.0) + 1)
     assert (COST + other).failure_prob == 1e-3
@@ -66,18 +63,14 @@ def test_gap_selection_never_exceeds_the_price_and_falls_with_consensus() -> Non
             assert (np.diff(curve, axis=0) <= 1e-15).all()
 
 
-def test_log_odds_of_the_likeliest_candidate() -> None:
-    utilities = np.log(np.array([[0.2, 0.7, 0.1], [0.25, 0.25, 0.5]]))
-    np.testing.assert_allclose(top_log_odds(utilities), [np.log(7 / 3), 0.0], atol=1e-15)
-
-
 def test_gap_selection_cost_is_the_sum_over_all_queries_asked() -> None:
     event = pa.BoundedRangeEvent(0.4)
+    shares = np.log(np.array([[0.2, 0.7, 0.1], [0.25, 0.25, 0.5]]))
+    np.testing.assert_allclose(top_log_odds(shares), [np.log(7 / 3), 0.0], atol=1e-15)
     utilities = np.array([[1.0, 5.0, 2.0], [3.0, 3.0, 0.0], [1.0, 5.0, 2.0]])
     each = np.array([gap_selection_rdp(top_log_odds(row[None]), event=event, orders=ORDERS) for row in utilities])
-    np.testing.assert_allclose(
-        gap_selection_cost(utilities, event=event, orders=ORDERS).rdp, each.sum(axis=0)[:, 0].max(axis=0), rtol=1e-12
-    )
+    cost = gap_selection_cost(utilities, event=event, orders=ORDERS)
+    np.testing.assert_allclose(cost.rdp, each.sum(axis=0)[:, 0].max(axis=0), rtol=1e-12)
 
 
 def test_orders_need_not_rise() -> None:

@@ -32,16 +32,12 @@ def realistic_votes(num_queries: int) -> Counts:
     return np.array([rng.multinomial(250, row) for row in chances])
 
 
-def test_log_q_sums_normal_tails_in_any_order_of_the_classes() -> None:
+def test_log_q_sums_normal_tails_in_any_order_of_the_classes_and_is_capped_at_a_tie() -> None:
     tails = [0.5 * math.erfc((10 - other) / 2 / 1.5) for other in (2, 1)]
     log_q = gnmax_log_q(np.array([[10, 2, 1], [1, 10, 2], [2, 1, 10]]), noise_std=1.5)
     np.testing.assert_allclose(log_q, math.log(sum(tails)), rtol=1e-12)
-
-
-def test_log_q_is_exact_far_in_the_tail_and_capped_at_a_tie() -> None:
-    log_q = gnmax_log_q(np.array([[1000, 0], [500, 500]]), noise_std=1.0)
-    assert log_q[0] == pytest.approx(-250_007.4, rel=1e-6)
-    assert log_q[1] == pytest.approx(math.log(0.5), rel=1e-12)
+    far, tied = gnmax_log_q(np.array([[1000, 0], [500, 500]]), noise_std=1.0)
+    assert (far, tied) == (pytest.approx(-250_007.4, rel=1e-6), pytest.approx(math.log(0.5), rel=1e-12))
 
 
 def test_the_cost_never_exceeds_the_price_and_is_the_price_where_votes_tie() -> None:
@@ -61,16 +57,13 @@ def test_the_cost_never_falls_as_q_grows() -> None:
         assert (np.diff(curves, axis=0) >= -1e-15).all()
 
 
-def test_a_bound_on_q_that_says_nothing_gives_the_price() -> None:
+def test_where_a_bound_on_q_says_nothing_or_its_conditions_fail_the_price_is_returned() -> None:
     orders = np.array([1.5, 2e4])
     curves = gnmax_rdp(np.array([0.0, -1e-13, -1e9]), noise_std=1e7, orders=orders)
     np.testing.assert_array_equal(curves[:2], [orders / 1e14] * 2)
     assert (curves[2] <= orders / 1e14).all()
-
-
-def test_theorem_6_is_the_price_where_its_conditions_fail() -> None:
-    log_q = np.log([0.6, 0.3])
-    np.testing.assert_array_equal(theorem_6_rdp(log_q, noise_std=2.0, orders=[2.0, 50.0]), [[0.5, 12.5]] * 2)
+    paper = theorem_6_rdp(np.log([0.6, 0.3]), noise_std=2.0, orders=[2.0, 50.0])
+    np.testing.assert_array_equal(paper, [[0.5, 12.5]] * 2)
 
 
 def test_the_realized_cost_is_the_sum_over_the_queries_that_drew_noise() -> None:

@@ -25,9 +25,8 @@ GAUSSIAN = pa.GaussianEvent(2.0)
 
 def test_events_are_frozen_values_that_can_be_keys() -> None:
     event = pa.ComposedEvent((GAUSSIAN, pa.SelfComposedEvent(pa.OneBitEvent((0.0, 1.0), 1), 3)))
-    assert {event: 1}[
-        pa.ComposedEvent((pa.GaussianEvent(2.0), pa.SelfComposedEvent(pa.OneBitEvent((0.0, 1.0), 1), 3)))
-    ] == 1
+    equal = pa.ComposedEvent((pa.GaussianEvent(2.0), pa.SelfComposedEvent(pa.OneBitEvent((0.0, 1.0), 1), 3)))
+    assert {event: 1}[equal] == 1
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
         GAUSSIAN.noise_multiplier = 3.0
 
@@ -42,10 +41,7 @@ def test_leaves_multiplies_counts_down_the_tree() -> None:
         counted[leaf] = counted.get(leaf, 0) + times
     assert counted == {GAUSSIAN: 2 + 10, bit: 10}
     assert list(leaves(pa.ComposedEvent(()))) == []
-
-
-def test_leaves_takes_trees_deeper_than_the_stack() -> None:
-    event: pa.Event = GAUSSIAN
+    event: pa.Event = GAUSSIAN  # a tree deeper than the stack
     for _ in range(5000):
         event = pa.ComposedEvent((event,))
     assert list(leaves(event)) == [(GAUSSIAN, 1)]
@@ -97,12 +93,10 @@ def test_an_array_of_gaussians_at_the_ends() -> None:
     assert pa.GaussianEvent.composed([1e300] * 4).noise_multiplier == pytest.approx(5e299, rel=1e-12)
 
 
-def test_names_and_sensitivities() -> None:
+def test_adjacencies_have_names_and_sensitivities() -> None:
     assert [str(member) for member in pa.Adjacency] == ["replace_one", "add_remove"]
-    assert pa.Adjacency.parse("replace_one") is pa.Adjacency.REPLACE_ONE
-    assert pa.Adjacency.parse(pa.Adjacency.ADD_REMOVE) is pa.Adjacency.ADD_REMOVE
-    assert (pa.Adjacency.REPLACE_ONE.gap_sensitivity, pa.Adjacency.REPLACE_ONE.gap_range) == (2, 4)
-    assert (pa.Adjacency.ADD_REMOVE.gap_sensitivity, pa.Adjacency.ADD_REMOVE.gap_range) == (1, 2)
+    assert all(pa.Adjacency.parse(given) is member for member in pa.Adjacency for given in (member, str(member)))
+    assert [(each.gap_sensitivity, each.gap_range) for each in pa.Adjacency] == [(2, 4), (1, 2)]
 
 
 DELTA = 1e-6
@@ -168,9 +162,8 @@ def test_filters_count_hits_by_renyi_and_accesses_by_rho() -> None:
 
 
 def test_a_session_is_as_pure_as_all_its_calls() -> None:
-    assert pure_epsilon(SESSION) == pytest.approx(2000 * TARGET.epsilon)
-    assert pure_epsilon(pa.SessionEvent(0.1, 0.4, 1, math.inf, ACCESSES)) == math.inf
-    assert pure_epsilon(pa.SessionEvent(0.1, 0.4, 1, 0, ACCESSES)) == 0
+    prices = [pure_epsilon(replace(SESSION, num_calls=calls)) for calls in (0, 2000, math.inf)]
+    assert prices == [0, pytest.approx(2000 * TARGET.epsilon), math.inf]
 
 
 @pytest.mark.parametrize(

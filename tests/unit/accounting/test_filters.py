@@ -96,6 +96,7 @@ def test_what_costs_nothing_always_fits_and_what_costs_everything_never(kind: ty
     assert made.affords(Spent(), pa.GaussianEvent(0.0)) == 0
     if kind is not GaussianFilter:
         assert made.affords(Spent(), pa.NonPrivateEvent()) == 0
+        assert made.amount(pa.OneBitEvent((0.0, math.inf), 1)) == math.inf
 
 
 def test_epsilons_of_pure_dp_that_add_up_to_the_cap_are_admitted() -> None:
@@ -136,13 +137,10 @@ def test_a_gaussian_filter_counts_pure_releases_by_a_gaussian_that_is_worse(epsi
         assert mpmath.ncdf(mu / 2) - mpmath.ncdf(-mu / 2) <= total * (1 + mpmath.mpf("1e-6"))
 
 
-def test_where_delta_cannot_pay_for_it_a_cap_is_kept_to_the_last_bit() -> None:
+def test_where_delta_cannot_pay_for_it_a_cap_is_kept_to_the_last_bit_and_failures_use_their_share_up() -> None:
     made = RenyiFilter(1.0, 1e-14)
     assert made.affords(Spent(), pa.PureDpEvent(0.1)) == 9
     assert made.conversion_delta == made.target_delta - made.failures_allowed
-
-
-def test_failures_in_equal_parts_use_their_share_up() -> None:
     event = pa.ApproximateEvent(pa.GaussianEvent(1000.0), 1e-7)
     assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3  # 3 * 1e-7 > 3e-7 as floats
 
@@ -225,23 +223,17 @@ def test_the_filter_of_a_ledger_is_fixed_by_its_first_charge() -> None:
     for number in range(2):
         first.charge(fails, adjacency=first.adjacency, key=str(number))
         second.charge(pa.GaussianEvent(50.0), adjacency=second.adjacency, key=str(number))
-    with pytest.raises(
-        pa.BudgetExceeded, match=r"^max_epsilon=4\.0: expected failures of 1e-08 at most, there would be 2e"
-    ):
+    with pytest.raises(pa.BudgetExceeded, match=r"expected failures of 1e-08 at most, there would be 2e"):
         second.charge(pa.ApproximateEvent(pa.GaussianEvent(50.0), 2e-8), adjacency=second.adjacency, key="fails")
-    assert [ledger.filter and ledger.filter.failures_allowed for ledger in (first, second)] == [
-        pytest.approx(5e-7),
-        pytest.approx(1e-8),
-    ]
+    assert first.filter is not None and second.filter is not None
+    assert first.filter.failures_allowed == pytest.approx(5e-7) == 50 * second.filter.failures_allowed
 
 
 def test_a_ledger_refuses_what_the_filter_does_though_the_accountant_s_total_is_under_the_cap() -> None:
     """Few releases, for which another order would be better."""
     ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
     events = [pa.PureDpEvent(3.0), *[pa.PureDpEvent(0.23)] * 20]
-    with pytest.raises(
-        pa.BudgetExceeded, match=r"^max_epsilon=4\.0: expected at least 4\.\d+, the total with this release"
-    ):
+    with pytest.raises(pa.BudgetExceeded, match=r"expected at least 4\.\d+, the total with this release"):
         for number, event in enumerate(events):
             ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
     spent = [entry.event for entry in ledger.entries]
@@ -308,7 +300,3 @@ def test_a_filter_is_read_back_as_it_was_written(kind: Any) -> None:
 def test_what_makes_no_filter_is_refused(name: str, make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidValue, match=f"^{name}=.*: expected "):
         make()
-
-
-def test_a_bit_that_says_all_costs_an_infinite_rho() -> None:
-    assert ZCdpFilter(CAP, DELTA).amount(pa.OneBitEvent((0.0, math.inf), 1)) == math.inf

@@ -48,13 +48,6 @@ def test_other_events_are_added_and_cost_what_they_cost(event: pa.Event) -> None
     assert both.resolution(DELTA) > 0
 
 
-def test_a_copy_is_its_own(event: pa.Event) -> None:
-    first = pa.JointLawAccountant().compose(event)
-    second = first.copy().compose(event)
-    assert first.get_epsilon(DELTA) < second.get_epsilon(DELTA)
-    assert pa.JointLawAccountant().get_epsilon(DELTA) == 0.0
-
-
 @pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
 def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]) -> None:
     release = StableTopK(selection_scale=40.0, test_std=60.0)

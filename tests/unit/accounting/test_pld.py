@@ -107,14 +107,6 @@ def test_gaussians_of_any_number_count_as_one() -> None:
     assert exact <= made.get_epsilon(1e-6) <= exact * 1.001
 
 
-def test_what_costs_nothing_or_everything_needs_no_grid() -> None:
-    free = (pa.NoOpEvent(), pa.OneBitEvent((3.0,), reach=5), pa.NoisyMaxGaussianEvent(1.0, num_candidates=1))
-    assert pa.PldAccountant().compose(pa.ComposedEvent(free)).get_epsilon(1e-6) == 0
-    mixed = pa.PldAccountant().compose(pa.ComposedEvent((*free, pa.GaussianEvent(2.0))))
-    assert mixed.get_epsilon(1e-6) == pytest.approx(pa.gaussian_epsilon(0.5, target_delta=1e-6), rel=1e-4)
-    assert mixed.compose(pa.NonPrivateEvent()).get_epsilon(1e-6) == math.inf
-
-
 def test_where_rounding_could_hide_delta_renyi_answers() -> None:
     made = pa.PldAccountant().compose(pa.GaussianEvent(60.0), 600)
     assert made._distribution().epsilon(made._distribution().allowance) == math.inf

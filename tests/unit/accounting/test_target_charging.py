@@ -48,7 +48,9 @@ def session(target_hits: int = 3, **options: Any) -> TargetCharging:
     return TargetCharging(0.1, target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options))
 
 
-def test_small_epsilons_reach_their_limits() -> None:
+def test_limits_are_reached() -> None:
+    assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
+    assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
     assert not_prior(1e-9).hit_prob == pytest.approx(1 / 2)
     assert boundary(1e-9).hit_prob == pytest.approx(2 / 7)
     assert tight_boundary(1e-9).hit_prob == pytest.approx(4 / 13)
@@ -65,15 +67,14 @@ def test_one_access_fewer_overruns_too_often(target_hits: int, hit_prob: float) 
 
 
 def test_prices_rise_with_hits_and_counters_and_call_deltas() -> None:
-    base = best_session_price(not_prior(0.1), target_hits=5, target_delta=1e-6)
-    more_hits = best_session_price(not_prior(0.1), target_hits=6, target_delta=1e-6)
-    counters = best_session_price(not_prior(0.1), target_hits=5, target_delta=1e-6, num_counters=4)
-    failing = best_session_price(not_prior(0.1), target_hits=5, target_delta=1e-6, failure_prob=7.5e-7)
-    assert base.epsilon < more_hits.epsilon
-    assert counters.epsilon == pytest.approx(failing.epsilon)
-    assert base.epsilon < failing.epsilon
+    def price(target_hits: int = 5, **options: Any) -> float:
+        return best_session_price(not_prior(0.1), target_hits=target_hits, target_delta=1e-6, **options).epsilon
+
+    assert price() < price(6)
+    assert price() < price(failure_prob=7.5e-7) == pytest.approx(price(num_counters=4))
+    assert price(300) == price(300, by_play=False)  # of many hits only accesses are composed
     with pytest.raises(InvalidValue, match=r"failure_prob=1e-06: expected less than target_delta / num_counters"):
-        best_session_price(not_prior(0.1), target_hits=5, target_delta=1e-6, failure_prob=1e-6)
+        price(failure_prob=1e-6)
 
 
 def test_a_session_halts_at_its_last_hit_and_refuses_the_next_call() -> None:
@@ -124,10 +125,7 @@ def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
     ("message", "make"),
     [
         ("probabilities=1 of 1 distributions", lambda: boundary_distribution([0.5, 0.6])),  # and no number of them
-        (
-            "probabilities=2 of 3 distributions",
-            lambda: boundary_distribution([[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]]),
-        ),
+        ("probabilities=2 of 3 distrib", lambda: boundary_distribution([[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]])),
         ("epsilon=0.1", lambda: exact_hit_prob([0.5, 0.5], [0.9, 0.1], in_target=[True, False], epsilon=0.1)),
         ("in_target.shape=", lambda: exact_hit_prob([0.5, 0.5], [0.5, 0.5], in_target=[True], epsilon=0.1)),
         ("targets=", lambda: common_target([])),
@@ -142,11 +140,6 @@ def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
 def test_what_makes_no_target_is_refused(message: str, make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidValue, match=f"^{message}.*: expected "):
         make()
-
-
-def test_a_certain_outcome_is_never_on_the_boundary() -> None:
-    assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
-    assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
 
 
 TARGETS = (not_prior(0.7), tight_boundary(0.5), QTarget(0.7, 0.6), QTarget(0.4, 0.2))
@@ -228,11 +221,6 @@ def test_a_price_is_that_of_the_play_and_below_that_of_accesses(target: QTarget,
     assert beyond > 1e-5 * 0.99
 
 
-def test_many_hits_are_priced_by_their_accesses() -> None:
-    price = best_session_price(not_prior(0.1), target_hits=300, target_delta=1e-6)
-    assert price == best_session_price(not_prior(0.1), target_hits=300, target_delta=1e-6, by_play=False)
-
-
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.3])
 def test_deltas_are_rounded_up(epsilon: float, share: float) -> None:
@@ -278,19 +266,14 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
 # Sessions beside others.
 
 
-def test_the_exact_accountant_prices_a_lone_session_as_its_accesses() -> None:
-    opened = session(5, failure_prob=1e-7)
-    counted = best_session_price(
-        opened.target, target_hits=5, target_delta=1e-6, failure_prob=1e-7, by_play=False
-    ).epsilon
-    assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(counted, rel=2e-3)
-    assert opened.price.epsilon < counted
-
-
-def test_the_price_as_an_event_is_the_price() -> None:
+def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     price = session(3, num_counters=4).price
     assert price.event == pa.ApproximateEvent(pa.PureDpEvent(price.epsilon), price.delta)
     assert pa.RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(price.epsilon, rel=1e-3)
+    opened, options = session(5, failure_prob=1e-7), {"target_hits": 5, "target_delta": 1e-6, "failure_prob": 1e-7}
+    counted = best_session_price(opened.target, by_play=False, **options).epsilon
+    assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(counted, rel=2e-3)
+    assert opened.price.epsilon < counted
 
 
 def test_few_counters_are_charged_by_accesses_and_many_by_the_price() -> None:
@@ -343,6 +326,8 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     again.load(path)
     with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
         again.charge(False)
+    with pytest.raises(InvalidValue, match=r"num_calls=1: expected 0: only a session without calls can resume"):
+        again.resume(session(1).state)
 
 
 CHARGED = session().state | {"num_calls": 5}
@@ -371,13 +356,6 @@ def test_a_state_of_another_session_or_of_none_is_refused(name: str, state: dict
     with pytest.raises(InvalidValue, match=rf"^{name}=.*: expected "):
         opened.resume(state)
     assert (opened.hits, opened.num_calls) == ([0], 0)
-
-
-def test_a_session_that_was_charged_does_not_go_back() -> None:
-    opened = session()
-    opened.charge(True)
-    with pytest.raises(InvalidValue, match=r"num_calls=1: expected 0: only a session without calls can resume"):
-        opened.resume(session().state)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps({"target_charging": 2})])

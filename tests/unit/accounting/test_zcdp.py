@@ -51,10 +51,7 @@ def test_rho_by_formula() -> None:
     for free in (pa.GaussianEvent(0.0), pa.NonPrivateEvent(), pa.NoisyMaxGaussianEvent(0.0, num_candidates=3)):
         assert zcdp_rho(free) == math.inf
     assert zcdp_rho(pa.OneBitEvent((-math.inf, math.inf), reach=1)) == math.inf
-
-
-def test_one_bit_of_the_test_costs_less_than_the_gaussian_it_comes_from() -> None:
-    assert 0.63 / 7200 < zcdp_rho(TEST) < 1 / 7200
+    assert 0.63 / 7200 < zcdp_rho(TEST) < 1 / 7200  # less than the Gaussian that it comes from
 
 
 def test_rhos_add_up_and_convert_by_the_best_order() -> None:

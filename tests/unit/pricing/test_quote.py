@@ -80,21 +80,14 @@ def test_the_page_says_what_was_solved_for_and_what_passes() -> None:
     assert "600 x 1e-9 = 6e-7; 4e-7 of delta is left" in text
 
 
-def test_a_test_that_is_too_strict_is_said_so() -> None:
+def test_the_page_says_what_passes_no_test_and_what_is_no_guarantee_and_rounds_up() -> None:
     text = page(quoted(num_teachers=200))
     assert "no gap of 200 votes passes with probability 1/2: nearly every query is refused" in text
-
-
-def test_an_infinite_epsilon_is_no_guarantee() -> None:
     quote = replace(quoted(GaussianVotes(noise_std=50.0)), epsilon=math.inf)
     assert page(quote).startswith("no guarantee: epsilon is infinite at delta = 1e-6, replace_one")
     assert "what passes" not in page(quote)
     assert json.loads(json.dumps(quote.to_json(), allow_nan=False))["epsilon"] == "inf"
-
-
-def test_printed_epsilon_is_rounded_up() -> None:
-    quote = replace(quoted(), epsilon=3.00001)
-    assert page(quote).startswith("epsilon <= 3.0001 at delta")
+    assert page(replace(quote, epsilon=3.00001)).startswith("epsilon <= 3.0001 at delta")
 
 
 def test_any_stability_test_can_be_certified() -> None:

@@ -92,6 +92,10 @@ def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(store: Store
     file.unlink()
     with pytest.raises(DamagedLedger, match="expected the release of line 1"):
         store.once("people", "a", lambda: b"again", event="price")
+    store.once("people", "b", lambda: b"small", event="price")
+    changed(path, "UPDATE line SET release = x'00'")
+    with pytest.raises(DamagedLedger, match="expected the release of line 2 as it was committed"):
+        Store(path, SETTINGS).once("people", "b", lambda: b"other", event="price")
 
 
 @pytest.mark.parametrize(
@@ -127,30 +131,17 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(store: Store, pat
     assert "\n" not in text
 
 
-def test_an_edited_release_is_not_handed_out(store: Store, path: Path) -> None:
-    store.once("people", "a", lambda: b"release", event="price")
-    changed(path, "UPDATE line SET release = x'00'")
-    with pytest.raises(DamagedLedger, match="expected the release of line 1 as it was committed"):
-        Store(path, SETTINGS).once("people", "a", lambda: b"other", event="price")
-
-
-def test_an_older_file_is_refused_by_whoever_has_seen_the_newer_one(store: Store, path: Path) -> None:
+def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one(store: Store, path: Path) -> None:
     store.once("people", "a", lambda: b"a", event="price")
-    shutil.copy(path, path.with_name("older"))
+    older, other = path.with_name("older"), path.with_name("other.db")
+    shutil.copy(path, older)
     store.once("people", "b", lambda: b"b", event="price")
-    os.replace(path.with_name("older"), path)
-    with pytest.raises(DamagedLedger, match="expected a file that only grows; charges that were in it are gone"):
-        store.read()
-
-
-def test_the_file_of_another_ledger_is_refused(store: Store, path: Path, tmp_path: Path) -> None:
-    store.once("people", "a", lambda: b"a", event="price")
-    other = Store(tmp_path / "other.db", SETTINGS)
     for key in "abc":
-        other.once("people", key, lambda: b"a", event="price")
-    os.replace(tmp_path / "other.db", path)
-    with pytest.raises(DamagedLedger, match="expected a file that only grows"):
-        store.read()
+        Store(other, SETTINGS).once("people", key, lambda: b"a", event="price")
+    for file in (older, other):
+        os.replace(file, path)
+        with pytest.raises(DamagedLedger, match="expected a file that only grows; charges that were in it are gone"):
+            store.read()
 
 
 def test_whatever_bytes_the_disk_changes_no_line_becomes_another(store: Store, path: Path) -> None:
@@ -205,13 +196,6 @@ def test_only_a_plain_file_is_opened(path: Path, tmp_path: Path) -> None:
         Store(tmp_path / "missing.db", None)
 
 
-def test_a_link_to_a_ledger_is_followed(store: Store, path: Path, tmp_path: Path) -> None:
-    (tmp_path / "link.db").symlink_to(path)
-    Store(tmp_path / "link.db", SETTINGS).once("people", "a", lambda: b"a", event="price")
-    store.read()
-    assert len(store.lines) == 1
-
-
 def test_a_new_file_is_its_owners_alone_and_leaves_nothing_beside(path: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -228,8 +212,11 @@ def test_a_commit_is_on_disk_and_one_file_is_all(store: Store) -> None:
         assert db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
 
 
-def test_a_backup_is_the_ledger(store: Store, path: Path, tmp_path: Path) -> None:
-    store.once("people", "a", lambda: b"a", event="price")
+def test_a_link_to_a_ledger_is_followed_and_a_backup_is_the_ledger(store: Store, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(path)
+    Store(tmp_path / "link.db", SETTINGS).once("people", "a", lambda: b"a", event="price")
+    store.read()
+    assert len(store.lines) == 1
     with sqlite3.connect(path) as db, sqlite3.connect(tmp_path / "backup.db") as copied:
         db.backup(copied)
     assert Store(tmp_path / "backup.db", SETTINGS).lines == store.lines

@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import Adjacency
 from pate.validation import InvalidValue
-from pate.verification.neighbors import Neighbors, all_histograms, neighbors
+from pate.verification.neighbors import Neighbors, neighbors
 from tests.privacy.divergences import largest_renyi
 
 ADJACENCIES = tuple(Adjacency)
@@ -45,10 +45,6 @@ def test_pairs_are_those_of_the_definition(
     assert set(pairs) == by_definition(num_labels, num_teachers, adjacency, one_vote=one_vote)
 
 
-def test_one_label_with_one_vote_each_has_no_neighbors_under_replace_one() -> None:
-    assert len(neighbors(1, 4, Adjacency.REPLACE_ONE, one_vote=True)) == 0
-
-
 def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
     """A distribution over labels that depends on the sorted counts and on the tie-break."""
     order = np.argsort(-histogram, kind="stable")
@@ -74,10 +70,6 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
         }
 
     assert divergences(kinds) == divergences(pairs)
-
-
-def test_all_histograms() -> None:
-    assert all_histograms(2, 1).tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
 
 
 @pytest.mark.parametrize(
