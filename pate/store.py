@@ -84,10 +84,6 @@ class Line:
     sha256: str
     digest: str
 
-    def follows(self, previous: str) -> bool:
-        """Whether it is the line that was written after the one with that digest."""
-        return self.digest == _chained(previous, *list(vars(self).values())[:-1])
-
 
 class Store:
     """All lines of a file, for whichever account; safe for processes and threads at once, and for kills.
@@ -316,7 +312,7 @@ class Store:
         query = f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number"
         for row in db.execute(query, (known,)):
             line = Line(*row)
-            if line.number != known + len(fresh) + 1 or not line.follows(previous):
+            if line.number != known + len(fresh) + 1 or line.digest != _chained(previous, *row[:-1]):
                 raise damaged(self.path, f"line {known + len(fresh) + 1} as it was written; it was changed or cut out")
             previous = line.digest
             fresh.append(line)

@@ -11,7 +11,7 @@ from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
-from pate.validation import InvalidValue, require_count, require_positive
+from pate.validation import InvalidValue, require, require_count, require_positive
 
 Point = tuple[float, float]  # A noise, and the logarithm of its epsilon over the target
 
@@ -50,12 +50,20 @@ def calibrate(
     require_maker(accountant)
     search = _Search(event_for, target_epsilon, target_delta, accountant)
     if not isinstance(accountant(), RdpAccountant):
-        with suppress(InvalidValue):  # its answer is near and costs little
-            start, found = search.near_renyi(start)
-            if found:
-                return start
-    low, high = _bracket(search.excess, start, target_epsilon)
-    return _narrowed(search.excess, low, high, search.tolerance)
+        with suppress(InvalidValue):  # Renyi's answer is near and costs little: a few secants from there on
+            options = {"target_epsilon": target_epsilon, "target_delta": target_delta, "start": start}
+            start, slope = calibrate(event_for, accountant=RdpAccountant, **options), _USUAL_SLOPE
+            for _ in range(_SECANTS):
+                excess = search.excess(start)
+                if -search.tolerance <= excess <= 0:
+                    return start
+                if not -1 < excess < 1:
+                    break
+                there = start * math.exp((excess + search.tolerance / 2) / slope)
+                slope = min(max((excess - search.excess(there)) / math.log(there / start), 0.5), 2.0)
+                start = there
+    low, high = search.bracket(start)
+    return search.narrowed(low, high)
 
 
 @dataclass
@@ -78,26 +86,35 @@ class _Search:
             self.known[noise] = math.log(epsilon / self.target_epsilon) if epsilon > 0 else -math.inf
         return self.known[noise]
 
-    def near_renyi(self, start: float) -> tuple[float, bool]:
-        """The last of a few noises, by the secant from Renyi's answer on, and whether it will do."""
-        here = calibrate(
-            self.event_for,
-            target_epsilon=self.target_epsilon,
-            target_delta=self.target_delta,
-            accountant=RdpAccountant,
-            start=start,
-        )
-        slope = _USUAL_SLOPE
-        for _ in range(_SECANTS):
-            excess = self.excess(here)
-            if -self.tolerance <= excess <= 0:
-                return here, True
-            if not -1 < excess < 1:
-                break
-            there = here * math.exp((excess + self.tolerance / 2) / slope)
-            slope = min(max((excess - self.excess(there)) / math.log(there / here), 0.5), 2.0)
-            here = there
-        return here, False
+    def bracket(self, start: float) -> tuple[Point, Point]:
+        """Two noises, the first too small and the second enough (the first is tiny where any noise is enough)."""
+        here = (start, self.excess(start))
+        grow = here[1] > 0
+        factor = math.exp(min(1.05 * abs(here[1]) + 0.005, math.log(2)))
+        for _ in range(_LARGEST_DOUBLING):
+            noise = here[0] * factor if grow else here[0] / factor
+            following = (noise, self.excess(noise))
+            if (following[1] > 0) is not grow:
+                return (here, following) if grow else (following, here)
+            here, factor = following, min(factor * factor, 2.0)
+        require(not grow, "target_epsilon", self.target_epsilon, "an epsilon that some noise can reach")
+        return here, here
+
+    def narrowed(self, low: Point, high: Point) -> float:
+        """The upper end once the bracket is narrow: by the secant, a little to the side that moved less lately."""
+        beyond, number, tolerance = 1, 0, self.tolerance
+        while (width := math.log(high[0] / low[0])) > math.log1p(tolerance):
+            step = tolerance / width
+            linear = math.isfinite(low[1] - high[1]) and number % 3 != 2
+            share = low[1] / (low[1] - high[1]) + beyond * step / 4 if linear else 0.5
+            noise = low[0] * math.exp(width * min(max(share, step / 8), 1 - step / 8))
+            middle = (noise, self.excess(noise))
+            number += 1
+            if middle[1] > 0:
+                low, beyond = middle, 1
+            else:
+                high, beyond = middle, -1
+        return high[0]
 
 
 def largest_count(affordable: Callable[[int], bool], *, maximum: int) -> int:
@@ -108,36 +125,3 @@ def largest_count(affordable: Callable[[int], bool], *, maximum: int) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if affordable(middle) else (low, middle - 1)
     return low
-
-
-def _bracket(excess: Callable[[float], float], start: float, target_epsilon: float) -> tuple[Point, Point]:
-    """Two noises, the first too small and the second enough (the first is tiny where any noise is enough)."""
-    here = (start, excess(start))
-    grow = here[1] > 0
-    factor = math.exp(min(1.05 * abs(here[1]) + 0.005, math.log(2)))
-    for _ in range(_LARGEST_DOUBLING):
-        noise = here[0] * factor if grow else here[0] / factor
-        following = (noise, excess(noise))
-        if (following[1] > 0) is not grow:
-            return (here, following) if grow else (following, here)
-        here, factor = following, min(factor * factor, 2.0)
-    if grow:
-        raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
-    return here, here
-
-
-def _narrowed(excess: Callable[[float], float], low: Point, high: Point, tolerance: float) -> float:
-    """The upper end of the bracket once it is narrow: by the secant, a little to the side that moved less lately."""
-    beyond, number = 1, 0
-    while (width := math.log(high[0] / low[0])) > math.log1p(tolerance):
-        step = tolerance / width
-        linear = math.isfinite(low[1] - high[1]) and number % 3 != 2
-        share = low[1] / (low[1] - high[1]) + beyond * step / 4 if linear else 0.5
-        noise = low[0] * math.exp(width * min(max(share, step / 8), 1 - step / 8))
-        middle = (noise, excess(noise))
-        number += 1
-        if middle[1] > 0:
-            low, beyond = middle, 1
-        else:
-            high, beyond = middle, -1
-    return high[0]

@@ -196,12 +196,8 @@ _FAILS, _MOVED, _MOVED_FAILS, _ONE, _LIMITS = 0, 1, 2, 3, slice(4, 7)  # the par
 _VALUES, _EVEN, _SHARED, _REFUSED = 0, 1, slice(2, 5), slice(5, 7)  # their values and rows
 
 
-class Corner(NamedTuple):
-    """Logs, in units of the largest move: the ratio of refusals is in low..high, the weights grow by `growth`."""
-
-    low: float
-    high: float
-    growth: float
+Corner = tuple[float, float, float]
+"""Logs, in units of the largest move: the ratio of refusals is in the first two, the weights grow by the third."""
 
 
 _GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)  # logs, in units of the largest move
@@ -243,7 +239,7 @@ class _Span(NamedTuple):
     @property
     def corners(self) -> tuple[Corner, Corner]:
         """Both ends of the growths."""
-        return Corner(self.low, self.high, self.start), Corner(self.low, self.high, self.end)
+        return (self.low, self.high, self.start), (self.low, self.high, self.end)
 
     def halves(self) -> tuple[_Span, _Span]:
         """Two that cover it."""

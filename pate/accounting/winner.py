@@ -8,7 +8,7 @@ optimal composition.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -224,36 +224,29 @@ def _density(places: Range) -> Array:
 
 def _slope(places: Range) -> Array:
     """The largest |φ'| = |x| φ(x), which rises up to 1 and then falls."""
-    ends = np.maximum(*(_of_size(np.abs(x)) for x in places))
-    top = _holds(places, 1.0) | _holds(places, -1.0)
-    return np.maximum(ends, np.where(top, _of_size(np.ones(1)), 0.0))
+    return _largest(lambda x: np.abs(x) * density(x), places, (-1.0, 1.0), density(np.ones(1)))
 
 
 def _rise(places: Range) -> Array:
     """The largest x φ(x), at least 0."""
-    ends = np.maximum(*(x * density(x) for x in places))
-    return np.maximum(ends, np.where(_holds(places, 1.0), _of_size(np.ones(1)), 0.0))
+    return _largest(lambda x: x * density(x), places, (1.0,), density(np.ones(1)))
+
+
+def _dip(places: Range) -> Array:
+    """The largest φ''(x) = (x² - 1) φ(x), at least 0; it is largest at ±√3."""
+    return _largest(lambda x: (x * x - 1) * density(x), places, (-(3**0.5), 3**0.5), 2 * density(np.sqrt([3.0])))
+
+
+def _largest(function: Callable[[Array], Array], places: Range, tops: tuple[float, ...], top: Array) -> Array:
+    """The largest value between two places, at least 0: at an end, or the top where it lies between."""
+    inside = np.any([(places[0] <= x) & (x <= places[1]) for x in tops], axis=0)
+    return np.maximum(np.maximum(*map(function, places)), np.where(inside, top, 0.0))
 
 
 def _bulge(places: Range) -> Array:
     """The largest -φ''(x) = (1 - x²) φ(x), at least 0: at the place nearest to 0 where that is within 1."""
     x = _nearest(places)
     return np.maximum((1 - x * x) * density(x), 0.0)
-
-
-def _dip(places: Range) -> Array:
-    """The largest φ''(x) = (x² - 1) φ(x), at least 0; it is largest at ±√3."""
-    ends = np.maximum(*((x * x - 1) * density(x) for x in places))
-    top = _holds(places, 3**0.5) | _holds(places, -(3**0.5))
-    return np.maximum(np.maximum(ends, 0.0), np.where(top, 2 * density(np.sqrt([3.0])), 0.0))
-
-
-def _of_size(x: Array) -> Array:
-    return np.asarray(x * density(x))
-
-
-def _holds(places: Range, x: float) -> NDArray[np.bool_]:
-    return np.asarray((places[0] <= x) & (x <= places[1]))
 
 
 SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 0.25, 1e7

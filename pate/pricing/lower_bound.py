@@ -50,13 +50,9 @@ def lower_bound_of(aggregator: Aggregator, shape: ReleaseShape, target_delta: fl
 
 
 @lower_bound_of.register
-def _(aggregator: GNMax, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
-    return _of_winner(aggregator.noise_std, shape, aggregator.adjacency, target_delta, shape.num_labels)
-
-
-@lower_bound_of.register
-def _(aggregator: PowersetGNMax, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
-    return _of_winner(aggregator.noise_std, shape, aggregator.adjacency, target_delta, 2 ** min(shape.num_labels, 4))
+def _(aggregator: GNMax | PowersetGNMax, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    num_candidates = shape.num_labels if isinstance(aggregator, GNMax) else 2 ** min(shape.num_labels, 4)
+    return _of_winner(aggregator.noise_std, shape, aggregator.adjacency, target_delta, num_candidates)
 
 
 @lower_bound_of.register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -161,17 +161,21 @@ class Verdict:
     @property
     def worst(self) -> WorstPair:
         """The pair with the largest ratio of exact to claimed; one that refutes before one that does not."""
-        return max(self.worst_pairs, key=_badness)
+        return max(self.worst_pairs, key=lambda pair: (pair.exceeds, pair.ratio))
 
     @property
     def renyi(self) -> WorstPair | None:
         """The worst Renyi divergence; None where the claim has none."""
-        return max((pair for pair in self.worst_pairs if pair.measure == RENYI), key=_badness, default=None)
+        return self._worst_of(RENYI)
 
     @property
     def delta(self) -> WorstPair | None:
         """The worst hockey-stick divergence; None where the claim has none."""
-        return max((pair for pair in self.worst_pairs if pair.measure == DELTA), key=_badness, default=None)
+        return self._worst_of(DELTA)
+
+    def _worst_of(self, measure: str) -> WorstPair | None:
+        pairs = tuple(pair for pair in self.worst_pairs if pair.measure == measure)
+        return replace(self, worst_pairs=pairs).worst if pairs else None
 
     @property
     def ratio(self) -> float:
@@ -192,10 +196,6 @@ class Verdict:
         head = "REFUTED" if self.refuted else "holds" if self.exhaustive else "not refuted"
         lines = [f"{head} on {self.num_pairs} ordered pairs"]
         return "\n".join(lines + [f"  {pair}" for pair in (self.renyi, self.delta) if pair is not None])
-
-
-def _badness(pair: WorstPair) -> tuple[bool, float]:
-    return pair.exceeds, pair.ratio
 
 
 class Comparison:

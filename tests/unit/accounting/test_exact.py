@@ -293,14 +293,11 @@ def profile_of(block: Block) -> Profile:
     return Profile(LossGrid(first=0, size=len(deltas), spacing=block.spacing), deltas)
 
 
-def test_a_single_pair_many_times_is_the_sum_over_binomials() -> None:
+def test_a_single_pair_many_times_is_the_sum_over_binomials_and_a_tenth_less_is_below() -> None:
     made = profile_of(composed_in_blocks(((PAIR, 900),), spacing=rounded_spacing(0.0125), reach=12.0, negligible=1e-20))
     for target in (0.0, 2.0, 4.0, 6.5):
         truth = binomial_delta(0.05, 900, target)
         assert truth * (1 - 1e-11) <= made.delta(target) <= truth * 1.02 + 1e-13
-
-
-def test_a_tenth_less_noise_falls_below_the_sum_over_binomials() -> None:
     cheaper = Box.pair(0.045, -0.045)
     made = profile_of(composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20))
     assert made.delta(4.0) < binomial_delta(0.05, 900, 4.0) * 0.8
@@ -349,14 +346,11 @@ def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
     assert (reached[59::-1] >= mirrored).all()
     assert 1 <= made.total <= 1 + 1e-3
-
-
-def test_losses_beyond_the_most_are_infinite_or_moved_up() -> None:
     pair = Block(np.array([0.1, 0.2, 0.7]), 0.0, 1.0)
-    made = pair.times(pair, most=1)
-    assert made.masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
-    assert made.missing == pytest.approx(0.49)
-    assert made.total >= 1
+    both = pair.times(pair, most=1)  # losses beyond the most are infinite or moved up
+    assert both.masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
+    assert both.missing == pytest.approx(0.49)
+    assert both.total >= 1
 
 
 def test_long_runs_are_blocks_and_rare_losses_are_not() -> None:

@@ -157,6 +157,8 @@ def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None
         once(ledger, "b", pytest.fail)
     with pytest.raises(BudgetExceeded, match="expected at least inf"):
         charge(ledger, GaussianEvent(0.0), key="c")
+    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"):
+        charge(ledger, ApproximateEvent(GAUSSIAN, 1e-5), key="d")
     assert charge(ledger).key == "a"
     assert keys(Ledger(path, target_delta=DELTA)) == ["a"]
     assert charge(Ledger(target_delta=DELTA, max_epsilon=ONE)).epsilon == ONE  # exactly at the cap
@@ -174,16 +176,13 @@ def test_adjacency_is_that_of_the_ledger_and_of_the_event(ledger: Ledger, tmp_pa
     assert ledger.entries == []
 
 
-def test_failures_that_use_up_delta_are_refused_and_leave_no_trace(ledger: Ledger) -> None:
-    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"):
-        charge(ledger, ApproximateEvent(GAUSSIAN, 1e-5))
-    assert ledger.entries == []
-
-
 @pytest.mark.parametrize("bad", [{"target_delta": 0.0}, {"target_delta": 1.0}, {"max_epsilon": 0}, {"data": 7}])
 def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue, match=rf"^{next(iter(bad))}=.*: expected "):
         Ledger(path, **({"target_delta": DELTA} | bad))
+    for data in ("", None, 7):
+        with pytest.raises(InvalidValue, match=r"^data=\w+: expected a digest that is not empty"):
+            SharedLedger(path, target_delta=DELTA).account(data)
 
 
 @pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
@@ -232,7 +231,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         Ledger.stored(tmp_path / "nowhere")
 
 
-def test_the_accountant_of_somebody_is_not_found_by_its_name(path: Path) -> None:
+def test_the_accountant_of_somebody_is_not_found_by_its_name_and_another_store_is_no_ledger(path: Path) -> None:
     class Own(RdpAccountant):
         name = "own"
 
@@ -241,9 +240,7 @@ def test_the_accountant_of_somebody_is_not_found_by_its_name(path: Path) -> None
     for kind in (Ledger, SharedLedger):
         with pytest.raises(InvalidValue, match=r"^accountant=own: expected one of .*rdp"):
             kind.stored(path)
-
-
-def test_a_store_of_something_else_is_no_ledger(path: Path) -> None:
+    path.unlink()
     Store(path, {"ledger": 99})
     for call in (partial(Ledger, path, target_delta=DELTA), partial(Ledger.stored, path)):
         with pytest.raises(InvalidValue, match=r"^ledger=\S+: expected a ledger of this version$"):
@@ -262,10 +259,8 @@ def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(pa
     with pytest.raises(BudgetExceeded, match=r"^max_epsilon=4\.0"):
         charge(plain, two, "c")
     assert Ledger.stored(path).max_epsilon == 4.0
-
-
-def test_a_file_without_a_cap_takes_one_for_an_object(ledger: Ledger, path: Path) -> None:
-    tight = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * ONE)
+    bare = path.with_name("bare.db")  # a file without a cap takes one for an object
+    ledger, tight = Ledger(bare, target_delta=DELTA), Ledger(bare, target_delta=DELTA, max_epsilon=1.2 * ONE)
     charge(tight)
     assert (tight.affords(GAUSSIAN), ledger.affords(GAUSSIAN)) == (0, math.inf)
     assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE)
@@ -330,12 +325,6 @@ def test_a_charge_that_names_no_data_counts_for_every_data_set(ledger: Ledger, p
     assert once(one, "a", pytest.fail) == b"first"
     charge(one, key="b")
     assert keys(Ledger(path, target_delta=DELTA, data="other")) == ["a"]
-
-
-@pytest.mark.parametrize("data", ["", None, 7])
-def test_an_account_needs_a_digest(shared: SharedLedger, data: Any) -> None:
-    with pytest.raises(InvalidValue, match=r"^data=\w+: expected a digest that is not empty"):
-        shared.account(data)
 
 
 def test_charges_are_composed_in_their_order() -> None:
