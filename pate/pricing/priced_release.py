@@ -57,11 +57,6 @@ class ReleaseShape:
         num_queries: Q, answered or refused.
         num_labels: L.
         num_teachers: T.
-
-    >>> from pate.aggregators import GaussianVotes
-    >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)
-    >>> shape.event_of(GaussianVotes(noise_std=100.0)).count  # bits that are released
-    24000
     """
 
     num_queries: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,8 @@ def lower_bound(law: Law, pairs: Iterable[Pair], *, num_releases: int, target_de
     places = np.unique(np.argsort(-np.array(costs), axis=0)[:_FINALISTS])
     bounds = []
     for first, second, x, y in (candidates[place] for place in places.tolist()):
-        composed = compose(x, y, num_releases, num_cells=_CELLS)
-        p, q = (side[None] for side in composed)
-        epsilon = _largest_epsilon(lambda at, p=p, q=q: float(hockey_stick(p, q, [at])[0, 0]), target_delta)  # type: ignore[misc]
+        composed = [side[None] for side in compose(x, y, num_releases, num_cells=_CELLS)]
+        epsilon = _largest_epsilon(partial(hockey_stick, *composed), target_delta)
         bounds.append(LowerBound(epsilon, first, second, num_releases))
     return max(bounds, key=lambda bound: bound.epsilon)
 
@@ -89,14 +89,6 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
 
     `moves` are the two ways in which a count may move; `steps` changes are tried, always the same, each at the cost of
     two laws.
-
-    >>> def winner(counts):
-    ...     weights = np.exp(counts / 5)
-    ...     return dict(enumerate((weights / weights.sum()).tolist()))
-    >>> start = np.array([3, 6, 9]), np.array([4, 7, 10])
-    >>> better = climbed(winner, start, moves=(-1, 1), num_teachers=20, steps=200)
-    >>> [round(lower_bound(winner, [pair], num_releases=9, target_delta=0.01).epsilon, 2) for pair in (start, better)]
-    [0.0, 1.18]
     """
     rng = np.random.default_rng(0)
     counts, moved = pair[0], pair[1] - pair[0]
@@ -140,7 +132,7 @@ def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Arra
     return first, second
 
 
-def _largest_epsilon(delta_of: Callable[[float], float], delta: float) -> float:
+def _largest_epsilon(delta_of: Callable[[float], Any], delta: float) -> float:
     """The epsilon at which a falling curve reaches delta, from below."""
     low, high = 0.0, _HIGHEST
     for _ in range(_BISECTIONS):
@@ -156,10 +148,6 @@ def session_epsilon(
 
     Both are `[3]` positive probabilities: of two outcomes that cost nothing, and of a hit. The session ends with the
     hit of number `target_hits`, or after `num_calls`.
-
-    >>> first, second = [0.5, 0.3, 0.2], [0.6, 0.24, 0.16]
-    >>> [round(session_epsilon(first, second, num_calls=n, target_hits=3, target_delta=1e-3), 2) for n in (1, 9, 99)]
-    [0.22, 1.51, 2.15]
     """
     # Calls are exchangeable up to the last one: the law of a session is that of how often each outcome occurred. Rare
     # counts are left out, which only lowers what is found.

@@ -194,52 +194,47 @@ def test_auto_asks_for_accesses_beside_other_events() -> None:
     assert epsilon(pa.AutoAccountant, event) == epsilon(pa.ExactAccountant, event) < epsilon(pa.RdpAccountant, event)
 
 
+NAN, INF = math.nan, math.inf
+IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
+    ("noise_multiplier", pa.GaussianEvent, (-1.0, NAN, INF)),
+    ("noise_multiplier", lambda bad: pa.NoisyMaxGaussianEvent(bad, 3), (-1e-300,)),
+    ("noise_multiplier", event_from_json, ({"kind": "GaussianEvent", "noise_multiplier": -1.0},)),
+    ("rho", pa.ZCdpEvent, (NAN,)),
+    ("epsilon", pa.PureDpEvent, (-1e-300,)),
+    ("epsilon", pa.BoundedRangeEvent, (NAN,)),
+    ("num_candidates", lambda bad: pa.NoisyMaxGaussianEvent(1.0, bad), (0, 2.5)),
+    ("num_moving", lambda bad: pa.WinnerEvent(1.0, bad), (0, 3)),
+    ("logits", lambda bad: pa.OneBitEvent(bad, reach=1), ((0.0, 1.0, 0.5), (0.0, NAN, 1.0), (NAN,), (), [0.0])),
+    ("reach", lambda bad: pa.OneBitEvent((0.0,), reach=bad), (0,)),
+    ("noise_std", lambda bad: pa.ThresholdEvent(bad, 0.0, 3), (0.0,)),
+    ("lowest", lambda bad: pa.ThresholdEvent(1.0, bad, 3), (INF, NAN)),
+    ("num_values", lambda bad: pa.ThresholdEvent(1.0, 0.0, bad), (0,)),
+    ("beta", lambda bad: pa.SmoothSensitivityEvent(1.0, bad), (-1.0,)),
+    ("sampling_prob", lambda bad: pa.SampledGaussianEvent(1.0, bad), (0.0, 1.1, NAN)),
+    ("failure_prob", lambda bad: pa.ApproximateEvent(GAUSSIAN, bad), (-0.1, 1.0, NAN)),
+    ("count", lambda bad: pa.SelfComposedEvent(GAUSSIAN, bad), (-1, 1.5, True)),
+    ("event", lambda bad: pa.SelfComposedEvent(bad, 2), (3.0,)),
+    ("event", lambda bad: pa.ApproximateEvent(bad, 0.1), ("free",)),
+    ("events", lambda bad: pa.ComposedEvent((GAUSSIAN, bad)), (5,)),
+    ("event", lambda bad: list(leaves(bad)), ({},)),
+    ("noise_multipliers.shape", pa.GaussianEvent.composed, ([], [[1.0]], 3.0)),
+    ("noise_multipliers", pa.GaussianEvent.composed, ([1.0, -1.0], [NAN], [INF])),
+    ("epsilon", lambda bad: replace(SESSION, epsilon=bad), (0.0,)),
+    ("hit_prob", lambda bad: replace(SESSION, hit_prob=bad), (1.0,)),
+    ("target_hits", lambda bad: replace(SESSION, target_hits=bad), (0,)),
+    ("num_calls", lambda bad: replace(SESSION, num_calls=bad), (1.5, -1)),
+    ("accesses", lambda bad: replace(SESSION, accesses=bad), (3,)),
+    ("call_epsilon", lambda bad: replace(SESSION, call_epsilon=bad), (-1.0,)),
+    ("bounded_range", lambda bad: replace(SESSION, bounded_range=bad), (1,)),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "make"),
-    [
-        ("noise_multiplier", lambda: pa.GaussianEvent(-1.0)),
-        ("noise_multiplier", lambda: event_from_json({"kind": "GaussianEvent", "noise_multiplier": -1.0})),
-        ("noise_multiplier", lambda: pa.GaussianEvent(math.nan)),
-        ("noise_multiplier", lambda: pa.GaussianEvent(math.inf)),
-        ("noise_multiplier", lambda: pa.NoisyMaxGaussianEvent(-1e-300, 3)),
-        ("rho", lambda: pa.ZCdpEvent(math.nan)),
-        ("epsilon", lambda: pa.PureDpEvent(-1e-300)),
-        ("epsilon", lambda: pa.BoundedRangeEvent(math.nan)),
-        ("num_candidates", lambda: pa.NoisyMaxGaussianEvent(1.0, 0)),
-        ("num_candidates", lambda: pa.NoisyMaxGaussianEvent(1.0, 2.5)),
-        ("logits", lambda: pa.OneBitEvent((0.0, 1.0, 0.5), reach=1)),
-        ("logits", lambda: pa.OneBitEvent((0.0, math.nan, 1.0), reach=1)),
-        ("logits", lambda: pa.OneBitEvent((math.nan,), reach=1)),
-        ("logits", lambda: pa.OneBitEvent((), reach=1)),
-        ("reach", lambda: pa.OneBitEvent((0.0,), reach=0)),
-        ("failure_prob", lambda: pa.ApproximateEvent(GAUSSIAN, -0.1)),
-        ("failure_prob", lambda: pa.ApproximateEvent(GAUSSIAN, 1.0)),
-        ("failure_prob", lambda: pa.ApproximateEvent(GAUSSIAN, math.nan)),
-        ("count", lambda: pa.SelfComposedEvent(GAUSSIAN, -1)),
-        ("count", lambda: pa.SelfComposedEvent(GAUSSIAN, 1.5)),
-        ("count", lambda: pa.SelfComposedEvent(GAUSSIAN, True)),
-        ("event", lambda: pa.SelfComposedEvent(3.0, 2)),
-        ("event", lambda: pa.ApproximateEvent("free", 0.1)),
-        ("events", lambda: pa.ComposedEvent((GAUSSIAN, 5))),
-        ("event", lambda: list(leaves({}))),
-        ("noise_multipliers.shape", lambda: pa.GaussianEvent.composed([])),
-        ("noise_multipliers.shape", lambda: pa.GaussianEvent.composed([[1.0]])),
-        ("noise_multipliers.shape", lambda: pa.GaussianEvent.composed(3.0)),
-        ("noise_multipliers", lambda: pa.GaussianEvent.composed([1.0, -1.0])),
-        ("noise_multipliers", lambda: pa.GaussianEvent.composed([math.nan])),
-        ("noise_multipliers", lambda: pa.GaussianEvent.composed([math.inf])),
-        ("epsilon", lambda: replace(SESSION, epsilon=0.0)),
-        ("hit_prob", lambda: replace(SESSION, hit_prob=1.0)),
-        ("target_hits", lambda: replace(SESSION, target_hits=0)),
-        ("num_calls", lambda: replace(SESSION, num_calls=1.5)),
-        ("accesses", lambda: replace(SESSION, accesses=3)),
-        ("call_epsilon", lambda: replace(SESSION, call_epsilon=-1.0)),
-        ("bounded_range", lambda: replace(SESSION, bounded_range=1)),
-    ],
+    ("name", "make", "bad"), [(n, make, bad) for n, make, several in IMPOSSIBLE for bad in several]
 )
-def test_what_is_no_event_is_refused(name: str, make: Callable[[], Any]) -> None:
+def test_what_is_no_event_is_refused(name: str, make: Callable[[Any], Any], bad: Any) -> None:
     with pytest.raises(InvalidValue, match=rf"^{name}=.*: expected "):
-        make()
+        make(bad)
 
 
 def test_ends_are_values() -> None:

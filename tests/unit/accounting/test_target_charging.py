@@ -333,22 +333,18 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
 CHARGED = session().state | {"num_calls": 5}
 
 
+OTHERS = ({"target_hits": 4}, {"hit_prob": 0.39}, {"target_delta": 2e-6}, {"num_counters": 2}, {"failure_prob": 1e-8})
+HITS_OF_NONE: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
+
+
 @pytest.mark.parametrize(
     ("name", "state"),
     [
-        ("parameters", session(target_hits=4).state),
-        ("parameters", session(hit_prob=0.39).state),
-        ("parameters", session(target_delta=2e-6).state),
-        ("parameters", session(num_counters=2).state),
-        ("parameters", session(failure_prob=1e-8).state),
-        ("hits", CHARGED | {"hits": [4]}),
+        *(("parameters", session(**options).state) for options in OTHERS),
+        *(("hits", CHARGED | {"hits": hits}) for hits in HITS_OF_NONE),
         ("hits", CHARGED | {"hits": [3], "num_calls": 2}),
-        ("hits", CHARGED | {"hits": [-1]}),
-        ("hits", CHARGED | {"hits": [1, 1]}),
-        ("hits", CHARGED | {"hits": 1}),
         ("num_calls", CHARGED | {"num_calls": 2.5}),
-        ("spent_failure_prob", CHARGED | {"spent_failure_prob": 1.0}),
-        ("spent_failure_prob", CHARGED | {"spent_failure_prob": math.nan}),
+        *(("spent_failure_prob", CHARGED | {"spent_failure_prob": bad}) for bad in (1.0, math.nan)),
     ],
 )
 def test_a_state_of_another_session_or_of_none_is_refused(name: str, state: dict[str, Any]) -> None:
