@@ -489,23 +489,17 @@ class _SpanStep:
 
     def __call__(self, values: Array) -> Array:
         padded = self._grid.padded(values, self._pad)
-        best = values
-        before: tuple[Array, Array, Array] | None = None
+        best, before = values, (values, values, values)
         for number, (up, down, p, q) in enumerate(self._moves):
             first, second = self._grid.moved(padded, self._pad, up), self._grid.moved(padded, self._pad, down)
             here = (first, second, p * first + q * second)
-            if before is not None:
-                best = np.maximum(best, _piece(before, here, *self._factors[number - 1]))
+            if number > 0:  # the chord + D * share * (1 - share); D is rounded up by more than its terms can be wrong
+                (near, far), rise = self._factors[number - 1], np.abs(here[2] - before[2])
+                bend = near * (first * (1 + _BENT) - before[0]) - far * (second - before[1])
+                bend = np.maximum(np.maximum(bend, rise), _LEAST)
+                best = np.maximum(best, (before[2] + here[2]) / 2 + (rise * (rise / bend) + bend) / 4)
             before = here
         return np.minimum(best * (1 + _ROUNDING), 1.0)
-
-
-def _piece(low: tuple[Array, Array, Array], high: tuple[Array, Array, Array], near: float, far: float) -> Array:
-    """The largest of chord + D * share * (1 - share); D is rounded up by more than its terms can be wrong."""
-    rise = np.abs(high[2] - low[2])
-    bend = near * (high[0] * (1 + _BENT) - low[0]) - far * (high[1] - low[1])
-    bend = np.maximum(np.maximum(bend, rise), _LEAST)
-    return np.asarray((low[2] + high[2]) / 2 + (rise * (rise / bend) + bend) / 4)
 
 
 class FixedPairStep:

@@ -111,11 +111,6 @@ class LeafEvent(Event):
     __slots__ = ()
 
 
-def _require_price(name: str, value: float) -> None:
-    if value != math.inf:
-        require_non_negative(name, value)
-
-
 def _require_event(name: str, value: object) -> None:
     require_kind(name, value, Event, "an event of pate.accounting")
 
@@ -133,7 +128,7 @@ def _require_calls(name: str, number: float) -> None:
 
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(("noise_multiplier", "beta"), require_non_negative),
-    **dict.fromkeys(("rho", "epsilon"), _require_price),
+    **dict.fromkeys(("rho", "epsilon"), lambda name, value: value == math.inf or require_non_negative(name, value)),
     **dict.fromkeys(("call_epsilon", "noise_std"), require_positive),
     **dict.fromkeys(("num_candidates", "num_values", "target_hits", "reach"), require_count),
     **dict.fromkeys(("num_votes", "count"), partial(require_count, minimum=0)),

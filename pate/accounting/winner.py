@@ -28,15 +28,6 @@ def density(z: Array) -> Array:
     return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
 
 
-def first_wins(a: Array, b: Array) -> Array:
-    """P(X > max(0, Y)), `[N]`, by quadrature; wrong by about 1e-15."""
-    low, high = np.maximum(0.0, a - _FARTHEST_PLACE), np.maximum(a + _FARTHEST_PLACE, _FARTHEST_PLACE)
-    half = (high - low) / 2
-    nodes, weights = gauss_legendre(_MANY_NODES)
-    x = half[:, None] * nodes + (high + low)[:, None] / 2
-    return np.asarray(half * ((density(x - a[:, None]) * ndtr(x - b[:, None])) @ weights))
-
-
 def moved_mass(z: Array, shift: float) -> Array:
     """Φ(z) - Φ(z - shift), to its last digits however small the shift: `[N]`."""
     nodes, weights = gauss_legendre(_FEW_NODES)
@@ -53,7 +44,14 @@ def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
     either = ndtr((a + b) / math.sqrt(2)) * moved_mass((a - b) / math.sqrt(2), math.sqrt(2) * shift)
     first = shift / 2 * (falls @ weights) + either
     rest = shift / 2 * ((rises - falls) @ weights)
-    q_first, q_rest = first_wins(a - shift, b + shift), ndtr(-a + shift) * ndtr(-b - shift)
+    # Q of the first is P(X > max(0, Y)), by quadrature; wrong by about 1e-15.
+    own, other = (a - shift)[:, None], (b + shift)[:, None]
+    low, high = np.maximum(0.0, own - _FARTHEST_PLACE), np.maximum(own + _FARTHEST_PLACE, _FARTHEST_PLACE)
+    many_nodes, many_weights = gauss_legendre(_MANY_NODES)
+    half = (high - low) / 2
+    x = half * many_nodes + (high + low) / 2
+    q_first = half[:, 0] * ((density(x - own) * ndtr(x - other)) @ many_weights)
+    q_rest = ndtr(-a + shift) * ndtr(-b - shift)
     masses = np.stack([q_first, q_first + q_rest, q_rest, 1 - q_rest])  # first; first or rest; rest; either count
     return masses, np.stack([first, first + rest, rest, -rest])
 
@@ -214,12 +212,8 @@ def bend_of_rest(own: Range, other: Range) -> Array:
     return np.asarray(falling + rising)
 
 
-def _nearest(places: Range) -> Array:
-    return np.asarray(np.clip(0.0, places[0], places[1]), dtype=np.float64)
-
-
 def _density(places: Range) -> Array:
-    return np.asarray(density(_nearest(places)))
+    return density(np.clip(0.0, *places))
 
 
 def _slope(places: Range) -> Array:
@@ -245,7 +239,7 @@ def _largest(function: Callable[[Array], Array], places: Range, tops: tuple[floa
 
 def _bulge(places: Range) -> Array:
     """The largest -φ''(x) = (1 - x²) φ(x), at least 0: at the place nearest to 0 where that is within 1."""
-    x = _nearest(places)
+    x = np.clip(0.0, *places)
     return np.maximum((1 - x * x) * density(x), 0.0)
 
 
@@ -358,7 +352,8 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
     if not SMALLEST_MULTIPLIER < noise_multiplier < LARGEST_MULTIPLIER:
         return counts
     with np.errstate(over="ignore", invalid="ignore"):
-        excess = _bit_excess(math.sqrt(num_moving) * shift, orders)
+        one = math.sqrt(num_moving) * shift  # of the worst bit of N(one, 1) and N(0, 1): E[(P/Q)^a] - 1
+        excess = np.maximum(np.expm1(_log_censored(orders, one, FAR_BIT)), _excess(bits(one), orders, one))
         if num_moving == 2:
             wide = math.sqrt(2) * shift
             rare = math.exp(log_ndtr(-HIGHEST_SUM / math.sqrt(2))) * _UP
@@ -367,12 +362,6 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
             excess = np.maximum(np.maximum(high, low), _excess(squares(shift), orders, wide))
         curve = np.log1p(excess) * _UP / (orders - 1)
     return np.where(np.isfinite(curve), np.minimum(curve, counts), counts)
-
-
-def _bit_excess(shift: float, orders: Array) -> Array:
-    """E[(P/Q)^a] - 1 of the worst bit of N(shift, 1) and N(0, 1), `[A]`."""
-    far = np.expm1(_log_censored(orders, shift, FAR_BIT))
-    return np.maximum(far, _excess(bits(shift), orders, shift))
 
 
 def _excess(pairs: Iterable[Pair], orders: Array, shift: float) -> Array:

@@ -183,7 +183,11 @@ def audit_votes(
     shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers)
     usual = _usual_aggregators(votes.layout, shape, target_delta)
     if aggregator is not None:
-        _require_layout(aggregator, votes.layout)
+        single, one = aggregator.single_label, votes.layout == "classes"  # others may need that teachers vote for few
+        fits = single if one else not single or aggregator.max_votes_per_teacher is None
+        released = "one label per query" if one else "several labels"
+        rule = f"one that releases {released}, votes are of layout {votes.layout}"
+        require(fits, "aggregator", _configured_name(aggregator), rule)
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
     findings = [_finding(each, parameters, votes, shape, budget) for each in usual]
     if aggregator is not None:  # it has parameters of its own
@@ -236,14 +240,6 @@ def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) ->
     failure = min(1e-9, 0.6 * target_delta / shape.num_queries)  # the paper's, where that leaves some of delta
     stable = StableTopK(selection_noise="gaussian", selection_scale=noise_std, test_std=noise_std, failure_prob=failure)
     return [*usual, stable]
-
-
-def _require_layout(aggregator: Aggregator, layout: str) -> None:
-    """Votes for classes are for aggregators that release one label; others may need that teachers vote for few."""
-    single, rule = aggregator.single_label, "one label per query" if layout == "classes" else "several labels"
-    fits = single if layout == "classes" else not single or aggregator.max_votes_per_teacher is None
-    rule = f"one that releases {rule}, votes are of layout {layout}"
-    require(fits, "aggregator", _configured_name(aggregator), rule)
 
 
 def _configured_name(aggregator: Aggregator) -> str:

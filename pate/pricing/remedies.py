@@ -191,14 +191,18 @@ class _Search:
 
     def factor(self) -> float | None:
         """The largest by which the noise may be multiplied."""
+
+        def heard(log_factor: float) -> bool:
+            return _is_heard(self.priced.aggregator.scaled(math.exp(log_factor)), self.priced.shape)
+
         high = 0.0
         try:
-            low = next((math.log(factor) for factor in _FACTORS if self._heard_at(math.log(factor))), None)
+            low = next(filter(heard, map(math.log, _FACTORS)), None)
             if low is None:
                 return None
             for _ in range(_HALVINGS):
                 middle = (low + high) / 2
-                low, high = (middle, high) if self._heard_at(middle) else (low, middle)
+                low, high = (middle, high) if heard(middle) else (low, middle)
         except InvalidValue:  # noise that cannot be scaled
             return None
         return math.exp(low)
@@ -254,9 +258,6 @@ class _Search:
         if planned is None or planned.shape.num_queries < min(_LEAST_QUERIES, self.priced.shape.num_queries):
             return {}
         return rounded if _is_heard(planned.aggregator, planned.shape) else {}
-
-    def _heard_at(self, log_factor: float) -> bool:
-        return _is_heard(self.priced.aggregator.scaled(math.exp(log_factor)), self.priced.shape)
 
     def _works(self, shape: ReleaseShape, budget: Budget) -> bool:
         planned = _planned(self.start, shape, budget)
