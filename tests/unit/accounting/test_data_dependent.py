@@ -1,25 +1,41 @@
-"""The type of a data-dependent cost, the closed forms of gap selection and of one bit, and realized sums."""
+"""Data-dependent costs: their type, closed forms, realized sums and smooth sensitivity; and what sanitizers release."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import pate.accounting as pa
 from pate.accounting.data_dependent import (
     DataDependentCost,
+    GapCostSanitizer,
+    GnmaxCostSanitizer,
+    estimated_epsilon,
     gap_selection_cost,
     gap_selection_rdp,
+    gnmax_cost,
+    gnmax_log_q,
+    gnmax_rdp,
+    gnmax_smooth_sensitivity,
     one_bit_cost,
+    statement,
+    theorem_6_rdp,
     top_log_odds,
 )
 from pate.accounting.events import Event, event_to_json
+from pate.accounting.rdp import curve_of
 from pate.accounting.renyi import bounded_range_rdp
 from pate.files.values import to_json
+from pate.report.tables import round_up
 from pate.validation import InvalidValue
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
@@ -160,3 +176,279 @@ def test_what_makes_no_cost_is_refused(name: str, make: Callable[[], object]) ->
     with pytest.raises(InvalidValue, match=": expected ") as refused:
         make()
     assert refused.value.name == name
+
+
+# The cost of GNMax.
+
+Counts = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+
+def realistic_votes(num_queries: int) -> Counts:
+    """250 teachers, 10 classes, agreeing on most queries."""
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet(np.r_[20, np.full(9, 0.15)], num_queries)
+    return np.array([rng.multinomial(250, row) for row in chances])
+
+
+def test_log_q_sums_normal_tails_in_any_order_of_the_classes_and_is_capped_at_a_tie() -> None:
+    tails = [0.5 * math.erfc((10 - other) / 2 / 1.5) for other in (2, 1)]
+    log_q = gnmax_log_q(np.array([[10, 2, 1], [1, 10, 2], [2, 1, 10]]), noise_std=1.5)
+    np.testing.assert_allclose(log_q, math.log(sum(tails)), rtol=1e-12)
+    far, tied = gnmax_log_q(np.array([[1000, 0], [500, 500]]), noise_std=1.0)
+    assert (far, tied) == (pytest.approx(-250_007.4, rel=1e-6), pytest.approx(math.log(0.5), rel=1e-12))
+
+
+def test_the_cost_never_exceeds_the_price_and_is_the_price_where_votes_tie() -> None:
+    orders = np.geomspace(1.01, 1000, 60)
+    votes = np.array([[i, 60 - i, 0] for i in range(61)])
+    for std in (0.8, 3.0, 40.0):
+        curves = gnmax_rdp(gnmax_log_q(votes, noise_std=std), noise_std=std, orders=orders)
+        assert (curves <= orders / std**2).all()
+        assert (curves >= 0).all()
+        np.testing.assert_allclose(curves[30, orders > 2], orders[orders > 2] / std**2)
+
+
+def test_the_cost_never_falls_as_q_grows() -> None:
+    log_q = -np.geomspace(1e5, 1e-3, 4000)
+    for std in (0.8, 3.0, 40.0, 400.0):
+        curves = gnmax_rdp(log_q, noise_std=std, orders=np.array([1.05, 1.5, 2, 8, 32, 300]))
+        assert (np.diff(curves, axis=0) >= -1e-15).all()
+
+
+def test_where_a_bound_on_q_says_nothing_or_its_conditions_fail_the_price_is_returned() -> None:
+    orders = np.array([1.5, 2e4])
+    curves = gnmax_rdp(np.array([0.0, -1e-13, -1e9]), noise_std=1e7, orders=orders)
+    np.testing.assert_array_equal(curves[:2], [orders / 1e14] * 2)
+    assert (curves[2] <= orders / 1e14).all()
+    paper = theorem_6_rdp(np.log([0.6, 0.3]), noise_std=2.0, orders=[2.0, 50.0])
+    np.testing.assert_array_equal(paper, [[0.5, 12.5]] * 2)
+
+
+def test_the_realized_cost_is_the_sum_over_the_queries_that_drew_noise() -> None:
+    votes, orders = realistic_votes(30), np.array([2.0, 8.0])
+    each = gnmax_rdp(gnmax_log_q(votes, noise_std=30.0), noise_std=30.0, orders=orders)
+    total = gnmax_cost(votes, noise_std=30.0, num_teachers=250, orders=orders).rdp
+    np.testing.assert_allclose(total, each.sum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("std", [2.0, 30.0])
+def test_the_bound_is_the_formula_of_the_proof_note(std: float) -> None:
+    """Written a second time, in 60 digits, with the condition on dm/dq at every order."""
+    rng = np.random.default_rng(1)
+    log_q, orders = -rng.uniform(0.3, 60, 40), 1 + np.r_[rng.exponential(10, 12), 0.01, 150.0]
+    ours = gnmax_rdp(log_q, noise_std=std, orders=orders)
+    theirs = np.array([[float(formula(value, std, a)) for a in orders] for value in log_q])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-13)
+
+
+def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
+    with mpmath.workdps(60):
+        x, s, a = mpmath.sqrt(-mpmath.mpf(log_q)), mpmath.mpf(std), mpmath.mpf(a)
+        if a >= s * x:
+            return a / s**2
+        q, h, g = (mpmath.exp(-(y**2)) for y in (x, x - 1 / s, x + 1 / s))
+        m = mpmath.exp(-(x**2) + 2 * a * x / s - a / s**2)
+        dh, dg, dm = (h / q * (1 - 1 / (s * x)), g / q * (1 + 1 / (s * x)), m / q * (1 - a / (s * x)))
+        likeliest = (1 - h) ** (1 - a)
+        if dh >= 1 >= dg and dm >= max((1 - q) / (1 - h), (1 - g) / (1 - q)) ** (a - 1):
+            sharper = max((1 - q) ** a * (1 - h) ** (1 - a), (1 - g) ** a * (1 - q) ** (1 - a))
+            likeliest = min(likeliest, sharper)
+        return min(mpmath.log(likeliest + m) / (a - 1), a / s**2)
+
+
+def single_queries(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
+    """Every query's votes, and the indices of the neighbors of each."""
+    rows = [row for row in product(range(num_teachers + 1), repeat=num_classes) if sum(row) == num_teachers]
+    index = {row: i for i, row in enumerate(rows)}
+    moves = [
+        move for move in product((-1, 0, 1), repeat=num_classes) if sorted(move) == [-1, *[0] * (len(move) - 2), 1]
+    ]
+    near = [[tuple(np.add(row, move).tolist()) for move in moves] for row in rows]
+    return np.array(rows), [[index[row] for row in some if row in index] for some in near]
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.4])
+@pytest.mark.parametrize("std", [1.2, 3.0])
+@pytest.mark.parametrize(("num_teachers", "num_classes"), [(12, 2), (8, 3), (5, 4)])
+def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
+    num_teachers: int, num_classes: int, std: float, beta: float
+) -> None:
+    votes, near = single_queries(num_teachers, num_classes)
+    public = {"noise_std": std, "num_teachers": num_teachers}
+    cost = np.array([gnmax_cost(row[None], orders=2.0, **public).rdp[0] for row in votes])
+    local = np.array([np.abs(cost[i] - cost[some]).max() for i, some in enumerate(near)])
+    smooth = np.array([gnmax_smooth_sensitivity(row[None], order=2.0, beta=beta, **public) for row in votes])
+    assert (local <= smooth).all()
+    assert max((smooth[i] / smooth[some]).max() for i, some in enumerate(near)) <= math.exp(beta) * (1 + 1e-12)
+
+
+def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
+    """D_a between normals whose variances differ by at most exp(2 beta), means as far apart as both allow: a grid."""
+    log_ratio = np.linspace(-2 * beta, 2 * beta, 2001)  # of the second variance to the first
+    second = np.exp(log_ratio)
+    shift = np.minimum(1.0, np.sqrt(second)) / multiplier
+    mixed = order * second + (1 - order)
+    moment = 0.5 * order * np.log(second) - 0.5 * np.log(mixed)
+    return np.asarray(order * shift**2 / (2 * mixed) + moment / (order - 1))
+
+
+@pytest.mark.parametrize(
+    ("order", "multiplier", "beta"), [(8, 5, 0.06125), (20, 10, 0.0245), (4, 2, 0.01), (1.5, 3, 0.3)]
+)
+def test_smooth_noise_costs_the_worst_divergence_of_normals(order: float, multiplier: float, beta: float) -> None:
+    price = curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
+    assert price == pytest.approx(normal_divergences(multiplier, beta, order).max(), rel=1e-9)
+    ab = order * beta
+    sufficient = order / (2 * multiplier**2 * (1 - 2 * ab)) + (ab - 0.5 * math.log(1 - 2 * ab)) / (order - 1)
+    assert price <= sufficient
+
+
+def test_smooth_noise_is_gaussian_noise_at_beta_0_and_infinite_at_high_orders_or_without_noise() -> None:
+    orders = np.array([2.0, 8.0, 100.0])
+    np.testing.assert_allclose(curve_of(pa.SmoothSensitivityEvent(3.0, 0.0))(orders), orders / 18, rtol=1e-12)
+    infinite = np.isposinf(curve_of(pa.SmoothSensitivityEvent(3.0, 0.1))(orders))
+    assert infinite.tolist() == [False, True, True]  # from order 1 / (1 - exp(-0.2)) = 5.5 on
+    assert np.isposinf(curve_of(pa.SmoothSensitivityEvent(0.0, 0.1))(orders)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "votes", "noise_std"),
+    [
+        ("votes[0].sum", [[3, 3]], 1.0),
+        ("votes.shape", [[5]], 1.0),
+        ("votes.shape", [5, 0], 1.0),
+        ("votes[0, 0]", [[6, -1]], 1.0),
+        ("noise_std", [[5, 0]], 0),
+    ],
+)
+def test_votes_that_are_not_one_a_teacher_and_no_noise_are_refused(name: str, votes: list, noise_std: float) -> None:
+    with pytest.raises(InvalidValue, match=": expected ") as refused:
+        gnmax_cost(np.array(votes), noise_std=noise_std, num_teachers=5, orders=2.0)
+    assert refused.value.name == name
+
+
+# Sanitizers.
+
+GAP = GapCostSanitizer(query=pa.BoundedRangeEvent(2 / 39), num_queries=600, order=8.0, noise_multiplier=3.0)
+GNMAX = GnmaxCostSanitizer(noise_std=4.0, num_teachers=50, order=4.0, noise_multiplier=3.0, beta=0.05)
+
+
+def largest_drop(epsilon: float, over: float) -> float:
+    """Of the 600-query backward cost at order 8, from the closed form written a second time, on a fine grid."""
+
+    def cost(log_odds: np.ndarray) -> np.ndarray:
+        best = 1 / np.expm1(epsilon) / 7 - 8 / np.expm1(8 * epsilon) / 7
+        mass = np.minimum(1 / (1 + np.exp(log_odds)), best)
+        return 600 / 7 * (np.log1p(mass * np.expm1(8 * epsilon)) - 8 * np.log1p(mass * np.expm1(epsilon)))
+
+    odds = np.linspace(0, 20, 200_001)
+    return float((cost(odds) - cost(odds + over)).max())
+
+
+def test_global_sensitivity_is_the_drop_over_the_whole_range_and_a_fiftieth_of_the_price() -> None:
+    assert GAP.sensitivity == pytest.approx(largest_drop(2 / 39, 2 / 39), rel=1e-3)
+    assert GAP.sensitivity >= largest_drop(2 / 39, 2 / 39)
+    assert GAP.sensitivity == pytest.approx(0.0310, abs=5e-5)
+    assert GAP.sensitivity < 0.02 * 1.576
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 2 / 39, 0.5, 4.0])
+def test_no_pair_of_log_odds_within_the_range_differs_by_more(epsilon: float) -> None:
+    query = pa.BoundedRangeEvent(epsilon)
+    sanitizer = GapCostSanitizer(query=query, num_queries=1, order=8.0, noise_multiplier=1.0)
+    odds = np.random.default_rng(1).uniform(-5, 40, 20_000)
+    cost = np.maximum(*gap_selection_rdp(np.r_[odds, odds + epsilon], event=query, orders=8.0))[:, 0]
+    moved = np.abs(cost[:20_000] - cost[20_000:]).max()
+    assert 0.9 * sanitizer.sensitivity <= moved <= sanitizer.sensitivity
+
+
+def test_a_gap_cost_is_released_with_noise_of_that_size_around_it() -> None:
+    utilities = np.random.default_rng(2).uniform(0, 12, (600, 5))
+    cost = gap_selection_cost(utilities, event=GAP.query, orders=8.0).rdp[0]
+    rng = np.random.default_rng(3)
+    errors = np.array([GAP(utilities, rng=rng) - cost for _ in range(400)])
+    assert abs(errors.mean()) < 4 * GAP.noise_std / 20
+    assert errors.std() == pytest.approx(GAP.noise_std, rel=0.15)
+    covered = np.array([GAP.upper_bound(cost + error, failure_prob=0.1) >= cost for error in errors])
+    assert 0.84 < covered.mean() < 0.96
+
+
+UTILITIES = np.random.default_rng(5).uniform(0, 12, (600, 5))
+VOTES = np.array([[40, 7, 3], [20, 25, 5]] * 20)
+RNG = np.random.default_rng(0)
+RELEASES = [(GAP, UTILITIES), (GNMAX, VOTES)]
+
+
+@pytest.mark.parametrize(("sanitizer", "data"), RELEASES)
+def test_the_ledger_is_charged_with_the_event_before_the_draw(
+    sanitizer: GapCostSanitizer | GnmaxCostSanitizer, data: np.ndarray
+) -> None:
+    ledger = pa.Ledger(target_delta=1e-6)
+    first = sanitizer(data, rng=np.random.default_rng(0), ledger=ledger)
+    assert [entry.event for entry in ledger.entries] == [sanitizer.event]
+    assert sanitizer(data, rng=np.random.default_rng(0), ledger=ledger) == first
+    assert sanitizer(data, rng=np.random.default_rng(1), ledger=ledger) != first
+    assert [entry.event for entry in ledger.entries] == [sanitizer.event] * 3  # each call is paid for
+
+
+@pytest.mark.parametrize(("sanitizer", "data"), RELEASES)
+def test_a_refused_charge_draws_nothing(sanitizer: GapCostSanitizer | GnmaxCostSanitizer, data: np.ndarray) -> None:
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    with pytest.raises(pa.BudgetExceeded, match=r"max_epsilon=0\.01: expected at least"):
+        sanitizer(data, rng=rng, ledger=pa.Ledger(target_delta=1e-6, max_epsilon=0.01))
+    assert rng.bit_generator.state == before
+
+
+def test_an_estimate_holds_the_cost_and_the_price_of_its_release_at_one_order() -> None:
+    expected = 0.5 + 8 / (2 * 3.0**2) + math.log(7 / 8) - (math.log(1e-6) + math.log(8)) / 7
+    assert estimated_epsilon(GAP, 0.5, target_delta=1e-6) == pytest.approx(expected, rel=1e-12)
+    assert estimated_epsilon(GAP, -0.5, target_delta=1e-6) == estimated_epsilon(GAP, 0.0, target_delta=1e-6)
+
+
+class One(np.random.Generator):
+    """Every normal number is one standard deviation."""
+
+    def standard_normal(self, size: Any = None) -> Any:
+        return 1.0
+
+
+def test_the_noise_has_the_std_that_the_event_says() -> None:
+    rng = One(np.random.PCG64(0))
+    at_order: dict[str, Any] = {"noise_std": GNMAX.noise_std, "num_teachers": GNMAX.num_teachers}
+    scale = gnmax_smooth_sensitivity(VOTES, order=GNMAX.order, beta=GNMAX.beta, **at_order)
+    cost = gnmax_cost(VOTES, orders=GNMAX.order, **at_order).rdp[0]
+    assert GNMAX(VOTES, rng=rng) - cost == pytest.approx(GNMAX.event.noise_multiplier * scale, rel=1e-9)
+    gap_cost = gap_selection_cost(UTILITIES, event=GAP.query, orders=GAP.order).rdp[0]
+    assert GAP(UTILITIES, rng=rng) - gap_cost == pytest.approx(GAP.event.noise_multiplier * GAP.sensitivity, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("utilities.shape", lambda: GAP(np.zeros((599, 5)), rng=RNG)),
+        ("rng", lambda: GAP(UTILITIES, rng=0)),
+        ("rng", lambda: GNMAX(VOTES, rng=0)),
+        ("order", lambda: replace(GAP, order=1.0)),
+        ("noise_multiplier", lambda: replace(GAP, noise_multiplier=0.0)),
+        ("num_queries", lambda: replace(GAP, num_queries=0)),
+        ("adjacency", lambda: GNMAX(VOTES, rng=RNG, ledger=pa.Ledger(target_delta=1e-6, adjacency="add_remove"))),
+        ("event", lambda: pa.ExactAccountant().compose(GNMAX.event)),
+    ],
+)
+def test_what_cannot_be_released_is_refused(name: str, make: Callable[[], object]) -> None:
+    with pytest.raises(InvalidValue, match=": expected ") as refused:
+        make()
+    assert refused.value.name == name
+
+
+@pytest.mark.parametrize("sanitizer", [GAP, GNMAX, replace(GAP, noise_multiplier=3.7)])
+def test_the_statement_is_an_estimate_and_rounds_its_own_guarantee_up(
+    sanitizer: GapCostSanitizer | GnmaxCostSanitizer,
+) -> None:
+    text = statement(sanitizer, 0.5, target_delta=1e-6)
+    epsilon = estimated_epsilon(sanitizer, 0.5, target_delta=1e-6)
+    assert text.startswith(f"Estimate, not a guarantee: epsilon = {round_up(epsilon, 2)} at delta = 1e-06")
+    own = pa.RdpAccountant().compose(sanitizer.event).get_epsilon(1e-6)
+    assert f"it alone is ({round_up(own, 2)}, 1e-06)-DP (replace_one)" in text
