@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
-from scipy.special import comb, log_expit
 
-from pate.accounting import (
-    Accountant,
-    ComposedEvent,
-    PureDpAccountant,
-    PureDpEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    ZCdpAccountant,
-    calibrate,
-)
 from pate.accounting.conversion import rdp_to_deltas
 
 DEPTH, OUTCOMES = 3, 3
@@ -102,40 +90,3 @@ def test_without_the_failure_probabilities_the_claim_is_false() -> None:
         assert exact <= claimed_delta(curve, epsilon) + failures[0]
         broken += exact > claimed_delta(curve, epsilon)
     assert broken == 40
-
-
-def randomized_responses(epsilon: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Losses and probabilities of the worst `count` releases of that epsilon."""
-    k = np.arange(count + 1)
-    log_mass = k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
-    return (2 * k - count) * epsilon, comb(count, k) * np.exp(log_mass)
-
-
-def delta_of_the_best_second_release(make: type[Accountant] | partial[RdpAccountant], *, delta: float) -> float:
-    """Thirty releases, then, whatever they gave, the worst of releases that all fill up one budget."""
-    first = PureDpEvent(0.5)
-    budget = make().compose(first, 30).get_epsilon(delta) + 3.0
-    seconds = []
-    for count in (1, 2, 4, 10, 30, 100):
-        noise = calibrate(
-            lambda noise, count=count: ComposedEvent(
-                (SelfComposedEvent(first, 30), SelfComposedEvent(PureDpEvent(1 / noise), count))
-            ),
-            target_epsilon=budget,
-            target_delta=delta,
-            accountant=make,
-        )
-        seconds.append(randomized_responses(1 / noise, count))
-    return float(
-        sum(
-            mass * max(weights @ np.maximum(0, -np.expm1(budget - loss - losses)) for losses, weights in seconds)
-            for loss, mass in zip(*randomized_responses(0.5, 30), strict=True)
-        )
-    )
-
-
-def test_a_budget_by_the_best_of_all_accountings_does_not_bound_prices_chosen_on_the_way() -> None:
-    """Every choice keeps the budget, and the best choice has twice its delta; at one order, or in zCDP, none has."""
-    assert delta_of_the_best_second_release(PureDpAccountant, delta=1e-5) > 2e-5
-    assert delta_of_the_best_second_release(ZCdpAccountant, delta=1e-5) <= 1e-5
-    assert delta_of_the_best_second_release(partial(RdpAccountant, orders=[4.0]), delta=1e-5) <= 1e-5
