@@ -29,9 +29,8 @@ def test_result_is_affordable_and_little_less_noise_is_not(target: float, start:
         return pa.AutoAccountant().compose(event_for(noise)).get_epsilon(1e-6)
 
     assert spent(noise) <= target < spent(noise * (1 - 2e-4))
-    by_renyi = pa.calibrate(
-        event_for, target_epsilon=target, target_delta=1e-6, start=start, accountant=pa.RdpAccountant
-    )
+    options = {"target_epsilon": target, "target_delta": 1e-6, "start": start}
+    by_renyi = pa.calibrate(event_for, accountant=pa.RdpAccountant, **options)
     assert pa.RdpAccountant().compose(event_for(by_renyi)).get_epsilon(1e-6) <= target
     assert noise < by_renyi
 
@@ -48,23 +47,16 @@ def test_a_slow_accountant_is_asked_little_as_the_renyi_answer_is_near(target: f
     def event_for(noise: float) -> pa.PureDpEvent:
         return pa.PureDpEvent(1 / noise)
 
-    noise = pa.calibrate(
-        lambda noise: pa.SelfComposedEvent(event_for(noise), 30),
-        target_epsilon=target,
-        target_delta=1e-6,
-        accountant=Counting,
-    )
+    options = {"target_epsilon": target, "target_delta": 1e-6, "accountant": Counting}
+    noise = pa.calibrate(lambda noise: pa.SelfComposedEvent(event_for(noise), 30), **options)
     assert len(asked) <= 8
     assert pure_dp_composition_epsilon(1 / noise, count=30, target_delta=1e-6) <= target
     assert pure_dp_composition_epsilon(1.01 / noise, count=30, target_delta=1e-6) > target
 
 
-def test_pure_dp_at_a_tiny_delta_is_found_in_closed_form() -> None:
+def test_a_tiny_delta_has_a_closed_form_and_a_target_that_any_noise_reaches_a_tiny_noise() -> None:
     noise = pa.calibrate(lambda scale: pa.PureDpEvent(1 / scale), target_epsilon=2.0, target_delta=1e-300)
     assert noise == pytest.approx(0.5, rel=1e-3)
-
-
-def test_a_target_that_any_noise_reaches_gives_a_tiny_one() -> None:
     assert pa.calibrate(lambda noise: pa.PureDpEvent(0.5), target_epsilon=1.0, target_delta=1e-6) < 1e-15
 
 

@@ -26,6 +26,8 @@ def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) ->
         exact = pa.gaussian_delta(1 / multiplier, epsilon=epsilon)
         delta = distribution((pa.GaussianEvent(multiplier), 1)).delta(epsilon)
         assert exact <= delta <= exact * 1.001 + 1e-11
+        if exact > 1e-9:  # the control: more noise is cheaper than this
+            assert distribution((pa.GaussianEvent(1.1 * multiplier), 1)).delta(epsilon) < exact
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (1.0, 4), (0.3, 50), (0.001, 2000)])
@@ -62,11 +64,6 @@ def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
     made = distribution((event, 1))
     assert made.delta(30.0) >= 1 - 1e-10
     assert made.delta(75.0) >= 0.99
-
-
-def test_the_same_distribution_10_percent_too_small_fails() -> None:
-    exact = pa.gaussian_delta(1.0, epsilon=2.0)
-    assert distribution((pa.GaussianEvent(1.1), 1)).delta(2.0) < exact
 
 
 @pytest.mark.parametrize(
