@@ -65,7 +65,7 @@ class Spent:
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
         """With `count` more of a price."""
-        more = price.amount * count
+        more = price.amount * count  # neither product nor sum is below the true one; exact where nothing is rounded
         more = more if price.amount == 0 or count == 1 else math.nextafter(more, math.inf)
         total = self.amount + more
         amount = total if 0.0 in (self.amount, more) else math.nextafter(total, math.inf)
