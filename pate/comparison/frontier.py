@@ -171,11 +171,16 @@ class Frontier:
         return self.lines_of(self.metric)
 
     def lines_of(self, metric: str) -> tuple[Line, ...]:
-        found: dict[tuple[Any, ...], dict[float, list[Run]]] = {}
+        found: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
         for run in self.runs:
             if run.epsilon is not None:
                 found.setdefault(run.line, {}).setdefault(run.epsilon, []).append(run)
-        return tuple(_line(by_epsilon, metric) for by_epsilon in found.values())
+        lines = []
+        for (name, teacher, num_teachers), by_epsilon in found.items():
+            points = tuple(_point(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
+            student = next(iter(by_epsilon.values()))[0].student
+            lines.append(Line(name.partition("@")[0], teacher or "", num_teachers or 0, student or "", points))
+        return tuple(lines)
 
     def baseline(self, name: str, metric: str | None = None) -> float:
         """The score of a baseline that there is one of."""
@@ -221,30 +226,22 @@ class Frontier:
         floor = self.floor()
         return float(np.mean([floor if point.mean is None else point.mean for point in line.points]))
 
-    def reached(self, score: float) -> float:
-        """The share of the way from a constant to the ceiling."""
-        low, high = self.floor(), self.ceiling()
-        return (score - low) / (high - low) if high > low else math.nan
-
     def test_error(self, metric: str | None = None) -> float | None:
         found = [run.intervals[name] for run in self.runs if (name := metric or self.metric) in run.intervals]
         return max((high - low) / 2 for low, high in found) if found else None
-
-    def best_at(self, epsilon: float) -> tuple[Line, float] | None:
-        found = [(line, point.mean) for line in self.lines for point in line.points if point.epsilon == epsilon]
-        scored = [(line, mean) for line, mean in found if mean is not None]
-        return max(scored, key=lambda pair: pair[1], default=None)
 
 
 def verdict(frontier: Frontier) -> str:
     """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
     name, low, high = METRIC_NAMES[frontier.metric], frontier.floor(), frontier.ceiling()
-    found = [(epsilon, best) for epsilon in frontier.epsilons if (best := frontier.best_at(epsilon)) is not None]
-    if not found:
+    scored = {point.epsilon for line in frontier.lines for point in line.points if point.mean is not None}
+    if not scored:
         return "Every method is out of reach at every epsilon that was tried."
     said = []
-    for epsilon, (line, mean) in dict(found[:1] + found[-1:]).items():
-        worth = f"{frontier.reached(mean):.0%} of the reachable" if high > low else "better than a constant"
+    for epsilon in sorted({min(scored), max(scored)}):
+        found = [(point.mean, line) for line in frontier.lines for point in line.points if point.epsilon == epsilon]
+        mean, line = max(((mean, line) for mean, line in found if mean is not None), key=lambda pair: pair[0])
+        worth = f"{(mean - low) / (high - low):.0%} of the reachable" if high > low else "better than a constant"
         worth = worth if mean > low else "no better than a constant"
         said.append(f"at epsilon {epsilon:g} {line.title} with {mean:.3f}, {worth}")
     scale = f"A constant has {low:.3f}, the {baseline_title(frontier.ceiling_name)} {high:.3f}."
@@ -278,14 +275,6 @@ def baseline_name(run: Run) -> str:
     """A baseline with its teachers, where it has any."""
     name = baseline_title(run.aggregator)
     return f"{name}, {run.num_teachers:,} {run.teacher} teachers" if run.num_teachers else name
-
-
-def _line(by_epsilon: dict[float, list[Run]], metric: str) -> Line:
-    first = next(iter(by_epsilon.values()))[0]
-    points = tuple(_point(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
-    return Line(
-        first.aggregator.partition("@")[0], first.teacher or "", first.num_teachers or 0, first.student or "", points
-    )
 
 
 def _point(epsilon: float, runs: list[Run], metric: str) -> Point:

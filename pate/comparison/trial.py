@@ -83,15 +83,6 @@ def _within(budget: Budget, contender: Contender) -> Contender:
     return contender
 
 
-def refusal_of(contender: Contender, path: Path) -> str:
-    """`Contender.refusal`, from the file where it is there: what works in its place takes seconds to find."""
-    if (kept := Calibration.read(path)) is not None and kept.refusal is not None:
-        return kept.refusal
-    refusal = contender.refusal()
-    Calibration(contender.parameters, contender.epsilon, refusal=refusal).write(path)
-    return refusal
-
-
 @dataclass(frozen=True)
 class CachedRun:
     """A seed, and the file with its result."""
@@ -144,8 +135,12 @@ class Trial:
             contender = calibrated(self.method, self.budget, self.bench, self.calibration_path)
         except InvalidValue as error:
             return [replace(self.blank, note=str(error))]
-        if not self.allow_useless and (refusal := refusal_of(contender, self.calibration_path)):
-            return [replace(self.blank, note=refusal)]
+        kept = Calibration.read(self.calibration_path)
+        if not self.allow_useless and (kept is None or kept.refusal is None):  # what works in its place takes seconds
+            kept = Calibration(contender.parameters, contender.epsilon, refusal=contender.refusal())
+            kept.write(self.calibration_path)
+        if not self.allow_useless and kept is not None and kept.refusal:
+            return [replace(self.blank, note=kept.refusal)]
         blank = replace(self.blank, priced_epsilon=contender.epsilon)
 
         def run(cached: CachedRun) -> Run:
