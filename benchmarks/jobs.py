@@ -37,23 +37,14 @@ BLOCK = 16384
 
 @dataclass(frozen=True)
 class Job:
-    """One measurement.
+    """One measurement."""
 
-    Attributes:
-        name: for the table.
-        run: the job.
-        floor: the least work, on the same arrays.
-        floor_name: what the floor does.
-        left_out: what any implementation needs beyond the floor: a ratio of 1 cannot be had.
-        rounds: how often both are timed.
-    """
-
-    name: str
-    run: Callable[[], object]
-    floor: Callable[[], object]
-    floor_name: str
-    left_out: str
-    rounds: int = 30
+    name: str  # for the table
+    run: Callable[[], object]  # the job
+    floor: Callable[[], object]  # the least work, on the same arrays
+    floor_name: str  # what the floor does
+    left_out: str  # what any implementation needs beyond the floor: a ratio of 1 cannot be had
+    rounds: int = 30  # how often both are timed
 
 
 def quick_jobs() -> list[Job]:

@@ -66,25 +66,15 @@ _SAVED_S = 3.0  # a teacher trained so long before a kill is on the disk
 
 @dataclass
 class Kills:
-    """What happened.
+    """What happened."""
 
-    Attributes:
-        of: how many kills of a "run", "worker" or "node".
-        finished: runs that got to their end.
-        continued: runs that lost a worker or node and got to their end by themselves.
-        stopped: runs that lost one and ended with a line that says what to do.
-        hung: runs that did not get on without what they lost within two minutes, so that they were killed.
-        unsaved: trainings that a kill cut off from their saving, so that they were done again.
-        faults: what went wrong, one line each; empty if all is well.
-    """
-
-    of: Counter[str] = field(default_factory=Counter)
-    finished: int = 0
-    continued: int = 0
-    stopped: int = 0
-    hung: int = 0
-    unsaved: int = 0
-    faults: list[str] = field(default_factory=list)
+    of: Counter[str] = field(default_factory=Counter)  # how many kills of a "run", "worker" or "node"
+    finished: int = 0  # runs that got to their end
+    continued: int = 0  # runs that lost a worker or node and got to their end by themselves
+    stopped: int = 0  # runs that lost one and ended with a line that says what to do
+    hung: int = 0  # runs that did not get on without what they lost within two minutes, so that they were killed
+    unsaved: int = 0  # trainings that a kill cut off from their saving, so that they were done again
+    faults: list[str] = field(default_factory=list)  # what went wrong, one line each; empty if all is well
 
     @property
     def total(self) -> int:
@@ -119,19 +109,12 @@ def main() -> None:
 
 @dataclass
 class Disturbed:
-    """A run that is killed and started again, beside one that is not.
+    """A run that is killed and started again, beside one that is not."""
 
-    Attributes:
-        folder: for both.
-        engine: of both.
-        release: settings of the aggregator.
-        nodes: the cluster that the run uses, or None.
-    """
-
-    folder: Path
-    engine: str
-    release: tuple[str, ...]
-    nodes: RayNodes | None = None
+    folder: Path  # for both
+    engine: str  # of both
+    release: tuple[str, ...]  # settings of the aggregator
+    nodes: RayNodes | None = None  # the cluster that the run uses, or None
 
     def __post_init__(self) -> None:
         self.calm, self.path = self.folder / "calm", self.folder / "disturbed"

@@ -34,25 +34,15 @@ _SIZES = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What one size took.
+    """What one size took."""
 
-    Attributes:
-        holders: H, of one teacher each.
-        queries: Q.
-        labels: L.
-        file_bytes: of one holder's file.
-        add_s: seconds of a processor to open, check, read and add all files.
-        count_s: seconds to make counts of the sums.
-        plain_s: seconds that the same files take where votes are unpacked, measured on some of them.
-    """
-
-    holders: int
-    queries: int
-    labels: int
-    file_bytes: int
-    add_s: float
-    count_s: float
-    plain_s: float
+    holders: int  # H, of one teacher each
+    queries: int  # Q
+    labels: int  # L
+    file_bytes: int  # of one holder's file
+    add_s: float  # seconds of a processor to open, check, read and add all files
+    count_s: float  # seconds to make counts of the sums
+    plain_s: float  # seconds that the same files take where votes are unpacked, measured on some of them
 
     @property
     def votes(self) -> float:

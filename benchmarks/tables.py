@@ -23,27 +23,16 @@ _TEACHERS, _AT_ONCE = 400, 8
 
 @dataclass(frozen=True)
 class TableCost:
-    """What reading a table took.
+    """What reading a table took."""
 
-    Attributes:
-        rows: private ones.
-        features: numbers a row, once words are categories.
-        seconds: of `Table.load`.
-        training: seconds of the partition and of linear teachers, a few at a time.
-        held: bytes of the private features, float32: in memory, or in a file where they are many.
-        before: bytes of the process at its largest before it read anything, torch and pyarrow among them.
-        loaded: the same after reading.
-        largest: the same at the end.
-    """
-
-    rows: int
-    features: int
-    seconds: float
-    training: float
-    held: int
-    before: int
-    loaded: int
-    largest: int
+    rows: int  # private ones
+    features: int  # numbers a row, once words are categories
+    seconds: float  # of `Table.load`
+    training: float  # seconds of the partition and of linear teachers, a few at a time
+    held: int  # bytes of the private features, float32: in memory, or in a file where they are many
+    before: int  # bytes of the process at its largest before it read anything, torch and pyarrow among them
+    loaded: int  # the same after reading
+    largest: int  # the same at the end
 
 
 def table_cost(rows: int = NUM_ROWS) -> TableCost:

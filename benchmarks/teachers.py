@@ -40,46 +40,27 @@ _ROUNDS = 5
 
 @dataclass(frozen=True)
 class Race:
-    """One kind of teacher.
+    """One kind of teacher."""
 
-    Attributes:
-        name: for the table.
-        teacher: ours.
-        engine: ours.
-        parts: what ours train on.
-        loop: trains on the parts that it is given, one after the other.
-        num_looped: how many parts it is given.
-        flops: of one teacher's products, those that have to be done; 0 where nobody counts them.
-    """
-
-    name: str
-    teacher: Teacher
-    engine: ProcessesEngine
-    parts: list[Shard]
-    loop: Callable[[Sequence[Shard]], None]
-    num_looped: int
-    flops: float = 0.0
+    name: str  # for the table
+    teacher: Teacher  # ours
+    engine: ProcessesEngine  # ours
+    parts: list[Shard]  # what ours train on
+    loop: Callable[[Sequence[Shard]], None]  # trains on the parts that it is given, one after the other
+    num_looped: int  # how many parts it is given
+    flops: float = 0.0  # of one teacher's products, those that have to be done; 0 where nobody counts them
 
 
 @dataclass(frozen=True)
 class Result:
-    """Teachers per second, and how they compare.
+    """Teachers per second, and how they compare."""
 
-    Attributes:
-        name: of the race.
-        ours: of our engine on all cores, checkpoints on disk included.
-        loop: of the loop.
-        sgemm_share: of all cores' rate of large matrix products, ours; 0 where nobody counted.
-        core_ratio: ours over the loop, each on one thread.
-        core_sgemm_share: of one core's rate of large matrix products, ours on one thread.
-    """
-
-    name: str
-    ours: float
-    loop: float
-    sgemm_share: float
-    core_ratio: float
-    core_sgemm_share: float
+    name: str  # of the race
+    ours: float  # of our engine on all cores, checkpoints on disk included
+    loop: float  # of the loop
+    sgemm_share: float  # of all cores' rate of large matrix products, ours; 0 where nobody counted
+    core_ratio: float  # ours over the loop, each on one thread
+    core_sgemm_share: float  # of one core's rate of large matrix products, ours on one thread
 
 
 def races() -> list[Race]:

@@ -13,13 +13,9 @@ from pate.teachers import CNNTeacher, Shard
 
 @dataclass(frozen=True)
 class WitnessedTeacher(CNNTeacher):
-    """Trained as its parent is; then a line with its seed and the time is added to a file, in one write.
+    """Trained as its parent is; then a line with its seed and the time is added to a file, in one write."""
 
-    Attributes:
-        log: the file.
-    """
-
-    log: str = os.devnull
+    log: str = os.devnull  # the file
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """See `Teacher.fit_many`."""

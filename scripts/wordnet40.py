@@ -27,19 +27,12 @@ _IS_A = ("@", "@i")  # hypernym, and the class of which the synset is an instanc
 
 @dataclass(frozen=True)
 class Synset:
-    """One meaning: a set of synonyms with its place in the hierarchy and its explanation.
+    """One meaning: a set of synonyms with its place in the hierarchy and its explanation."""
 
-    Attributes:
-        offset: the synset's byte offset in its file, which WordNet uses as its identifier.
-        lemma: its first word, blanks written as underscores.
-        hypernyms: offsets of the synsets right above it; several are possible, the root has none.
-        definition: the gloss without its quoted examples.
-    """
-
-    offset: int
-    lemma: str
-    hypernyms: tuple[int, ...]
-    definition: str
+    offset: int  # the synset's byte offset in its file, which WordNet uses as its identifier
+    lemma: str  # its first word, blanks written as underscores
+    hypernyms: tuple[int, ...]  # offsets of the synsets right above it; several are possible, the root has none
+    definition: str  # the gloss without its quoted examples
 
     @property
     def normalized(self) -> str:
@@ -195,14 +188,10 @@ class Representation:
           the stored number does not depend on any other text: `encode` treats each text by itself.
         * `fit` is deterministic: fixed start vector, iteration to machine precision, and each singular vector
           turned so that its largest entry is positive.
-
-    Attributes:
-        vectorizer: the fitted tf-idf (words seen in at least two texts, logarithmic term frequency).
-        components: float64 `[vocabulary, num_dims]`, right singular vectors, the strongest first.
     """
 
-    vectorizer: TfidfVectorizer
-    components: NDArray[np.float64]
+    vectorizer: TfidfVectorizer  # the fitted tf-idf (words seen in at least two texts, logarithmic term frequency)
+    components: NDArray[np.float64]  # float64 `[vocabulary, num_dims]`, right singular vectors, the strongest first
 
     @classmethod
     def fit(cls, texts: Sequence[str], *, num_dims: int) -> Representation:
@@ -248,19 +237,12 @@ def write_archive(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The sizes of WordNet-40.
+    """The sizes of WordNet-40."""
 
-    Attributes:
-        num_public: records in the public pool.
-        num_test: records in the test set; the private pool is all the rest.
-        num_labels: how many hypernyms are labels.
-        num_dims: dimensions of the features.
-    """
-
-    num_public: int = 10_000
-    num_test: int = 10_000
-    num_labels: int = 40
-    num_dims: int = 128
+    num_public: int = 10_000  # records in the public pool
+    num_test: int = 10_000  # records in the test set; the private pool is all the rest
+    num_labels: int = 40  # how many hypernyms are labels
+    num_dims: int = 128  # dimensions of the features
 
     def build(self, lines: Iterable[str]) -> dict[str, NDArray[Any]]:
         """Makes the arrays that `WordNet40` reads, from the lines of `data.noun`.

@@ -32,18 +32,12 @@ class FaultyDisk:
 
     Counted are calls of open to write, write, pwrite, fsync, fdatasync, ftruncate, rename, link and unlink.
     TensorBoard's files are left alone: a thread of its own writes them, whenever it comes to it.
-
-    Attributes:
-        folder: the only one that fails.
-        at: the number of the call that fails, from 0; -1 for none.
-        failure: one of `FAILURES`.
-        log: gets a byte for every call; None for nowhere.
     """
 
-    folder: Path
-    at: int = -1
-    failure: str = "ENOSPC"
-    log: Path | None = None
+    folder: Path  # the only one that fails
+    at: int = -1  # the number of the call that fails, from 0; -1 for none
+    failure: str = "ENOSPC"  # one of `FAILURES`
+    log: Path | None = None  # gets a byte for every call; None for nowhere
 
     def install(self) -> None:
         """For the rest of this process."""

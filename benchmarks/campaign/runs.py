@@ -37,15 +37,10 @@ _LONGEST_LINE = 1500
 
 @dataclass(frozen=True)
 class Kind:
-    """A run by its settings.
+    """A run by its settings."""
 
-    Attributes:
-        name: of the settings.
-        seed: None for a run whose noise comes from the operating system.
-    """
-
-    name: str
-    seed: int | None = 1
+    name: str  # of the settings
+    seed: int | None = 1  # None for a run whose noise comes from the operating system
 
     def start(self, folder: Path, prepare: Callable[[], None] | None = None) -> Child:
         """Starts or continues the run in a folder."""
@@ -63,19 +58,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class Truth:
-    """What an undisturbed run left.
+    """What an undisturbed run left."""
 
-    Attributes:
-        epsilon: of its report: the price.
-        charges: the event of each.
-        release: the bytes; None where another run's noise is another's.
-        duration_s: how long it took.
-    """
-
-    epsilon: float
-    charges: list[str]
-    release: bytes | None
-    duration_s: float
+    epsilon: float  # of its report: the price
+    charges: list[str]  # the event of each
+    release: bytes | None  # the bytes; None where another run's noise is another's
+    duration_s: float  # how long it took
 
     @classmethod
     def of(cls, kind: Kind, folder: Path) -> Truth:

@@ -15,30 +15,19 @@ SORTS = (WRONG_RELEASE, LOW_PRICE, TRACEBACK, UNCLEAR)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that went wrong.
+    """One thing that went wrong."""
 
-    Attributes:
-        sort: one of `SORTS`.
-        text: what was seen, in a line.
-    """
-
-    sort: str
-    text: str
+    sort: str  # one of `SORTS`
+    text: str  # what was seen, in a line
 
 
 @dataclass
 class Tally:
-    """The tries of one kind.
+    """The tries of one kind."""
 
-    Attributes:
-        kind: kills, faults, damage or input.
-        tries: so far.
-        findings: with the number of their try.
-    """
-
-    kind: str
-    tries: int = 0
-    findings: list[tuple[int, Finding]] = field(default_factory=list)
+    kind: str  # kills, faults, damage or input
+    tries: int = 0  # so far
+    findings: list[tuple[int, Finding]] = field(default_factory=list)  # with the number of their try
     started: float = field(default_factory=time.monotonic)
 
     def add(self, found: list[Finding]) -> None:

@@ -46,17 +46,11 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended.
+    """How a command ended."""
 
-    Attributes:
-        code: its exit code; minus the signal's number where a signal ended it.
-        out: standard output.
-        err: standard error.
-    """
-
-    code: int
-    out: str
-    err: str
+    code: int  # its exit code; minus the signal's number where a signal ended it
+    out: str  # standard output
+    err: str  # standard error
 
     @property
     def line(self) -> str:

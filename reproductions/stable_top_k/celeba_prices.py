@@ -34,23 +34,14 @@ BOUND = "bound"
 
 @dataclass(frozen=True)
 class PricedAccounting:
-    """One accounting of the experiment; None where it does not apply.
+    """One accounting of the experiment; None where it does not apply."""
 
-    Attributes:
-        accounting: what is charged.
-        holds: whether the figures bound what was spent.
-        add_remove_classic: epsilon by rdp + log(1/delta) / (a - 1).
-        add_remove_tight: epsilon by the tight conversion, or by another accountant.
-        replace_one_classic: the same under replace-one.
-        replace_one_tight: the same under replace-one.
-    """
-
-    accounting: str
-    holds: str
-    add_remove_classic: float | None
-    add_remove_tight: float | None
-    replace_one_classic: float | None
-    replace_one_tight: float | None
+    accounting: str  # what is charged
+    holds: str  # whether the figures bound what was spent
+    add_remove_classic: float | None  # epsilon by rdp + log(1/delta) / (a - 1)
+    add_remove_tight: float | None  # epsilon by the tight conversion, or by another accountant
+    replace_one_classic: float | None  # the same under replace-one
+    replace_one_tight: float | None  # the same under replace-one
 
 
 def prices() -> list[PricedAccounting]:

@@ -28,17 +28,11 @@ Law = Mapping[Any, float]
 
 @dataclass(frozen=True)
 class Floor:
-    """What one pair of neighbors alone gives away: no sound epsilon is below it.
+    """What one pair of neighbors alone gives away: no sound epsilon is below it."""
 
-    Attributes:
-        pair: the neighbors.
-        adjacency: under which they are.
-        epsilon_at_least: of 600 releases, from the pair's exact laws.
-    """
-
-    pair: str
-    adjacency: Adjacency
-    epsilon_at_least: float
+    pair: str  # the neighbors
+    adjacency: Adjacency  # under which they are
+    epsilon_at_least: float  # of 600 releases, from the pair's exact laws
 
 
 def floors() -> list[Floor]:

@@ -111,23 +111,14 @@ def _printed(found: list[Aligned], title: str) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class StudentExperiment:
-    """One vote file and the students that learn from releases of it.
+    """One vote file and the students that learn from releases of it."""
 
-    Attributes:
-        votes: of all teachers, on disk.
-        queries: float32 `[Q, d]`.
-        test: inputs and labels that students are scored on; no epsilon covers the scores.
-        student: the recipe.
-        seeds: of noise and students.
-        target_delta: in (0, 1).
-    """
-
-    votes: VoteStore
-    queries: NDArray[np.float32]
-    test: Split
-    student: Student
-    seeds: Sequence[int]
-    target_delta: float
+    votes: VoteStore  # of all teachers, on disk
+    queries: NDArray[np.float32]  # float32 `[Q, d]`
+    test: Split  # inputs and labels that students are scored on; no epsilon covers the scores
+    student: Student  # the recipe
+    seeds: Sequence[int]  # of noise and students
+    target_delta: float  # in (0, 1)
 
     def accuracies(self, aggregator: Aggregator) -> tuple[float, ...]:
         """The accuracy of a student of one release for each seed."""
@@ -156,24 +147,16 @@ _TAU = 4
 
 @dataclass(frozen=True)
 class AggregatorFamily:
-    """An aggregator as a function of its noise.
+    """An aggregator as a function of its noise."""
 
-    Attributes:
-        name: for the table.
-        make: the aggregator with that noise, for that adjacency.
-        l2_squared: of a query's counts for add/remove, given L, where the paper charges a Gaussian on them; None where
-            the aggregator knows what its paper prints.
-        unit: of the noise.
-        least: noise that changes hardly anything.
-        most: noise that leaves hardly anything; a teacher's share of it, where the unit is votes.
-    """
-
-    name: str
-    make: Callable[[float, Adjacency], Aggregator]
+    name: str  # for the table
+    make: Callable[[float, Adjacency], Aggregator]  # the aggregator with that noise, for that adjacency
+    # of a query's counts for add/remove, given L, where the paper charges a Gaussian on them; None where the aggregator
+    # knows what its paper prints
     l2_squared: Callable[[int], float] | None = None
-    unit: str = "votes"
-    least: float = 0.5
-    most: float = 4.0
+    unit: str = "votes"  # of the noise
+    least: float = 0.5  # noise that changes hardly anything
+    most: float = 4.0  # noise that leaves hardly anything; a teacher's share of it, where the unit is votes
 
     def paper_epsilon(self, noise: float, *, num_queries: int, num_labels: int, target_delta: float) -> float | None:
         """What the paper prints, which is no bound; None where it prints nothing."""
@@ -224,25 +207,15 @@ def within_reach(experiment: StudentExperiment, compared: Sequence[AggregatorFam
 
 @dataclass(frozen=True)
 class Aligned:
-    """An aggregator with as much noise as its student bears.
+    """An aggregator with as much noise as its student bears."""
 
-    Attributes:
-        name: of the family.
-        adjacency: for which thresholds were set and the price is.
-        noise: in the family's unit; None where no noise is small enough.
-        unit: the family's.
-        accuracies: of the students, one per seed.
-        epsilon: sound, for that adjacency.
-        paper_epsilon: what the paper would print; not a bound. None where it would print nothing.
-    """
-
-    name: str
-    adjacency: Adjacency
-    noise: float | None
-    unit: str
-    accuracies: tuple[float, ...]
-    epsilon: float
-    paper_epsilon: float | None
+    name: str  # of the family
+    adjacency: Adjacency  # for which thresholds were set and the price is
+    noise: float | None  # in the family's unit; None where no noise is small enough
+    unit: str  # the family's
+    accuracies: tuple[float, ...]  # of the students, one per seed
+    epsilon: float  # sound, for that adjacency
+    paper_epsilon: float | None  # what the paper would print; not a bound. None where it would print nothing.
 
 
 def aligned(family: AggregatorFamily, experiment: StudentExperiment, accuracy: float, adjacency: Adjacency) -> Aligned:

@@ -38,21 +38,13 @@ _SCALES_OFF_BY_K = 10
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionTask:
-    """What is asked of every contender, all of it public.
+    """What is asked of every contender, all of it public."""
 
-    Attributes:
-        k: how many items, below the number of items.
-        num_items: d.
-        most: a bound on every count.
-        failure_prob: what one histogram may take from delta, in (0, 1).
-        adjacency: what one change means.
-    """
-
-    k: int
-    num_items: int
-    most: int
-    failure_prob: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    k: int  # how many items, below the number of items
+    num_items: int  # d
+    most: int  # a bound on every count
+    failure_prob: float  # what one histogram may take from delta, in (0, 1)
+    adjacency: Adjacency = Adjacency.REPLACE_ONE  # what one change means
 
     def __post_init__(self) -> None:
         require_count("k", self.k)
@@ -69,31 +61,21 @@ class SelectionTask:
 
 @dataclass(frozen=True)
 class Contender:
-    """A mechanism made ready for a task.
+    """A mechanism made ready for a task."""
 
-    Attributes:
-        event: the price of one histogram.
-        pick: draws from counts `[Q, d]` the items of each, `[Q, n]`; places that were not filled hold -1.
-    """
-
-    event: Event
-    pick: Pick
+    event: Event  # the price of one histogram
+    pick: Pick  # draws from counts `[Q, d]` the items of each, `[Q, n]`; places that were not filled hold -1
 
 
 @dataclass(frozen=True)
 class MechanismFamily:
-    """A contender for every precision.
+    """A contender for every precision."""
 
-    Attributes:
-        label: for tables.
-        make: from a task and a precision > 0, one over the scale of the noise in counts up to a constant; at one
-            precision the noise is the same under both adjacencies.
-        ordered: whether the items come in an order that the price covers.
-    """
-
-    label: str
+    label: str  # for tables
+    # from a task and a precision > 0, one over the scale of the noise in counts up to a constant; at one precision the
+    # noise is the same under both adjacencies
     make: Callable[[SelectionTask, float], Contender]
-    ordered: bool = True
+    ordered: bool = True  # whether the items come in an order that the price covers
 
 
 def of_mechanism(mechanism: TopKMechanism) -> Contender:

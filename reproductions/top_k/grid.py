@@ -18,54 +18,31 @@ from reproductions.top_k.score import SelectionScores, repeated
 
 @dataclass(frozen=True)
 class Cell:
-    """One mechanism at one k and one price; the order of the fields is that of the columns.
+    """One mechanism at one k and one price; the order of the fields is that of the columns."""
 
-    Attributes:
-        data: name of the counts.
-        kind: "real" or "synthetic".
-        k: how many items were asked for.
-        adjacency: what one change means.
-        mechanism: the contender's label.
-        epsilon: what was allowed for all histograms together.
-        sound_epsilon: what is spent, at most that.
-        delta: for both.
-        releases: how many histograms.
-        repeats: independent draws.
-    """
-
-    data: str
-    kind: str
-    k: int
-    adjacency: str
-    mechanism: str
-    epsilon: float
-    sound_epsilon: float
-    delta: float
-    releases: int
-    repeats: int
+    data: str  # name of the counts
+    kind: str  # "real" or "synthetic"
+    k: int  # how many items were asked for
+    adjacency: str  # what one change means
+    mechanism: str  # the contender's label
+    epsilon: float  # what was allowed for all histograms together
+    sound_epsilon: float  # what is spent, at most that
+    delta: float  # for both
+    releases: int  # how many histograms
+    repeats: int  # independent draws
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionGrid:
-    """What is compared.
+    """What is compared."""
 
-    Attributes:
-        names: contenders, by their names in `FAMILIES`.
-        ks: how many items are asked for, one comparison each.
-        epsilons: of all histograms together, one comparison each.
-        adjacencies: one comparison each.
-        delta: of all histograms together.
-        repeats: independent draws of each.
-        seed: of the draws; every cell has a stream of its own, whatever else is compared.
-    """
-
-    names: Sequence[str] = tuple(FAMILIES)
-    ks: Sequence[int]
-    epsilons: Sequence[float]
-    adjacencies: Sequence[Adjacency] = tuple(Adjacency)
-    delta: float = 1e-6
-    repeats: int = 200
-    seed: int = 0
+    names: Sequence[str] = tuple(FAMILIES)  # contenders, by their names in `FAMILIES`
+    ks: Sequence[int]  # how many items are asked for, one comparison each
+    epsilons: Sequence[float]  # of all histograms together, one comparison each
+    adjacencies: Sequence[Adjacency] = tuple(Adjacency)  # one comparison each
+    delta: float = 1e-6  # of all histograms together
+    repeats: int = 200  # independent draws of each
+    seed: int = 0  # of the draws; every cell has a stream of its own, whatever else is compared
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -122,19 +99,12 @@ QUARTILES = (25, 50, 75)
 
 @dataclass(frozen=True)
 class RecallRow(Cell):
-    """How many of a cell's picks are right.
+    """How many of a cell's picks are right."""
 
-    Attributes:
-        recall_mean: mean of the part of the true top k that was returned, over repeats and histograms.
-        recall_std: standard deviation between repeats.
-        precision_mean: mean of the part of the returned that is true.
-        precision_std: its standard deviation.
-    """
-
-    recall_mean: float
-    recall_std: float
-    precision_mean: float
-    precision_std: float
+    recall_mean: float  # mean of the part of the true top k that was returned, over repeats and histograms
+    recall_std: float  # standard deviation between repeats
+    precision_mean: float  # mean of the part of the returned that is true
+    precision_std: float  # its standard deviation
 
     @classmethod
     def of(cls, cell: Cell, scores: Sequence[SelectionScores]) -> RecallRow:
@@ -152,19 +122,12 @@ class RecallRow(Cell):
 
 @dataclass(frozen=True)
 class ErrorRow(Cell):
-    """How far a cell's picks fall short by one measure.
+    """How far a cell's picks fall short by one measure."""
 
-    Attributes:
-        measure: "l_inf", "l_1" or "k_relative".
-        lower: its 25th percentile over the repeats.
-        median: its 50th.
-        upper: its 75th.
-    """
-
-    measure: str
-    lower: float
-    median: float
-    upper: float
+    measure: str  # "l_inf", "l_1" or "k_relative"
+    lower: float  # its 25th percentile over the repeats
+    median: float  # its 50th
+    upper: float  # its 75th
 
     @classmethod
     def of(cls, cell: Cell, scores: SelectionScores) -> list[ErrorRow]:

@@ -20,17 +20,11 @@ _SLACK = 1 + 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class SharedBudget:
-    """What all releases together may cost.
+    """What all releases together may cost."""
 
-    Attributes:
-        epsilon: > 0.
-        delta: in (0, 1).
-        releases: how many histograms, >= 1.
-    """
-
-    epsilon: float
-    delta: float = 1e-6
-    releases: int = 1
+    epsilon: float  # > 0
+    delta: float = 1e-6  # in (0, 1)
+    releases: int = 1  # how many histograms, >= 1
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
@@ -55,36 +49,22 @@ class SharedBudget:
 
 @dataclass(frozen=True)
 class Fit:
-    """A contender with the least noise that a budget allows.
+    """A contender with the least noise that a budget allows."""
 
-    Attributes:
-        contender: ready to draw.
-        precision: what it was made with.
-        epsilon: the sound price of all releases, at most the budget's epsilon.
-    """
-
-    contender: Contender
-    precision: float
-    epsilon: float
+    contender: Contender  # ready to draw
+    precision: float  # what it was made with
+    epsilon: float  # the sound price of all releases, at most the budget's epsilon
 
 
 @dataclass(frozen=True)
 class PriceRow:
-    """One noise and what it costs.
+    """One noise and what it costs."""
 
-    Attributes:
-        mechanism: the contender's label.
-        paper: the epsilon that the paper's formula gives for add/remove, or None where we know of none.
-        paper_is: what that formula is.
-        add_remove: the sound epsilon under add/remove.
-        replace_one: the sound epsilon of the same noise under replace-one, thresholds raised as it needs.
-    """
-
-    mechanism: str
-    paper: float | None
-    paper_is: str
-    add_remove: float
-    replace_one: float
+    mechanism: str  # the contender's label
+    paper: float | None  # the epsilon that the paper's formula gives for add/remove, or None where we know of none
+    paper_is: str  # what that formula is
+    add_remove: float  # the sound epsilon under add/remove
+    replace_one: float  # the sound epsilon of the same noise under replace-one, thresholds raised as it needs
 
 
 def sound_epsilon(event: Event, budget: SharedBudget) -> float:

@@ -18,22 +18,16 @@ _NUMBERS_AT_ONCE = 1 << 22
 class SelectionScores:
     """One number a draw for each measure: `[Q]`.
 
-    Attributes:
-        recall: the part of the true top k that was picked. An item is true if it has a count and is not below the
-            k-th; of more such items than k, by ties, any k will do.
-        precision: the part of what was picked that is true; 1 where nothing was.
-        l_inf: the largest difference between the i-th count and the count of the i-th pick.
-        l_1: the sum of these differences.
-        k_relative: by how much the worst pick falls short of the k-th count.
-
     An unfilled place counts as a pick of count 0 in the errors.
     """
 
+    # the part of the true top k that was picked. An item is true if it has a count and is not below the k-th; of more
+    # such items than k, by ties, any k will do.
     recall: Array
-    precision: Array
-    l_inf: Array
-    l_1: Array
-    k_relative: Array
+    precision: Array  # the part of what was picked that is true; 1 where nothing was
+    l_inf: Array  # the largest difference between the i-th count and the count of the i-th pick
+    l_1: Array  # the sum of these differences
+    k_relative: Array  # by how much the worst pick falls short of the k-th count
 
 
 def scores(counts: NDArray[np.int64], picks: Counts, *, k: int, ordered: bool) -> SelectionScores:

@@ -73,23 +73,14 @@ _LARGEST = 256
 
 @dataclass(frozen=True)
 class Recipe:
-    """How pictures are made of icons; the defaults are those that figures are given for.
+    """How pictures are made of icons; the defaults are those that figures are given for."""
 
-    Attributes:
-        pixels: height and width.
-        color: grey or rgb.
-        styles: whether words for the style of a drawing may be labels.
-        num_public: icons in the public pool.
-        num_test: icons in the test set; the private pool is all the rest.
-        num_labels: how many words are labels.
-    """
-
-    pixels: int = 32
-    color: str = "grey"
-    styles: bool = True
-    num_public: int = 10_000
-    num_test: int = 10_000
-    num_labels: int = 40
+    pixels: int = 32  # height and width
+    color: str = "grey"  # grey or rgb
+    styles: bool = True  # whether words for the style of a drawing may be labels
+    num_public: int = 10_000  # icons in the public pool
+    num_test: int = 10_000  # icons in the test set; the private pool is all the rest
+    num_labels: int = 40  # how many words are labels
 
     def __post_init__(self) -> None:
         require_choice("color", self.color, tuple(MODES))

@@ -85,21 +85,13 @@ _AHEAD = 3  # shards that wait for a process, each
 
 @dataclass(frozen=True)
 class Shard:
-    """Some icons of a set that are drawn together.
+    """Some icons of a set that are drawn together."""
 
-    Attributes:
-        first: the row of the first of them among all icons that are drawn.
-        svgs: the icons; None for an entry that is none.
-        pixels: height and width of the pictures.
-        color: grey or rgb.
-        renderer: its version.
-    """
-
-    first: int
-    svgs: tuple[str | None, ...]
-    pixels: int
-    color: str
-    renderer: str
+    first: int  # the row of the first of them among all icons that are drawn
+    svgs: tuple[str | None, ...]  # the icons; None for an entry that is none
+    pixels: int  # height and width of the pictures
+    color: str  # grey or rgb
+    renderer: str  # its version
 
     @property
     def name(self) -> str:

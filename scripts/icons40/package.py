@@ -27,15 +27,10 @@ _SIDE = 16  # of an icon that says no other, by the format's definition
 
 @dataclass(frozen=True)
 class IconSet:
-    """A set of icons as its JSON says.
+    """A set of icons as its JSON says."""
 
-    Attributes:
-        prefix: its name in the package.
-        content: the JSON object.
-    """
-
-    prefix: str
-    content: dict[str, Any]
+    prefix: str  # its name in the package
+    content: dict[str, Any]  # the JSON object
 
     @property
     def names(self) -> list[str]:
@@ -86,13 +81,9 @@ class IconSet:
 
 @dataclass(frozen=True)
 class IconPackage:
-    """The package at a path: what `npm pack` wrote, or the folder that it unpacks to.
+    """The package at a path: what `npm pack` wrote, or the folder that it unpacks to."""
 
-    Attributes:
-        path: the .tgz file, or the folder with `package.json` and `json/`, or the one above it.
-    """
-
-    path: Path
+    path: Path  # the .tgz file, or the folder with `package.json` and `json/`, or the one above it
 
     def require_version(self) -> None:
         """Raises `InvalidValue` where it is another package or version, or none."""

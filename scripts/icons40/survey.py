@@ -82,25 +82,15 @@ def _most_frequent(counts: Counter[str], num_labels: int) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """The icons that have a label, sorted by set and name.
+    """The icons that have a label, sorted by set and name."""
 
-    Attributes:
-        sets: of each set that is taken, what it says of itself and how many icons it has.
-        left_out: of each other set, the same and the reason.
-        label_names: the labels, the most frequent first.
-        names: `set:name` of each icon with a label.
-        labels: bool `[n, L]`.
-        record_ids: int64 `[n]`.
-        group_ids: int64 `[n]`, the numbers of families.
-    """
-
-    sets: dict[str, dict[str, Any]]
-    left_out: dict[str, dict[str, Any]]
-    label_names: tuple[str, ...]
-    names: tuple[str, ...]
-    labels: NDArray[np.bool_]
-    record_ids: NDArray[np.int64]
-    group_ids: NDArray[np.int64]
+    sets: dict[str, dict[str, Any]]  # of each set that is taken, what it says of itself and how many icons it has
+    left_out: dict[str, dict[str, Any]]  # of each other set, the same and the reason
+    label_names: tuple[str, ...]  # the labels, the most frequent first
+    names: tuple[str, ...]  # `set:name` of each icon with a label
+    labels: NDArray[np.bool_]  # bool `[n, L]`
+    record_ids: NDArray[np.int64]  # int64 `[n]`
+    group_ids: NDArray[np.int64]  # int64 `[n]`, the numbers of families
 
     def rows_by_set(self) -> dict[str, range]:
         """Rows of each set that has any; a set's icons stand together."""

@@ -17,19 +17,12 @@ from tests.privacy.case import Case as LawCase
 
 @dataclass(frozen=True)
 class CaseFile:
-    """What one file brings.
+    """What one file brings."""
 
-    Attributes:
-        name: of the file.
-        contract: for the common suite, at least one; all of one class.
-        distributions: for the verifier.
-        without_distribution: why there are none of these; empty where there are.
-    """
-
-    name: str
-    contract: tuple[Case, ...]
-    distributions: tuple[LawCase, ...]
-    without_distribution: str
+    name: str  # of the file
+    contract: tuple[Case, ...]  # for the common suite, at least one; all of one class
+    distributions: tuple[LawCase, ...]  # for the verifier
+    without_distribution: str  # why there are none of these; empty where there are
 
     @property
     def kind(self) -> type:

@@ -16,23 +16,14 @@ NUM_LABELS = 4
 
 @dataclass(frozen=True)
 class Case:
-    """One aggregator, and how votes can be chosen so that each thing happens.
+    """One aggregator, and how votes can be chosen so that each thing happens."""
 
-    Attributes:
-        name: of the test.
-        aggregator: under replace-one; calm on `CLEAR`, in doubt on `UNSURE`.
-        refuses: whether it can abstain.
-        halts: whether it refuses everything after some hits.
-        any_real: whether votes may be any real numbers, not confidences alone.
-        flat: whether all queries are one release, which costs the same however many they are.
-    """
-
-    name: str
-    aggregator: Aggregator
-    refuses: bool = True
-    halts: bool = False
-    any_real: bool = False
-    flat: bool = False
+    name: str  # of the test
+    aggregator: Aggregator  # under replace-one; calm on `CLEAR`, in doubt on `UNSURE`
+    refuses: bool = True  # whether it can abstain
+    halts: bool = False  # whether it refuses everything after some hits
+    any_real: bool = False  # whether votes may be any real numbers, not confidences alone
+    flat: bool = False  # whether all queries are one release, which costs the same however many they are
 
     @property
     def reads_teachers(self) -> bool:

@@ -39,19 +39,12 @@ def small_request(**changes: Any) -> Request:
 
 @dataclass(frozen=True)
 class SmallHolders:
-    """Gives each holder's plan and folder, and ways to fail; travels to the processes of a simulation.
+    """Gives each holder's plan and folder, and ways to fail; travels to the processes of a simulation."""
 
-    Attributes:
-        folder: of all holders.
-        holders: among how many the records are dealt.
-        plan: of the whole.
-        spoil: called with a holder's name before it answers.
-    """
-
-    folder: Path
-    holders: int
-    plan: Plan
-    spoil: Callable[[str], None] | None = None
+    folder: Path  # of all holders
+    holders: int  # among how many the records are dealt
+    plan: Plan  # of the whole
+    spoil: Callable[[str], None] | None = None  # called with a holder's name before it answers
 
     def __call__(self, name: str) -> tuple[HolderPlan, Path]:
         if self.spoil is not None:

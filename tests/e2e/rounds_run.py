@@ -45,19 +45,13 @@ def small_rounds(plan: Plan, folder: Path, holders: int = HOLDERS, *, max_absent
 
 @dataclass
 class Exchanges:
-    """Asks holders in this process.
+    """Asks holders in this process."""
 
-    Attributes:
-        plans: of the holders.
-        roll: who is expected.
-        spoil: called with question and holder before it answers; what it returns is sent in place of an answer.
-        asked: the kinds of all questions so far.
-    """
-
-    plans: Callable[[str], tuple[HolderPlan, Path]]
-    roll: Roll
+    plans: Callable[[str], tuple[HolderPlan, Path]]  # of the holders
+    roll: Roll  # who is expected
+    # called with question and holder before it answers; what it returns is sent in place of an answer
     spoil: Callable[[Question, str], Contribution | None] | None = None
-    asked: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)  # the kinds of all questions so far
 
     def __call__(self, question: Question) -> Gathered:
         self.asked.append(question.kind)

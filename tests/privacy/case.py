@@ -65,27 +65,19 @@ def rename_number(outcome: Any, order: list[int]) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that ships.
+    """One thing that ships."""
 
-    Attributes:
-        name: of the test.
-        subject: the mechanism or aggregator for a shape.
-        distribution: the exact distribution of one histogram.
-        event: the price of one release.
-        tightness: on the largest instance some exact figure is at least this part of its price, so that a price smaller
-            by this factor would be found out.
-        largest: labels and teachers of that instance.
-        min_labels: the fewest labels that it is made for.
-        rename: an outcome over ranks as one over labels, given the label at each rank.
-    """
-
-    name: str
-    subject: Callable[[Shape], Any]
+    name: str  # of the test
+    subject: Callable[[Shape], Any]  # the mechanism or aggregator for a shape
+    # the exact distribution of one histogram
     distribution: Callable[[Any, Counts, Shape], Distribution] = default_distribution
-    event: Callable[[Any, Shape], Event] = default_event
+    event: Callable[[Any, Shape], Event] = default_event  # the price of one release
+    # on the largest instance some exact figure is at least this part of its price, so that a price smaller by this
+    # factor would be found out
     tightness: float = 0.9
-    largest: tuple[int, int] = (4, 6)
-    min_labels: int = 1
+    largest: tuple[int, int] = (4, 6)  # labels and teachers of that instance
+    min_labels: int = 1  # the fewest labels that it is made for
+    # an outcome over ranks as one over labels, given the label at each rank
     rename: Callable[[Any, list[int]], Any] = rename_indices
 
 

@@ -136,18 +136,12 @@ class Distributions:
     """What every histogram of a small instance releases, written down a second time.
 
     An outcome is the size of the stable set (None for a refusal), the set as a bit mask, and the picks in their order.
-
-    Attributes:
-        chosen: `[H, n]` the distribution of the size.
-        passed: `[H, n]` the probability that its set passes.
-        masks: `[H, n]` the set.
-        peels: the distribution of the picks, `[H]`, for each size, set and order of picks.
     """
 
-    chosen: Array
-    passed: Array
-    masks: NDArray[np.int64]
-    peels: dict[Outcome, Array]
+    chosen: Array  # `[H, n]` the distribution of the size
+    passed: Array  # `[H, n]` the probability that its set passes
+    masks: NDArray[np.int64]  # `[H, n]` the set
+    peels: dict[Outcome, Array]  # the distribution of the picks, `[H]`, for each size, set and order of picks
 
     def steps(self, rows: NDArray[np.int64], same: NDArray[np.bool_] | None = None) -> Array:
         """All steps `[P, outcomes]`; given `same`, outside the failure: where sets differ, a refusal."""

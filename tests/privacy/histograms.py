@@ -35,22 +35,14 @@ class GapPairs:
     The distribution of k depends on the gaps alone, and so does the probability that the set of the k best is released.
     Two histograms can release the same set only for the same k. So gaps and agreement determine both distributions up
     to the names of the outcomes; `test_histograms.py` compares with the distributions over named sets.
-
-    Attributes:
-        num_labels: L.
-        num_teachers: T.
-        padded: whether k = 0 and k = L are candidates.
-        first: `[N, n]` the gap of each candidate k.
-        second: `[N, n]` the same of the neighbor.
-        same_set: `[N, n]` whether the k best labels are the same.
     """
 
-    num_labels: int
-    num_teachers: int
-    padded: bool
-    first: Counts
-    second: Counts
-    same_set: NDArray[np.bool_]
+    num_labels: int  # L
+    num_teachers: int  # T
+    padded: bool  # whether k = 0 and k = L are candidates
+    first: Counts  # `[N, n]` the gap of each candidate k
+    second: Counts  # `[N, n]` the same of the neighbor
+    same_set: NDArray[np.bool_]  # `[N, n]` whether the k best labels are the same
 
     @property
     def constant_set(self) -> NDArray[np.bool_]:
