@@ -233,8 +233,8 @@ class CelebA:
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the lists and decodes the photographs that the cache lacks, which is announced.
 
-        Raises `InvalidValue` for a folder, list or split that is not there or not as it should be, an image that cannot
-        be decoded, a person in two splits where identities are the groups; `OSError` for a full disk.
+        Raises `InvalidValue` for a folder, list or split that is not as it should be, an image that cannot be decoded,
+        or a person in two splits where identities are the groups; `OSError` for a full disk.
         """
         folder = self._folder()
         attributes = read_attributes(folder)
