@@ -62,27 +62,16 @@ class DamagedLedger(InvalidValue):
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the file: a charge, or something more that was drawn under an earlier charge.
+    """One line of the file: a charge, or something more that was drawn under an earlier charge."""
 
-    Attributes:
-        number: 1, 2, …
-        data: the account, a digest of the private data; empty where the file counts for one data set.
-        key: names the release within its account.
-        under: of the charge that paid for it; empty for a charge.
-        event: the price as JSON; empty where `under` is not.
-        about: who, when and what for, as JSON.
-        sha256: of the release.
-        digest: of this line and the digest of the one before.
-    """
-
-    number: int
-    data: str
-    key: str
-    under: str
-    event: str
-    about: str
-    sha256: str
-    digest: str
+    number: int  # 1, 2, …
+    data: str  # the account, a digest of the private data; empty where the file counts for one data set
+    key: str  # names the release within its account
+    under: str  # of the charge that paid for it; empty for a charge
+    event: str  # the price as JSON; empty where `under` is not
+    about: str  # who, when and what for, as JSON
+    sha256: str  # of the release
+    digest: str  # of this line and the digest of the one before
 
 
 class Store:

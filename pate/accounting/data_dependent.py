@@ -60,16 +60,11 @@ class DataDependentCost:
     ledgers and files refuse it, and its repr shows no number.
 
     Costs of releases on the same data add: `cost + cost`. A query that was refused costs what its refusal cost.
-
-    Attributes:
-        orders: `[A]` orders > 1.
-        rdp: `[A]` the divergence at each, >= 0; infinity is allowed.
-        failure_prob: in [0, 1), the probability outside of which the curve holds.
     """
 
-    orders: Array
-    rdp: Array
-    failure_prob: float = 0.0
+    orders: Array  # `[A]` orders > 1
+    rdp: Array  # `[A]` the divergence at each, >= 0; infinity is allowed
+    failure_prob: float = 0.0  # in [0, 1), the probability outside of which the curve holds
 
     def __post_init__(self) -> None:
         orders, rdp = order_array(self.orders).copy(), np.array(self.rdp, dtype=np.float64)
@@ -101,15 +96,10 @@ class DataDependentCost:
 
 @dataclass(frozen=True)
 class DataDependentEpsilon:
-    """What a release cost on the votes at hand: no guarantee, no number that adds up with one, and itself private.
+    """What a release cost on the votes at hand: no guarantee, no number that adds up with one, and itself private."""
 
-    Attributes:
-        value: >= 0; infinity is allowed.
-        delta: in (0, 1).
-    """
-
-    value: float
-    delta: float
+    value: float  # >= 0; infinity is allowed
+    delta: float  # in (0, 1)
 
     def __str__(self) -> str:
         return f"{_up(self.value)} at delta = {self.delta:g} on these votes: private, no guarantee"
@@ -411,20 +401,13 @@ class GapCostSanitizer:
           once, and the cost is a function of them that never rises. So the release costs a `GaussianEvent`, whatever
           the votes.
         * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
-
-    Attributes:
-        query: the price of one query's selection.
-        num_queries: how many were asked, answered and refused alike; public.
-        order: > 1, fixed before the votes are seen.
-        noise_multiplier: noise std / global sensitivity, > 0.
-        adjacency: the one that `query` was made for.
     """
 
-    query: BoundedRangeEvent
-    num_queries: int
-    order: float
-    noise_multiplier: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    query: BoundedRangeEvent  # the price of one query's selection
+    num_queries: int  # how many were asked, answered and refused alike; public
+    order: float  # > 1, fixed before the votes are seen
+    noise_multiplier: float  # noise std / global sensitivity, > 0
+    adjacency: Adjacency = Adjacency.REPLACE_ONE  # the one that `query` was made for
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
@@ -488,20 +471,13 @@ class GnmaxCostSanitizer:
         * Neighbors are those of replace-one: every query has one vote of each teacher, and T is public.
         * The noise's standard deviation is as private as the votes and is not returned.
         * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
-
-    Attributes:
-        noise_std: of GNMax itself, in votes, > 0.
-        num_teachers: the number of votes of each query.
-        order: > 1, fixed before the votes are seen.
-        noise_multiplier: noise std / smooth sensitivity, > 0.
-        beta: of the smooth sensitivity, > 0; around 0.2 / order is a start.
     """
 
-    noise_std: float
-    num_teachers: int
-    order: float
-    noise_multiplier: float
-    beta: float
+    noise_std: float  # of GNMax itself, in votes, > 0
+    num_teachers: int  # the number of votes of each query
+    order: float  # > 1, fixed before the votes are seen
+    noise_multiplier: float  # noise std / smooth sensitivity, > 0
+    beta: float  # of the smooth sensitivity, > 0; around 0.2 / order is a start
     adjacency: ClassVar[Adjacency] = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:

@@ -160,13 +160,9 @@ _SUMMATION = 2.0**-46  # relative: above the rounding error of any sum that nump
 
 @dataclass(frozen=True, slots=True)
 class GaussianEvent(LeafEvent):
-    """A vector released with Gaussian noise.
+    """A vector released with Gaussian noise."""
 
-    Attributes:
-        noise_multiplier: noise std / l2 sensitivity, >= 0; 0 costs infinity.
-    """
-
-    noise_multiplier: float
+    noise_multiplier: float  # noise std / l2 sensitivity, >= 0; 0 costs infinity
 
     @classmethod
     def composed(cls, noise_multipliers: ArrayLike) -> GaussianEvent:
@@ -193,24 +189,16 @@ class GaussianEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class ZCdpEvent(LeafEvent):
-    """A rho-zCDP release: Renyi divergence of order a at most rho * a, for all a > 1.
+    """A rho-zCDP release: Renyi divergence of order a at most rho * a, for all a > 1."""
 
-    Attributes:
-        rho: >= 0; infinity is allowed.
-    """
-
-    rho: float
+    rho: float  # >= 0; infinity is allowed
 
 
 @dataclass(frozen=True, slots=True)
 class PureDpEvent(LeafEvent):
-    """An epsilon-DP release (Laplace or exponential noise, permute-and-flip).
+    """An epsilon-DP release (Laplace or exponential noise, permute-and-flip)."""
 
-    Attributes:
-        epsilon: >= 0; infinity is allowed.
-    """
-
-    epsilon: float
+    epsilon: float  # >= 0; infinity is allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,25 +207,17 @@ class BoundedRangeEvent(LeafEvent):
 
     The exponential mechanism (Gumbel noise, argmax) with utility range w and scale beta has epsilon = w / beta. Implies
     epsilon-DP and epsilon**2 / 8 zCDP (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
-
-    Attributes:
-        epsilon: the range, >= 0; infinity is allowed.
     """
 
-    epsilon: float
+    epsilon: float  # the range, >= 0; infinity is allowed
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyMaxGaussianEvent(LeafEvent):
-    """The index of the largest of several values with Gaussian noise (report noisy max).
+    """The index of the largest of several values with Gaussian noise (report noisy max)."""
 
-    Attributes:
-        noise_multiplier: noise std / the most by which one value moves, >= 0; values may move in opposite ways.
-        num_candidates: how many values compete, >= 1.
-    """
-
-    noise_multiplier: float
-    num_candidates: int
+    noise_multiplier: float  # noise std / the most by which one value moves, >= 0; values may move in opposite ways
+    num_candidates: int  # how many values compete, >= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,15 +227,10 @@ class OpposedMaximaEvent(NoisyMaxGaussianEvent):
 
 @dataclass(frozen=True, slots=True)
 class WinnerEvent(LeafEvent):
-    """The index of the largest of several counts with Gaussian noise, where few of the counts move; no count is shown.
+    """The index of the largest of several counts with Gaussian noise, where few counts move; no count is shown."""
 
-    Attributes:
-        noise_multiplier: noise std / the most by which one count moves, >= 0.
-        num_moving: 1 where one count moves between neighbors, 2 where one falls and another one rises.
-    """
-
-    noise_multiplier: float
-    num_moving: int
+    noise_multiplier: float  # noise std / the most by which one count moves, >= 0
+    num_moving: int  # 1 where one count moves between neighbors, 2 where one falls and another one rises
 
 
 class BitEvent(LeafEvent):
@@ -276,15 +251,10 @@ class BitEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class OneBitEvent(BitEvent):
-    """The bit of a table of log odds.
+    """The bit of a table of log odds."""
 
-    Attributes:
-        logits: log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing.
-        reach: the most by which the statistic moves between neighbors, >= 1.
-    """
-
-    logits: tuple[float, ...]
-    reach: int = field()  # required: without this the base's property would be its default
+    logits: tuple[float, ...]  # log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing
+    reach: int = field()  # of the statistic, >= 1; required: without this the base's property would be its default
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
@@ -293,17 +263,11 @@ class OneBitEvent(BitEvent):
 
 @dataclass(frozen=True, slots=True)
 class ThresholdEvent(BitEvent):
-    """Whether a whole number that moves by at most 1, with Gaussian noise, reaches a threshold.
+    """Whether a whole number that moves by at most 1, with Gaussian noise, reaches a threshold."""
 
-    Attributes:
-        noise_std: > 0, in the units of the number.
-        lowest: the least that the number less the threshold can be.
-        num_values: how many values it can take, 1 apart, >= 1.
-    """
-
-    noise_std: float
-    lowest: float
-    num_values: int
+    noise_std: float  # > 0, in the units of the number
+    lowest: float  # the least that the number less the threshold can be
+    num_values: int  # how many values it can take, 1 apart, >= 1
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
@@ -317,31 +281,21 @@ class ThresholdEvent(BitEvent):
 
 @dataclass(frozen=True, slots=True)
 class SmoothSensitivityEvent(LeafEvent):
-    """A number released with Gaussian noise scaled to a smooth bound on its local sensitivity; infinite at high orders.
+    """A number with Gaussian noise scaled to a smooth bound on its local sensitivity; infinite at high orders."""
 
-    Attributes:
-        noise_multiplier: noise std / smooth sensitivity, >= 0; 0 costs infinity.
-        beta: the sensitivity changes by at most a factor exp(beta) between neighbors, >= 0.
-    """
-
-    noise_multiplier: float
-    beta: float
+    noise_multiplier: float  # noise std / smooth sensitivity, >= 0; 0 costs infinity
+    beta: float  # the sensitivity changes by at most a factor exp(beta) between neighbors, >= 0
 
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianEvent(LeafEvent):
-    """A sum over units, each of which takes part with a probability, independently and in secret, with Gaussian noise.
+    """A sum with Gaussian noise over units, each of which takes part with a probability, independently, in secret."""
 
-    Attributes:
-        noise_multiplier: noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. With
-            contributions no longer than C that is 2 C if a unit is replaced, C if it is added or removed.
-        sampling_prob: in (0, 1].
-        adjacency: which of the two the price is for.
-    """
-
+    # noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. With contributions no longer
+    # than C that is 2 C if a unit is replaced, C if it is added or removed.
     noise_multiplier: float
-    sampling_prob: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    sampling_prob: float  # in (0, 1]
+    adjacency: Adjacency = Adjacency.REPLACE_ONE  # which of the two the price is for
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
@@ -360,26 +314,17 @@ class SampledGaussianEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class ApproximateEvent(Event):
-    """An event whose price holds except with a small probability, which is added to delta.
+    """An event whose price holds except with a small probability, which is added to delta."""
 
-    Attributes:
-        event: the price outside the failure.
-        failure_prob: in [0, 1). Outputs of neighbors are conditioned on events of exactly this probability.
-    """
-
-    event: Event
-    failure_prob: float
+    event: Event  # the price outside the failure
+    failure_prob: float  # in [0, 1). Outputs of neighbors are conditioned on events of exactly this probability.
 
 
 @dataclass(frozen=True, slots=True)
 class ComposedEvent(Event):
-    """Several releases, each possibly chosen after seeing the ones before.
+    """Several releases, each possibly chosen after seeing the ones before."""
 
-    Attributes:
-        events: in any order; none at all costs nothing.
-    """
-
-    events: tuple[Event, ...]
+    events: tuple[Event, ...]  # in any order; none at all costs nothing
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
@@ -390,15 +335,10 @@ class ComposedEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class SelfComposedEvent(Event):
-    """The same release several times, with fresh noise each time.
+    """The same release several times, with fresh noise each time."""
 
-    Attributes:
-        event: one of them.
-        count: how many, >= 0.
-    """
-
-    event: Event
-    count: int
+    event: Event  # one of them
+    count: int  # how many, >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,13 +350,12 @@ class SelectThenTestEvent(ComposedEvent):
     Attributes:
         events: the selection, a `BoundedRangeEvent`, and its test, an `ApproximateEvent` of a `OneBitEvent` whose
             statistic is the gap, from 0 on.
-        num_candidates: how many gaps compete, >= 2. Their sum is at most T; each moves by at most the bit's `reach`,
-            and so does their sum. No regularizer is added to them.
-        num_votes: T, where larger gaps pass like that of the last of the log odds; 0 where these end at T.
     """
 
+    # how many gaps compete, >= 2. Their sum is at most T; each moves by at most the bit's `reach`, and so does their
+    # sum. No regularizer is added to them.
     num_candidates: int
-    num_votes: int = 0
+    num_votes: int = 0  # T, where larger gaps pass like that of the last of the log odds; 0 where these end at T
 
     def __post_init__(self) -> None:
         ComposedEvent.__post_init__(self)
@@ -447,21 +386,13 @@ class SelectThenTestEvent(ComposedEvent):
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent(LeafEvent):
-    """Calls under target charging, until a number of them have hit; priced by what one hit can have cost.
+    """Calls under target charging, until a number of them have hit; priced by what one hit can have cost."""
 
-    Attributes:
-        epsilon: pure DP of one access to the data, > 0.
-        hit_prob: q, the least probability of a hit given an access, in (0, 1).
-        target_hits: tau, >= 1; the hit of that number is the last outcome.
-        num_calls: at most so many, >= 0; infinity is allowed.
-        accesses: the same session as accesses with an overrun, for accountants that do not price hits.
-    """
-
-    epsilon: float
-    hit_prob: float
-    target_hits: int
-    num_calls: float
-    accesses: Event
+    epsilon: float  # pure DP of one access to the data, > 0
+    hit_prob: float  # q, the least probability of a hit given an access, in (0, 1)
+    target_hits: int  # tau, >= 1; the hit of that number is the last outcome
+    num_calls: float  # at most so many, >= 0; infinity is allowed
+    accesses: Event  # the same session as accesses with an overrun, for accountants that do not price hits
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
@@ -470,16 +401,11 @@ class SessionEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class BoundarySessionEvent(SessionEvent):
-    """The same at a smaller or equal price, for calls in the boundary wrapper.
+    """The same at a smaller or equal price, for calls in the boundary wrapper."""
 
-    Attributes:
-        call_epsilon: pure DP of one call before it is wrapped, > 0; `epsilon` and `hit_prob` are those of the wrapped
-            call.
-        bounded_range: whether the call's log-likelihood ratios also span at most `call_epsilon`.
-    """
-
+    # pure DP of one call before it is wrapped, > 0; `epsilon` and `hit_prob` are those of the wrapped call
     call_epsilon: float
-    bounded_range: bool
+    bounded_range: bool  # whether the call's log-likelihood ratios also span at most `call_epsilon`
 
 
 def nodes(event: Event, *, count: int = 1) -> Iterator[tuple[Event, int]]:

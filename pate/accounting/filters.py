@@ -51,16 +51,11 @@ _DECIMAL = 2.0**-51
 
 @dataclass(frozen=True)
 class Spent:
-    """What a filter has counted.
+    """What a filter has counted."""
 
-    Attributes:
-        amount: in the filter's unit, rounded up.
-        failure_prob: the sum of the failure probabilities, exact.
-        pure: the sum of the epsilons of pure DP, exact; infinity where an event is not pure.
-    """
-
-    amount: float = 0.0
-    failure_prob: Fraction = Fraction(0)
+    amount: float = 0.0  # in the filter's unit, rounded up
+    failure_prob: Fraction = Fraction(0)  # the sum of the failure probabilities, exact
+    # the sum of the epsilons of pure DP, exact; infinity where an event is not pure
     pure: Fraction | float = Fraction(0)
 
     def plus(self, price: Spent, count: int = 1) -> Spent:

@@ -52,33 +52,19 @@ _STEPS = 40
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One charge.
+    """One charge."""
 
-    Attributes:
-        key: names the release within its account: the same key again costs nothing and gives the same bytes.
-        event: its price.
-        description: for people.
-        epsilon: the total up to and including this charge, of the charges on the same data.
-        data: the digest of the private data; empty where the ledger counts for one data set.
-        draw: which draw of its run it paid for, from 1 on; a run draws again where `redraw` asks for it.
-        noise: names a seed that the noise came from; empty for noise that nothing can repeat.
-        time: UTC, ISO 8601.
-        user: the login name, or the number of a user who has none.
-        host: the machine's name.
-        command: the program and its words, as a shell would take them, cut after 1,000 characters.
-    """
-
-    key: str
-    event: Event
-    description: str
-    epsilon: float
-    data: str = ""
-    draw: int = 1
-    noise: str = ""
-    time: str = ""
-    user: str = ""
-    host: str = ""
-    command: str = ""
+    key: str  # names the release within its account: the same key again costs nothing and gives the same bytes
+    event: Event  # its price
+    description: str  # for people
+    epsilon: float  # the total up to and including this charge, of the charges on the same data
+    data: str = ""  # the digest of the private data; empty where the ledger counts for one data set
+    draw: int = 1  # which draw of its run it paid for, from 1 on; a run draws again where `redraw` asks for it
+    noise: str = ""  # names a seed that the noise came from; empty for noise that nothing can repeat
+    time: str = ""  # UTC, ISO 8601
+    user: str = ""  # the login name, or the number of a user who has none
+    host: str = ""  # the machine's name
+    command: str = ""  # the program and its words, as a shell would take them, cut after 1,000 characters
 
 
 class BudgetExceeded(InvalidValue):

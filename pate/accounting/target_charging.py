@@ -61,15 +61,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class QTarget:
-    """The price of a call in a session, and how likely an access hits its target.
+    """The price of a call in a session, and how likely an access hits its target."""
 
-    Attributes:
-        epsilon: pure DP of one access to the data, > 0.
-        hit_prob: q, the least probability of the target given an access, in (0, 1).
-    """
-
-    epsilon: float
-    hit_prob: float
+    epsilon: float  # pure DP of one access to the data, > 0
+    hit_prob: float  # q, the least probability of the target given an access, in (0, 1)
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
@@ -359,19 +354,12 @@ _SMALLEST_SHARE, _LARGEST_SHARE = 1e-3, 0.999
 
 @dataclass(frozen=True, slots=True)
 class SessionPrice:
-    """What a whole session costs, at most.
+    """What a whole session costs, at most."""
 
-    Attributes:
-        epsilon: at `delta`.
-        delta: of the whole session.
-        num_accesses: how many accesses an accountant has to compose for it.
-        overrun_prob: the probability of more accesses than that, for one counter; a part of `delta`.
-    """
-
-    epsilon: float
-    delta: float
-    num_accesses: int
-    overrun_prob: float
+    epsilon: float  # at `delta`
+    delta: float  # of the whole session
+    num_accesses: int  # how many accesses an accountant has to compose for it
+    overrun_prob: float  # the probability of more accesses than that, for one counter; a part of `delta`
 
     @property
     def event(self) -> Event:

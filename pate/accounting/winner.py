@@ -404,13 +404,10 @@ _FEW_PAIRS = 40
 
 @dataclass(frozen=True, eq=False)
 class Winner:
-    """All laws of a winner: levels of pairs, each above those that it covers one level further down.
-
-    Attributes:
-        children: for each level but the last, the places one level down of each pair's own.
-    """
+    """All laws of a winner: levels of pairs, each above those that it covers one level further down."""
 
     levels: tuple[tuple[Pair, ...], ...]  # coarse to fine
+    # for each level but the last, the places one level down of each pair's own
     children: tuple[tuple[tuple[int, ...], ...], ...]
 
     @property

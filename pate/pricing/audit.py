@@ -257,21 +257,13 @@ _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseParameters:
-    """The parameters of somebody's release; None for those that are not known.
+    """The parameters of somebody's release; None for those that are not known."""
 
-    Attributes:
-        noise_std: of the answers, the scale of a selection; 0 for no noise.
-        screening_std: of the screening, or of a stability test; 0 for no noise.
-        threshold_share: of the teachers who must agree.
-        vote_clip: how many votes of a teacher count.
-        max_size: of a set of labels.
-    """
-
-    noise_std: float | None = None
-    screening_std: float | None = None
-    threshold_share: float | None = None
-    vote_clip: int | None = None
-    max_size: int | None = None
+    noise_std: float | None = None  # of the answers, the scale of a selection; 0 for no noise
+    screening_std: float | None = None  # of the screening, or of a stability test; 0 for no noise
+    threshold_share: float | None = None  # of the teachers who must agree
+    vote_clip: int | None = None  # how many votes of a teacher count
+    max_size: int | None = None  # of a set of labels
 
     def __post_init__(self) -> None:
         for name in _OTHER_NAMES:

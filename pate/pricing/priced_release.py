@@ -51,17 +51,11 @@ class SettingNames:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseShape:
-    """How many queries, labels and teachers a release has.
+    """How many queries, labels and teachers a release has."""
 
-    Attributes:
-        num_queries: Q, answered or refused.
-        num_labels: L.
-        num_teachers: T.
-    """
-
-    num_queries: int
-    num_labels: int
-    num_teachers: int
+    num_queries: int  # Q, answered or refused
+    num_labels: int  # L
+    num_teachers: int  # T
 
     def __post_init__(self) -> None:
         for name, value in self.as_arguments.items():
@@ -97,22 +91,17 @@ def epsilon_on(
 class Budget:
     """The delta of a release, and the epsilon to meet, if any.
 
-    Attributes:
-        target_delta: in (0, 1).
-        target_epsilon: the noise is solved for so that the release costs this; None takes the noise as it is.
-        max_epsilon: as many queries are asked as this pays for; None asks all of them.
-        accountant: makes an empty accountant.
-        classes: epsilons of groups that have budgets of their own, by the name of their class, in place of a
-            `target_epsilon`, which becomes the largest. None for one budget.
-
     Raises:
         InvalidValue: a value out of range, or both epsilons at once.
     """
 
-    target_delta: float
+    target_delta: float  # in (0, 1)
+    # the noise is solved for so that the release costs this; None takes the noise as it is
     target_epsilon: float | None = None
-    max_epsilon: float | None = None
-    accountant: Callable[[], Accountant] = AutoAccountant
+    max_epsilon: float | None = None  # as many queries are asked as this pays for; None asks all of them
+    accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
+    # epsilons of groups that have budgets of their own, by the name of their class, in place of a `target_epsilon`,
+    # which becomes the largest. None for one budget.
     classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -258,21 +247,13 @@ def _largest(affordable: Callable[[int], bool], *, guess: int, maximum: int) -> 
 
 @dataclass(frozen=True)
 class BudgetClass:
-    """Groups of one budget.
+    """Groups of one budget."""
 
-    Attributes:
-        name: public.
-        budget: what its epsilon is at most.
-        weight: what each of its groups counts, in (0, 1].
-        epsilon: what the release costs it, at the release's delta.
-        teachers: how many teachers each of its groups is with.
-    """
-
-    name: str
-    budget: float
-    weight: float
-    epsilon: float
-    teachers: int = 1
+    name: str  # public
+    budget: float  # what its epsilon is at most
+    weight: float  # what each of its groups counts, in (0, 1]
+    epsilon: float  # what the release costs it, at the release's delta
+    teachers: int = 1  # how many teachers each of its groups is with
 
 
 @dataclass(frozen=True)

@@ -32,18 +32,13 @@ DELTAS: tuple[float, ...] = (1e-6, 1e-3, 0.05)
 class Claim:
     """Points on the curves of a price, of an event or of any other claim.
 
-    Attributes:
-        renyi: (order, divergence) pairs: what is said to bound the Renyi divergence outside of the failure.
-        deltas: (epsilon, delta) pairs: what is said to be (epsilon, delta)-DP, failures included.
-        failure_prob: in [0, 1): what the Renyi divergences leave out.
-
     >>> Claim(deltas=((1.617, 1e-5),)).scaled(0.9).deltas
     ((1.617, 9e-06),)
     """
 
-    renyi: Points = ()
-    deltas: Points = ()
-    failure_prob: float = 0.0
+    renyi: Points = ()  # (order, divergence) pairs: what is said to bound the Renyi divergence outside of the failure
+    deltas: Points = ()  # (epsilon, delta) pairs: what is said to be (epsilon, delta)-DP, failures included
+    failure_prob: float = 0.0  # in [0, 1): what the Renyi divergences leave out
 
     def __post_init__(self) -> None:
         require(bool(self.renyi or self.deltas), "renyi, deltas", "(), ()", "at least one point")
@@ -136,16 +131,11 @@ class WorstPair:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of an enumeration.
+    """The outcome of an enumeration."""
 
-    Attributes:
-        worst_pairs: the worst pair for each order and for each epsilon of the claim.
-        num_pairs: how many ordered pairs were looked at.
-        exhaustive: whether the exact figures are exact for all of them; for several releases they are lower bounds.
-    """
-
-    worst_pairs: tuple[WorstPair, ...]
-    num_pairs: int
+    worst_pairs: tuple[WorstPair, ...]  # the worst pair for each order and for each epsilon of the claim
+    num_pairs: int  # how many ordered pairs were looked at
+    # whether the exact figures are exact for all of them; for several releases they are lower bounds
     exhaustive: bool = True
 
     @property
