@@ -53,9 +53,6 @@ class AutoAccountant(AccountantBesideRenyi):
     than 180 queries with an optimal table of the stability test are not composed optimally. `winner` says which
     accountant a figure is from.
 
-    Attributes:
-        failure_prob: what approximate events have taken from delta.
-
     >>> from pate.accounting import BoundedRangeEvent
     >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)
     >>> round(spent.get_epsilon(1e-6), 2), spent.winner(1e-6)

@@ -399,7 +399,6 @@ class ExactAccountant(LossAccountant):
 
     Attributes:
         in_blocks: whether many steps may be composed in blocks; if not, every step takes some milliseconds.
-        failure_prob: what approximate events have taken from delta.
 
     Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
 

@@ -405,9 +405,6 @@ class JointLawAccountant(AccountantBesideRenyi):
     Edge cases: a price takes about a tenth of a second, and solving for the noise takes several prices. The prices of
     two nearly equal releases may differ by a relative 0.003 more than they would with exact bounds.
 
-    Attributes:
-        failure_prob: what approximate events have taken from delta.
-
     Source: docs/proofs/joint_law.md.
     """
 

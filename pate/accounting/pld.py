@@ -316,9 +316,6 @@ class PldAccountant(LossAccountant):
     Raises:
         InvalidValue: dp-accounting is not installed.
 
-    Attributes:
-        failure_prob: what approximate events have taken from delta.
-
     Source: Zhu, Dong & Wang 2022; Doroshenko et al. 2022 (connect the dots); docs/proofs/pld.md.
 
     >>> from pate.accounting import GaussianEvent, PureDpEvent

@@ -42,9 +42,6 @@ class PureDpAccountant(AccountantBesideRenyi):
 
     Edge cases: above a million releases or 64 different epsilons the Renyi bound and the sum serve alone.
 
-    Attributes:
-        failure_prob: what approximate events have taken from delta.
-
     Source: Kairouz, Oh & Viswanath 2015, Theorem 3.3; docs/proofs/pure_dp.md.
 
     >>> round(PureDpAccountant().compose(PureDpEvent(0.05), 600).get_epsilon(1e-6), 3)

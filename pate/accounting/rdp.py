@@ -44,7 +44,6 @@ class RdpAccountant(Accountant):
     Attributes:
         orders: `[A]` the grid.
         rdp: `[A]` what has been spent at each.
-        failure_prob: what approximate events have taken from delta.
     """
 
     name = "rdp"

@@ -30,7 +30,6 @@ class ZCdpAccountant(Accountant):
 
     Attributes:
         rho: what has been spent.
-        failure_prob: what approximate events have taken from delta.
 
     Source: Bun & Steinke 2016; docs/proofs/zcdp.md.
 
