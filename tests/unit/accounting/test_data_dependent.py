@@ -153,31 +153,6 @@ def test_it_is_written_by_no_report_added_to_no_number_and_never_changed() -> No
         COST.rdp[0] = 0.0
 
 
-def one_order(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:
-    return DataDependentCost(np.array([2.0]), np.array([rdp]), failure_prob)
-
-
-@pytest.mark.parametrize(
-    ("name", "make"),
-    [
-        ("orders", lambda: DataDependentCost(np.array([1.0]), np.array([0.1]))),
-        ("rdp.shape", lambda: DataDependentCost(np.array([2.0]), np.array([0.1, 0.2]))),
-        ("rdp", lambda: one_order(-0.1)),
-        ("rdp", lambda: one_order(math.nan)),
-        ("failure_prob", lambda: one_order(0.1, 1.0)),
-        ("orders", lambda: COST + DataDependentCost(ORDERS + 1, np.ones(5))),
-        ("utilities.shape", lambda: gap_selection_cost(np.zeros(3), event=pa.BoundedRangeEvent(1.0), orders=ORDERS)),
-        ("utilities.shape", lambda: top_log_odds(np.zeros((2, 1)))),
-        ("statistics[0]", lambda: one_bit_cost(np.array([5]), event=BIT, orders=ORDERS)),
-        *(("utilities[1, 1]", lambda bad=bad: top_log_odds(np.array([[0.0, 1.0], [2.0, bad]]))) for bad in ENDS),
-    ],
-)
-def test_what_makes_no_cost_is_refused(name: str, make: Callable[[], object]) -> None:
-    with pytest.raises(InvalidValue, match=": expected ") as refused:
-        make()
-    assert refused.value.name == name
-
-
 # The cost of GNMax.
 
 Counts = NDArray[np.int64]
@@ -312,22 +287,6 @@ def test_smooth_noise_is_gaussian_noise_at_beta_0_and_infinite_at_high_orders_or
     assert np.isposinf(curve_of(pa.SmoothSensitivityEvent(0.0, 0.1))(orders)).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "votes", "noise_std"),
-    [
-        ("votes[0].sum", [[3, 3]], 1.0),
-        ("votes.shape", [[5]], 1.0),
-        ("votes.shape", [5, 0], 1.0),
-        ("votes[0, 0]", [[6, -1]], 1.0),
-        ("noise_std", [[5, 0]], 0),
-    ],
-)
-def test_votes_that_are_not_one_a_teacher_and_no_noise_are_refused(name: str, votes: list, noise_std: float) -> None:
-    with pytest.raises(InvalidValue, match=": expected ") as refused:
-        gnmax_cost(np.array(votes), noise_std=noise_std, num_teachers=5, orders=2.0)
-    assert refused.value.name == name
-
-
 # Sanitizers.
 
 GAP = GapCostSanitizer(query=pa.BoundedRangeEvent(2 / 39), num_queries=600, order=8.0, noise_multiplier=3.0)
@@ -424,9 +383,31 @@ def test_the_noise_has_the_std_that_the_event_says() -> None:
     assert GAP(UTILITIES, rng=rng) - gap_cost == pytest.approx(GAP.event.noise_multiplier * GAP.sensitivity, rel=1e-3)
 
 
+def one_order(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:
+    return DataDependentCost(np.array([2.0]), np.array([rdp]), failure_prob)
+
+
+def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
+    return gnmax_cost(np.array(votes), noise_std=noise_std, num_teachers=5, orders=2.0)
+
+
 @pytest.mark.parametrize(
     ("name", "make"),
     [
+        ("orders", lambda: DataDependentCost(np.array([1.0]), np.array([0.1]))),
+        ("rdp.shape", lambda: DataDependentCost(np.array([2.0]), np.array([0.1, 0.2]))),
+        ("rdp", lambda: one_order(-0.1)),
+        ("rdp", lambda: one_order(math.nan)),
+        ("failure_prob", lambda: one_order(0.1, 1.0)),
+        ("orders", lambda: COST + DataDependentCost(ORDERS + 1, np.ones(5))),
+        ("utilities.shape", lambda: gap_selection_cost(np.zeros(3), event=pa.BoundedRangeEvent(1.0), orders=ORDERS)),
+        ("utilities.shape", lambda: top_log_odds(np.zeros((2, 1)))),
+        ("statistics[0]", lambda: one_bit_cost(np.array([5]), event=BIT, orders=ORDERS)),
+        *(("utilities[1, 1]", lambda bad=bad: top_log_odds(np.array([[0.0, 1.0], [2.0, bad]]))) for bad in ENDS),
+        *(("votes.shape", lambda bad=bad: gnmax_of(bad)) for bad in ([[5]], [5, 0])),
+        ("votes[0].sum", lambda: gnmax_of([[3, 3]])),
+        ("votes[0, 0]", lambda: gnmax_of([[6, -1]])),
+        ("noise_std", lambda: gnmax_of([[5, 0]], noise_std=0)),
         ("utilities.shape", lambda: GAP(np.zeros((599, 5)), rng=RNG)),
         ("rng", lambda: GAP(UTILITIES, rng=0)),
         ("rng", lambda: GNMAX(VOTES, rng=0)),
@@ -437,7 +418,7 @@ def test_the_noise_has_the_std_that_the_event_says() -> None:
         ("event", lambda: pa.ExactAccountant().compose(GNMAX.event)),
     ],
 )
-def test_what_cannot_be_released_is_refused(name: str, make: Callable[[], object]) -> None:
+def test_what_makes_no_cost_and_what_cannot_be_released_is_refused(name: str, make: Callable[[], object]) -> None:
     with pytest.raises(InvalidValue, match=": expected ") as refused:
         make()
     assert refused.value.name == name

@@ -50,14 +50,24 @@ NAMES, GROUPS = SettingNames(), 20_000
 pytestmark = pytest.mark.slow
 
 
-def of_renyi(target_epsilon: float | None) -> Budget:
-    """The search asks Renyi's accountant whatever the budget's, which may be slow."""
-    return Budget(target_delta=1e-6, target_epsilon=target_epsilon, accountant=RdpAccountant)
+SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
+PEELING = FixedTopK(k=5, epsilon=1.0)
+
+
+def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
+    """Of Renyi's accountant, which the search asks whatever the budget's, which may be slow."""
+    return Budget(**({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes))
+
+
+def guarded(
+    aggregator: Aggregator, shape: ReleaseShape = SHAPE, of: Budget | None = None, **options: Any
+) -> tuple[str, ...]:
+    of = of or budget()
+    return require_useful(aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options)
 
 
 def judged(plan: Plan) -> tuple[str, ...]:
-    aggregator, _, budget = plan
-    return require_useful(aggregator, plan_release(*plan), budget, names=NAMES, num_groups=GROUPS)
+    return guarded(*plan, num_groups=GROUPS)
 
 
 def suggested(plan: Plan) -> list[str]:
@@ -90,7 +100,7 @@ def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> 
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
     queries, labels, teachers = (int(10 ** rng.uniform(*ends)) for ends in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3)))
     shape = ReleaseShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
-    plan = aggregator, shape, of_renyi(float(f"{10 ** rng.uniform(-0.5, 0.3):.2g}"))
+    plan = aggregator, shape, budget(float(f"{10 ** rng.uniform(-0.5, 0.3):.2g}"))
     found = suggested(plan)
     assert found
     for text in found:
@@ -112,7 +122,7 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(max_epsilon
 
 def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
     shape = ReleaseShape(num_queries=2000, num_labels=40, num_teachers=50)
-    plan = FixedTopK(k=5, epsilon=1.0), shape, of_renyi(0.4)
+    plan = FixedTopK(k=5, epsilon=1.0), shape, budget(0.4)
     (both,) = [text for text in suggested(plan) if "num_teachers=" in text]
     assert both.startswith("num_teachers=2000 num_queries=")
     judged(followed(plan, both))
@@ -150,7 +160,7 @@ def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
     aggregator: Aggregator, num_teachers: int, epsilon: float, of: set[str]
 ) -> None:
     shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=num_teachers)
-    plan = aggregator, shape, of_renyi(epsilon)
+    plan = aggregator, shape, budget(epsilon)
     found = suggested(plan)
     assert {text.partition("=")[0] for text in found} == of
     for text in found:
@@ -171,22 +181,6 @@ def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() 
     assert not group_votes_tell_more(replace(priced, epsilon=0.001), of, CENTERED, num_groups=61_629), (
         "noise hides these too"
     )
-
-
-SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
-
-PEELING = FixedTopK(k=5, epsilon=1.0)
-
-
-def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
-    return Budget(**({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes))
-
-
-def guarded(
-    aggregator: Aggregator, shape: ReleaseShape = SHAPE, of: Budget | None = None, **options: Any
-) -> tuple[str, ...]:
-    of = of or budget()
-    return require_useful(aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options)
 
 
 def test_remedies_are_no_larger_than_they_must_be() -> None:
