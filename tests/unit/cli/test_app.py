@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
 
 from pate.cli import app
 from pate.models.engines import WorkersLost
@@ -85,3 +86,4 @@ def test_options_stand_between_settings(tmp_path: Path) -> None:
     ended = call("account", "num_queries=10", "--config-dir", str(tmp_path), "aggregator=mine", "format=json")
     assert ended.returncode == 0, ended.stderr
     assert '"noise_std": 77.0' in ended.stdout
+    assert not HydraConfig.initialized(), "a command leaves nothing to the next one in the process"

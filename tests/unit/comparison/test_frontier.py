@@ -1,12 +1,14 @@
-"""Means over seeds, goals between a constant and the ceiling, the cheapest epsilon: by hand."""
+"""Means over seeds, goals between a constant and the ceiling, the cheapest epsilon: by hand; and comparison.csv."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from pate.comparison import Frontier
+from pate.comparison import Frontier, Run, read_runs, write_runs
+from pate.comparison.frontier import METRICS
 from pate.validation import InvalidValue
 
 
@@ -61,3 +63,40 @@ def test_other_metrics(frontier: Frontier) -> None:
 def test_without_baselines_there_is_no_goal(frontier: Frontier) -> None:
     with pytest.raises(InvalidValue, match="prior=None: expected a run with micro_f1"):
         replace(frontier, runs=frontier.runs[1:]).goal(0.5)
+
+
+PROMISED = [
+    *("aggregator", "adjacency", "epsilon", "delta", "accountant", "seed", "num_queries", "num_answered"),
+    *("label_accuracy", "accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"),
+]
+
+
+def test_columns_begin_with_those_that_are_promised(frontier: Frontier, tmp_path: Path) -> None:
+    path = tmp_path / "comparison.csv"
+    write_runs(path, frontier.runs)
+    lines = path.read_text().splitlines()
+    assert lines[0].split(",")[: len(PROMISED)] == PROMISED
+    assert len(lines) == 1 + len(frontier.runs)
+    assert lines[1].startswith("prior,,,,,,600,,")
+    assert lines[6].startswith("late,replace_one,1.0,1e-06,rdp,0,600,300,")
+
+    assert set(METRICS) <= set(PROMISED)
+
+
+def test_what_is_written_is_read(frontier: Frontier, tmp_path: Path) -> None:
+    path = tmp_path / "comparison.csv"
+    write_runs(path, frontier.runs)
+    assert tuple(read_runs(path)) == frontier.runs
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"comparison=.*nothing.csv: expected a comparison.csv"):
+        read_runs(tmp_path / "nothing.csv")
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidValue, match=r"comparison=.*other.csv: expected the columns aggregator, adjacency"):
+        read_runs(path)
+    write_runs(path, [Run(aggregator="x", num_queries=3)])
+    path.write_text(path.read_text().replace(",3,", ",three,"))
+    with pytest.raises(InvalidValue, match=r"comparison.num_queries=three: expected int"):
+        read_runs(path)
