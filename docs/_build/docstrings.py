@@ -49,5 +49,5 @@ class Docstrings(griffe.Extension):
         if isinstance(obj, griffe.Class) and obj.lineno is not None:
             known = {name: each for name, each in obj.members.items() if each.is_attribute and not each.is_alias}
             placed = {name: each.lineno for name, each in known.items() if each.lineno and each.annotation}
-            numbers = {name: line - obj.lineno for name, line in placed.items()}
+            numbers = {name: line - obj.lineno for name, line in placed.items() if not name.startswith("_")}
             obj.docstring.value = with_fields(obj.docstring.value, obj.lines, numbers)
