@@ -33,7 +33,12 @@ class SharedRecords:
         """By the rule that leaves more of what records say, from the owner of each record `[n]`, >= 0, of each kind."""
         # n records of one group, which have nothing to do with each other, say as much as the root of n. Records that
         # count w of one each say as much as the sum of their w.
-        sizes, weights = np.bincount(linked(owners)), weights_of(owners)
+        sizes, weights = np.bincount(linked(owners)), np.ones(len(owners[0]))
+        # Each begins with 1 over the number of records of its owner who has most. Where all its owners then have room,
+        # it is raised until one of them has none.
+        for _ in range(_STEPS):
+            weights /= np.max([np.bincount(each, weights)[each] for each in owners], axis=0)
+        weights *= 1 - _MARGIN
         keeps = np.sqrt(sizes).sum() >= weights.sum()
         return cls(names, None if keeps else weights, len(sizes), int(sizes.max()))
 
@@ -62,15 +67,3 @@ def linked(owners: Sequence[Numbers]) -> Numbers:
     pairs = np.tile(np.arange(count), len(owners)), np.concatenate(ends)
     graph = coo_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(first, first))
     return np.unique(connected_components(graph, directed=False)[1][:count], return_inverse=True)[1].astype(np.int64)
-
-
-def weights_of(owners: Sequence[Numbers]) -> NDArray[np.float64]:
-    """What each record counts, `[n]`, so that those of one owner count at most 1 together.
-
-    Each begins with 1 over the number of records of its owner who has most. Where all its owners then have room, it is
-    raised until one of them has none.
-    """
-    weights = np.ones(len(owners[0]))
-    for _ in range(_STEPS):
-        weights /= np.max([np.bincount(each, weights)[each] for each in owners], axis=0)
-    return weights * (1 - _MARGIN)

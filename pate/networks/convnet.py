@@ -142,16 +142,18 @@ def stacked_logits(
     Images that are `valid`, `[T, n]`, count in the means and variances of a batch; a network without any keeps its
     buffers.
     """
-    values = _patches(images, network.patch)  # [T, n, rows, columns, inputs]
+    parts, count, channels, height, width = images.shape
+    rows, columns = height // network.patch, width // network.patch
+    cut = images.view(parts, count, channels, rows, network.patch, columns, network.patch)
+    values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, count, rows, columns, -1)  # patches, channels innermost
     for layer in range(network.blocks + 1):
         gathered = values if layer == 0 else Neighborhoods.gather(values, network.kernel_size)
         weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
         flat = gathered.flatten(1, 3)
         values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
         values = _normalized(network, tensors, layer, values, valid, training).relu_()
-    networks, count, rows, columns, channels = values.shape
     cells = network.cells
-    means = values.view(networks, count, cells, rows // cells, cells, columns // cells, channels).mean(dim=(3, 5))
+    means = values.view(parts, count, cells, rows // cells, cells, columns // cells, -1).mean(dim=(3, 5))
     return torch.baddbmm(tensors["head.bias"][:, None], means.flatten(2), tensors["head.weight"].transpose(1, 2))
 
 
@@ -183,13 +185,6 @@ class Neighborhoods(torch.autograd.Function):
             for column in range(side):
                 total[:, :, row : row + rows, column : column + columns] += parts[..., row, column, :]
         return total[:, :, edge : edge + rows, edge : edge + columns], None
-
-
-def _patches(images: torch.Tensor, patch: int) -> torch.Tensor:
-    """Patches without overlap, channels innermost: `[T, n, rows, columns, patch * patch * channels]`."""
-    networks, count, channels, height, width = images.shape
-    cut = images.view(networks, count, channels, height // patch, patch, width // patch, patch)
-    return cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(networks, count, height // patch, width // patch, -1)
 
 
 def _normalized(

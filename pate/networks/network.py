@@ -141,9 +141,13 @@ class Recipe:
         return cls(**{setting.name: getattr(settings, setting.name) for setting in fields(cls)})
 
     def dtype(self, device: torch.device) -> torch.dtype:
-        if self.precision == "auto":
-            return torch.bfloat16 if device.type == "cuda" and _has_bfloat16(device) else torch.float32
-        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
+        if self.precision != "auto":
+            return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
+        if device.type != "cuda":
+            return torch.float32
+        # torch's own question says yes to GPUs that emulate bfloat16, slowly, too
+        has_it = torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
+        return torch.bfloat16 if has_it else torch.float32
 
     def loss_scale(self, device: torch.device) -> float:
         """What losses are multiplied by before the backward pass, and gradients divided by after it."""
@@ -154,11 +158,6 @@ class Recipe:
         dtype = self.dtype(device)
         with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
             yield
-
-
-def _has_bfloat16(device: torch.device) -> bool:
-    """Whether the GPU multiplies in bfloat16; torch's own question says yes to those that emulate it, slowly, too."""
-    return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 class Minibatches:

@@ -151,13 +151,8 @@ class Spelling:
         is_grouped = compute.match_substring_regex(texts, grouped)
         return compute.if_else(is_grouped, compute.replace_substring_regex(texts, between, ""), texts)
 
-    def pointed(self, texts: Any) -> Any:
-        """Words `[n]`, numbers among them as they read with a decimal point and no mark between thousands."""
-        texts = self.ungrouped(texts)
-        return with_points(texts) if self.mark == "," else texts
-
     def numbers(self, texts: Any) -> Any:
-        """The same for words that are to be numbers: with a decimal comma none whose point may stand after thousands.
+        """Words that are to be numbers, with a decimal point: of a decimal comma none whose point may be of thousands.
 
         2.5 is 2.5 in any file, 1.234 is one and a bit in some and over a thousand in others.
         """
@@ -210,7 +205,8 @@ def as_values(words: Any, spelling: Spelling = USUAL) -> Any:
     """Words, each value spelled one way: see `one_spelling`. A word of which nothing is seen is missing."""
     pa = arrow()
     coded = (words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words).dictionary_encode()
-    words = spelling.pointed(coded.dictionary)
+    words = spelling.ungrouped(coded.dictionary)
+    words = with_points(words) if spelling.mark == "," else words
     lower = pa.compute.utf8_lower(words)
     plain = pa.compute.match_substring_regex(words, _PLAIN)
     odd = pa.compute.or_(pa.compute.invert(plain), pa.compute.is_in(lower, pa.array(["true", "false"])))

@@ -46,17 +46,7 @@ class Roles:
 
 
 class Rows:
-    """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong.
-
-    Attributes:
-        inputs: features `[n, d]`; of a large table a read-only `np.memmap`.
-        labels: bool `[n, L]`.
-        groups: pyarrow words `[n]`, of each column that names them.
-        ids: likewise, or None.
-        budgets: likewise, of the private split.
-        numbers: `[n]`, the rows of the file, from 0.
-        labeled: of a public split labels may be missing in all rows, and are False then.
-    """
+    """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong."""
 
     def __init__(
         self, batches: Iterable[Any], schema: TableSchema, roles: Roles, name: str, split: str, spelling: Any = USUAL
@@ -68,15 +58,16 @@ class Rows:
         self._wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
         self._wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
         self._label_words: dict[str, set[str]] = {}  # of labels with wrong cells
-        self.labeled = split != "public"
+        self.labeled = split != "public"  # public labels may be missing in all rows, and are False then
         done = 0
         for batch in batches:
             self._add(batch, np.arange(done, done + batch.num_rows))
             done += batch.num_rows
-        self.numbers = np.concatenate(self._numbers)
+        self.numbers = np.concatenate(self._numbers)  # of the rows of the file, from 0, [n]
         self._require_right()
-        self.groups = [self._joined("group", column) for column in roles.group]
-        self.ids, self.budgets = self._joined("id", roles.id), self._joined("budget", roles.budget)
+        self.groups = [self._joined("group", column) for column in roles.group]  # words [n], of each column
+        self.ids, self.budgets = self._joined("id", roles.id), self._joined("budget", roles.budget)  # words or None
+        # features [n, d], of a large table a read-only `np.memmap`, and bits [n, L]
         self.inputs, self.labels = (blocks.whole() for blocks in self._blocks)
 
     def _add(self, batch: Any, numbers: NDArray[np.int64]) -> None:
