@@ -166,5 +166,4 @@ def _words(table: Any, name: str) -> list[str]:
     if words.null_count:
         found = f"{words.null_count} of {len(words)} rows have none"
         raise InvalidValue(f"data.table.{name}: expected a value in each row, {found}")
-    texts: list[str] = words.to_pylist()
-    return texts
+    return list(words.to_pylist())

@@ -128,8 +128,7 @@ def thresholds() -> NDArray[np.float64]:
         found = consistent(latent + ndtri(share)).mean(axis=0)
         odds = share / (1 - share) * (wanted / (1 - wanted)) * ((1 - found) / np.maximum(found, 1e-4))
         share = np.clip(odds / (1 + odds), 1e-4, 1 - 1e-4)
-    cuts: NDArray[np.float64] = np.round(-ndtri(share), _DECIMALS)
-    return cuts
+    return np.asarray(np.round(-ndtri(share), _DECIMALS))
 
 
 def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:

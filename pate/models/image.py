@@ -84,9 +84,7 @@ def network_logits(
 
 def confidences(logits: NDArray[np.float32], threshold: float = 0.5) -> NDArray[np.float32]:
     """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; overwrites the log-odds."""
-    moved = torch.from_numpy(logits).sub_(math.log(threshold / (1 - threshold)))
-    found: NDArray[np.float32] = moved.sigmoid_().numpy()
-    return found
+    return np.asarray(torch.from_numpy(logits).sub_(math.log(threshold / (1 - threshold))).sigmoid_().numpy())
 
 
 @dataclass(frozen=True)
@@ -454,6 +452,4 @@ class ResNet50Student(ImageStudent):
 
 
 def _probabilities(network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device) -> Rows:
-    logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
-    probabilities: Rows = logits.sigmoid_().numpy()
-    return probabilities
+    return np.asarray(torch.from_numpy(logits_in_blocks(network, tensors, images, device)).sigmoid_().numpy())

@@ -94,7 +94,7 @@ class LinearTeacher(Teacher):
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits in closed form; seeds play no part. The loss is the leave-one-out mean squared error."""
         require_shards(shards, seeds)
-        stack = PaddedBatch.of(shards, require_device(self.device), torch.float64)
+        stack = PaddedBatch(shards, require_device(self.device), torch.float64)
         center, prevalence = stack.mean(stack.inputs), stack.mean(stack.labels)
         inputs = (stack.inputs - center).mul_(stack.mask)
         residual = (stack.labels - prevalence).mul_(stack.mask)
@@ -115,8 +115,7 @@ class LinearTeacher(Teacher):
         weights = torch.from_numpy(np.stack([state["weights"] for state in states])).to(device)
         bias = torch.from_numpy(np.stack([state["bias"] for state in states])).to(device)
         scores = torch.from_numpy(as_rows(inputs)).to(device) @ weights + bias[:, None]
-        confidences: NDArray[np.float32] = scores.clamp_(0, 1).cpu().numpy()
-        return confidences
+        return np.asarray(scores.clamp_(0, 1).cpu().numpy())
 
 
 def _solve(
@@ -215,12 +214,15 @@ class LinearStudent(ThresholdedStudent):
             said = np.asarray(labels.any(axis=0), np.float32)
             constant = {"weights": np.zeros((rows.shape[1], len(said)), np.float32), "bias": said}
             return LinearModel(constant, 0.5, shape, len(rows), {})
-        ridge = _Ridge.of(rows, labels)
-        errors = [ridge.error(penalty) for penalty in self.penalties]
+        ridge = _Ridge(rows, labels)
+        errors = [float(np.square(ridge.residual - ridge.held_out(each)).mean()) for each in self.penalties]
         penalty = self.penalties[int(np.argmin(errors))]
         weights, held_out = ridge.weights(penalty), ridge.held_out(penalty)
-        if self.rank is not None:
-            weights, held_out = ridge.confine(weights, held_out, self.rank)
+        if self.rank is not None:  # in the leading directions of the fitted scores
+            fitted = (ridge.left * ridge.singular) @ (ridge.right @ weights)
+            directions = np.linalg.svd(fitted, full_matrices=False)[2][: self.rank]
+            projection = directions.T @ directions * (ridge.prevalence > 0)  # rounding must not lift 0
+            weights, held_out = weights @ projection, held_out @ projection
         probabilities = (held_out + ridge.prevalence).clip(0, 1)
         threshold = self._place(probabilities, labels)
         if self.labels_per_sample is not None:
@@ -232,28 +234,19 @@ class LinearStudent(ThresholdedStudent):
         return LinearModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
 
 
-@dataclass(frozen=True, eq=False)
 class _Ridge:
     """Centered rows taken apart once, so that each penalty costs a few products."""
 
-    center: Floats  # mean input `[d]`
-    prevalence: Floats  # mean label `[num_labels]`
-    residual: Floats  # labels minus prevalence `[n, num_labels]`
-    left: Floats  # of the singular value decomposition of the centered inputs, as the next two
-    singular: Floats
-    right: Floats
-
-    @classmethod
-    def of(cls, rows: Rows, labels: Labels) -> _Ridge:
-        center, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)
-        left, singular, right = np.linalg.svd(rows - center, full_matrices=False)
-        return cls(center, prevalence, labels - prevalence, left, singular, right)
+    def __init__(self, rows: Rows, labels: Labels) -> None:
+        self.center, self.prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)  # [d], [num_labels]
+        self.residual = np.asarray(labels - self.prevalence)  # [n, num_labels]
+        self.left, self.singular, self.right = np.linalg.svd(rows - self.center, full_matrices=False)
 
     def _shrinkage(self, penalty: float) -> Floats:
         """What each singular direction keeps, in [0, 1]."""
         square = self.singular**2
         scaled = penalty * (square.sum() / len(self.residual) or 1.0)
-        return square / (square + scaled)
+        return np.asarray(square / (square + scaled))
 
     def weights(self, penalty: float) -> Floats:
         inverse = np.divide(1, self.singular, out=np.zeros_like(self.singular), where=self.singular > 0)
@@ -268,16 +261,6 @@ class _Ridge:
         slack = 1 - self.left**2 @ shrinkage - 1 / len(self.residual)
         error = (self.residual - fitted) / np.maximum(slack, _SMALLEST_SLACK)[:, None]
         return np.asarray(self.residual - error)
-
-    def error(self, penalty: float) -> float:
-        return float(np.square(self.residual - self.held_out(penalty)).mean())
-
-    def confine(self, weights: Floats, held_out: Floats, rank: int) -> tuple[Floats, Floats]:
-        """Projects weights and held-out scores on the leading directions of the fitted scores."""
-        fitted = (self.left * self.singular) @ (self.right @ weights)
-        directions = np.linalg.svd(fitted, full_matrices=False)[2][:rank]
-        projection = directions.T @ directions * (self.prevalence > 0)  # rounding must not lift 0
-        return weights @ projection, held_out @ projection
 
 
 class LogisticModel(StudentModel):
@@ -321,7 +304,7 @@ class LogisticStudent(ThresholdedStudent):
             constant = {"weights": np.zeros((rows.shape[1], len(said)), np.float32), "bias": said}
             return LogisticModel(constant, 0.5, shape, len(rows), {})
         order = np.random.default_rng(seed).permutation(len(rows))
-        white = _White.of(rows)
+        white = _White(rows)
         features, labels = white.features(rows, order), labels[order]
         num_choosing = max(1, round(self.held_out * len(rows)))
         penalty, loss, weights, probabilities = self._choose(white, features, labels, num_choosing)
@@ -349,17 +332,11 @@ class LogisticStudent(ThresholdedStudent):
         return best
 
 
-@dataclass(frozen=True, eq=False)
 class _White:
     """The coordinates in which the inputs have spread 1 in every direction, and a constant beside them."""
 
-    center: Floats  # mean input `[d]`
-    directions: Floats  # `[d, r]`, from centered inputs to white ones
-    penalized: Floats  # `[r + 1, 1]`, what a squared weight counts for in the penalty; 0 for the constant
-
-    @classmethod
-    def of(cls, rows: Rows) -> _White:
-        center = rows.mean(axis=0, dtype=np.float64)
+    def __init__(self, rows: Rows) -> None:
+        center = self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
         wide = rows.shape[1] > len(rows)  # X X^T and X^T X have the same eigenvalues > 0: take the smaller matrix
         if wide:
             centered = rows - center
@@ -372,7 +349,9 @@ class _White:
         spread, directions = variances[kept], directions[:, kept]
         if wide:
             directions = centered.T @ directions / np.sqrt(len(rows) * spread)  # X^T u / |X^T u|, the other one's
-        return cls(center, directions / np.sqrt(spread), np.append(spread.sum() / spread, 0.0)[:, None])
+        self.directions = np.asarray(directions / np.sqrt(spread))  # [d, r], from centered inputs to white ones
+        # [r + 1, 1], what a squared weight counts for in the penalty; 0 for the constant
+        self.penalized = np.append(spread.sum() / spread, 0.0)[:, None]
 
     def features(self, rows: Rows, order: NDArray[np.intp]) -> Rows:
         """White coordinates and the constant 1, `[n, r + 1]`, of the rows in an order; at no time a second copy."""

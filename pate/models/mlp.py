@@ -58,7 +58,7 @@ class MLPTeacher(Teacher):
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
         require_shards(shards, seeds)
         device = require_device(self.device)
-        stack = PaddedBatch.of(shards, device, torch.float32)
+        stack = PaddedBatch(shards, device, torch.float32)
         center = stack.mean(stack.inputs)
         inputs = (stack.inputs - center).mul_(stack.mask)
         square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)  # [num_shards, 1, 1]
@@ -86,8 +86,7 @@ class MLPTeacher(Teacher):
         hidden_weights, hidden_bias, weights, bias = parameters
         queries = torch.from_numpy(as_rows(inputs)).to(device)
         units = (queries @ hidden_weights).add_(hidden_bias).relu_()
-        confidences: NDArray[np.float32] = (units @ weights).add_(bias).sigmoid_().cpu().numpy()
-        return confidences
+        return np.asarray((units @ weights).add_(bias).sigmoid_().cpu().numpy())
 
     def _train(
         self, parameters: list[torch.Tensor], inputs: torch.Tensor, labels: torch.Tensor, batches: Minibatches

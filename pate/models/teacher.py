@@ -152,33 +152,22 @@ def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(inputs, np.float32).reshape(len(inputs), int(np.prod(inputs.shape[1:])))
 
 
-@dataclass(frozen=True, eq=False)
 class PaddedBatch:
-    """Several shards side by side, padded with zeros to the longest."""
+    """Several shards side by side on a device, padded with zeros to the longest."""
 
-    inputs: torch.Tensor  # `[num_shards, n, d]`, records flattened
-    labels: torch.Tensor  # `[num_shards, n, num_labels]`, 0 or 1
-    mask: torch.Tensor  # `[num_shards, n, 1]`, 1 for a record and 0 for padding
-    sizes: torch.Tensor  # `[num_shards, 1, 1]`, how many records each shard has
-
-    @classmethod
-    def of(cls, shards: Sequence[Shard], device: torch.device, dtype: torch.dtype) -> PaddedBatch:
-        """Copies the shards to the device."""
-        longest = max(len(shard) for shard in shards)
-        shape = (len(shards), longest)
+    def __init__(self, shards: Sequence[Shard], device: torch.device, dtype: torch.dtype) -> None:
+        shape = (len(shards), max(map(len, shards)))
         inputs = np.zeros((*shape, int(np.prod(shards[0].inputs.shape[1:]))), np.float32)
         labels = np.zeros((*shape, shards[0].labels.shape[1]), np.bool_)
         for row, shard in enumerate(shards):
             inputs[row, : len(shard)] = as_rows(shard.inputs)
             labels[row, : len(shard)] = shard.labels
         sizes = torch.tensor([len(shard) for shard in shards], device=device)
-        mask = torch.arange(longest, device=device) < sizes[:, None]
-        return cls(
-            torch.from_numpy(inputs).to(device, dtype),
-            torch.from_numpy(labels).to(device, dtype),
-            mask.to(dtype)[..., None],
-            sizes.to(dtype)[:, None, None],
-        )
+        self.inputs = torch.from_numpy(inputs).to(device, dtype)  # [num_shards, n, d], records flattened
+        self.labels = torch.from_numpy(labels).to(device, dtype)  # [num_shards, n, num_labels], 0 or 1
+        # [num_shards, n, 1], 1 for a record and 0 for padding
+        self.mask = (torch.arange(shape[1], device=device) < sizes[:, None]).to(dtype)[..., None]
+        self.sizes = sizes.to(dtype)[:, None, None]  # records of each shard, [num_shards, 1, 1]
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:
         """Over each shard's records of `[num_shards, n, k]`, `[num_shards, 1, k]`; padding must be 0."""

@@ -234,23 +234,20 @@ class StackedAdamW:
             parameter.copy_(kept.lerp(parameter, share))
 
 
-class FlatParameters:
-    """The trained tensors as views of one vector `[P]`, their gradients as views of another, both on the device.
+def _flattened(network: Network, tensors: Tensors, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+    """A vector `[P]` and one of gradients on the device, and tensors: the trained ones are views, with views as theirs.
 
-    One optimizer step is then a handful of operations, however many layers there are. `tensors` has the buffers, too.
+    One optimizer step is then a handful of operations, however many layers there are.
     """
-
-    def __init__(self, network: Network, tensors: Tensors, device: torch.device) -> None:
-        trained = {name: tensor for name, tensor in tensors.items() if not network.is_buffer(name)}
-        self.vector = torch.cat([tensor.reshape(-1) for tensor in trained.values()]).to(device)
-        self.gradient = torch.zeros_like(self.vector)
-        self.tensors = {name: tensor.to(device) for name, tensor in tensors.items() if name not in trained}
-        start = 0
-        for name, tensor in trained.items():
-            end = start + tensor.numel()
-            view = self.vector[start:end].view(tensor.shape).detach().requires_grad_()
-            view.grad = self.gradient[start:end].view(tensor.shape)
-            self.tensors[name], start = view, end
+    trained = {name: tensor for name, tensor in tensors.items() if not network.is_buffer(name)}
+    vector = torch.cat([tensor.reshape(-1) for tensor in trained.values()]).to(device)
+    gradient, start = torch.zeros_like(vector), 0
+    placed = {name: tensor.to(device) for name, tensor in tensors.items() if name not in trained}
+    for name, tensor in trained.items():
+        end = start + tensor.numel()
+        placed[name] = vector[start:end].view(tensor.shape).detach().requires_grad_()
+        placed[name].grad, start = gradient[start:end].view(tensor.shape), end
+    return vector, gradient, placed
 
 
 def fit(
@@ -271,8 +268,8 @@ def fit(
         The tensors, on the device, without gradients; and the loss of each step, a batch's mean over records of the
         sum over labels.
     """
-    flat = FlatParameters(network, network.initial(rng), device)
-    optimizer = StackedAdamW([flat.vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    vector, gradient, tensors = _flattened(network, network.initial(rng), device)
+    optimizer = StackedAdamW([vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
     shown, wanted = Pictures(images, device), torch.from_numpy(targets).to(device)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
@@ -283,17 +280,17 @@ def fit(
         pictures = shown.draw(batch)
         if recipe.flip:
             pictures = mirrored(pictures, torch.from_numpy(rng.random(len(batch)) < 0.5).to(device))
-        flat.gradient.zero_()
+        gradient.zero_()
         with recipe.autocast(device):
-            logits = network.logits(flat.tensors, pictures, training=True)
+            logits = network.logits(tensors, pictures, training=True)
         asked = wanted.index_select(0, batch)
         summed = torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), asked, reduction="sum")
         loss = summed / len(batch)
         torch.autograd.backward(loss * loss_scale)
         if loss_scale != 1:
-            flat.gradient.div_(loss_scale)
-            active = flat.gradient.isfinite().all()[None]
-            flat.gradient.nan_to_num_(0, 0, 0)
-        optimizer.step([flat.gradient], active, 1 - step / batches.num_steps)
+            gradient.div_(loss_scale)
+            active = gradient.isfinite().all()[None]
+            gradient.nan_to_num_(0, 0, 0)
+        optimizer.step([gradient], active, 1 - step / batches.num_steps)
         curve[step] = loss.detach()
-    return {name: tensor.detach() for name, tensor in flat.tensors.items()}, curve.numpy()
+    return {name: tensor.detach() for name, tensor in tensors.items()}, curve.numpy()

@@ -190,19 +190,22 @@ def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
 
 
 SCRIPT = """
-import sys, time
+import os, sys, time
 import numpy as np
 from pate.teachers import CheckpointStore, LinearTeacher, Shard, ProcessesEngine, TrainingJob
 from pathlib import Path
 
+folder = Path(sys.argv[1])
+
 class SlowTeacher(LinearTeacher):
     def fit_many(self, shards, seeds):
+        (folder / f"worker-{os.getpid()}").touch()
         time.sleep(0 if seeds[0] < 4 else 60)
         return super().fit_many(shards, seeds)
 
 rng = np.random.default_rng(0)
 part = Shard(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
-store = CheckpointStore(Path(sys.argv[1]))
+store = CheckpointStore(folder / "teachers")
 engine = ProcessesEngine(num_workers=2, chunk_size=2)
 told = lambda i, loss: print(i, flush=True)
 engine.train(TrainingJob(SlowTeacher(device="cpu"), lambda i: part, range(8), store, told))
@@ -213,7 +216,7 @@ def run_script(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     return subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path / "teachers")],
+        [sys.executable, str(script), str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -329,32 +332,14 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
     assert files(tmp_path / "teachers") == files(tmp_path / "calm")
 
 
-ABOVE_WORKERS = """
-import os, sys, time
-import numpy as np
-from pathlib import Path
-from pate.teachers import CheckpointStore, LinearTeacher, Shard, ProcessesEngine, TrainingJob
-
-class SlowTeacher(LinearTeacher):
-    def fit_many(self, shards, seeds):
-        Path(sys.argv[1], f"worker-{os.getpid()}").touch()
-        time.sleep(60)
-
-part = Shard(np.ones((9, 3), np.float32), np.ones((9, 2), bool))
-store = CheckpointStore(Path(sys.argv[1], "teachers"))
-ProcessesEngine(num_workers=1).train(TrainingJob(SlowTeacher(device="cpu"), lambda i: part, range(2), store))
-"""
-
-
 @pytest.mark.process
 def test_workers_of_a_killed_run_end_themselves(tmp_path):
-    script = ABOVE_WORKERS.replace("sys.argv[1]", repr(str(tmp_path)))
-    run = subprocess.Popen([sys.executable, "-c", script], cwd=os.getcwd(), stderr=subprocess.DEVNULL)
+    run = run_script(tmp_path)
     while not (workers := list(tmp_path.glob("worker-*"))):
         assert run.poll() is None
         time.sleep(0.05)
     run.kill()
-    run.wait()
+    run.communicate()
     process = Path("/proc", workers[0].name.removeprefix("worker-"))
     deadline = time.monotonic() + 10
     while process.exists() and time.monotonic() < deadline:

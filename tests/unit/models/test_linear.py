@@ -128,7 +128,7 @@ def test_a_public_number_of_labels_places_the_threshold(rows, held_out, wanted):
 
 def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     rows, labels = make_rows(400)
-    white = _White.of(rows)
+    white = _White(rows)
     features = white.features(rows, np.arange(len(rows)))
     found = white.fit(features, labels, 1e-2, white.start(labels))
     weights = white.directions @ found[:-1]

@@ -176,14 +176,6 @@ def test_one_file_with_a_column_of_splits(write: Write, tmp_path: Path) -> None:
     assert sorted(found.published_ids.tolist()) == [0, 1, 2, 3]
 
 
-def test_a_schema_from_a_file_is_the_same(write: Write, tmp_path: Path) -> None:
-    table = Table(**write())
-    table.public_schema().write(tmp_path / "schema.yaml")
-    again = Table(**write(), schema=str(tmp_path / "schema.yaml")).load()
-    assert again.preprocessing == table.load().preprocessing
-    assert TableSchema.read(again.preprocessing.plain(), name="x") == again.preprocessing  # type: ignore[union-attr]
-
-
 REMARKS = [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]
 
 
@@ -257,9 +249,12 @@ def test_a_schema_that_was_changed_for_the_worse_is_one_line(
         Table(**write(), schema=str(tmp_path / "schema.yaml")).load()
 
 
-def test_a_kind_may_be_changed_in_the_file(write: Write, tmp_path: Path) -> None:
-    path = tmp_path / "schema.yaml"
-    Table(**write()).public_schema().write(path)
+def test_a_schema_from_a_file_is_the_same_and_a_kind_may_be_changed_there(write: Write, tmp_path: Path) -> None:
+    table, path = Table(**write()), tmp_path / "schema.yaml"
+    table.public_schema().write(path)
+    again = Table(**write(), schema=str(path)).load()
+    assert again.preprocessing == table.load().preprocessing
+    assert TableSchema.read(again.preprocessing.plain(), name="x") == again.preprocessing  # type: ignore[union-attr]
     text = path.read_text()
     begin, end = text.index("  age:"), text.index("  sex:")
     path.write_text(text[:begin] + "  age: {kind: category, categories: ['20', '40'], missing: false}\n" + text[end:])
@@ -320,16 +315,12 @@ def written(folder: Path, *, comma: bool = False, encoding: str = "utf-8", **row
     return settings
 
 
-def test_yes_and_no_are_labels_and_other_words_are_not(tmp_path: Path) -> None:
-    labels = Table(**written(tmp_path)).load().private.labels
-    assert labels.tolist() == [[True, False], [False, True], [True, False]]
+def test_yes_and_no_are_labels_and_a_decimal_comma_is_read_where_a_setting_says_so(tmp_path: Path) -> None:
+    wanted = Table(**written(tmp_path)).load()
+    assert wanted.private.labels.tolist() == [[True, False], [False, True], [True, False]]
     line = r"^data\.test\.ill: expected 0 or 1 in a label's column, 1 of 1 rows .*; yes and no, true and false"
     with pytest.raises(InvalidValue, match=line):
         Table(**written(tmp_path, test=FOREIGN_ROWS["test"])).load()
-
-
-def test_a_decimal_comma_is_read_where_a_setting_says_so(tmp_path: Path) -> None:
-    wanted = Table(**written(tmp_path)).load()
     settings = written(tmp_path, comma=True)
     found = Table(**settings, decimal="comma").load()
     assert np.array_equal(found.private.inputs, wanted.private.inputs)
@@ -395,9 +386,10 @@ def test_numbers_of_records_are_told_from_other_numbers(tmp_path: Path) -> None:
 
 
 def test_a_large_table_is_the_same_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Table(**written(tmp_path)).load()
+    table = Table(**written(tmp_path))
+    held = table.load()
     monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
-    mapped = Table(**written(tmp_path)).load()
+    mapped = table.load()
     assert isinstance(mapped.private.inputs, np.memmap)
     assert mapped.digest() == held.digest()
 
