@@ -203,20 +203,16 @@ _LOWEST = 1e-3  # above the probability 0 of a label that was never released
 
 
 class Predictor(Protocol):
-    """A fitted model of L labels."""
+    """A fitted model: labels `[m, L]` of inputs `[m, …]`, or the probability of each."""
 
-    def predict(self, inputs: Rows) -> Labels:
-        """The labels of inputs `[m, …]`, `[m, L]`."""
-
-    def predict_proba(self, inputs: Rows) -> NDArray[Any]:
-        """The probability of each label, `[m, L]`."""
+    def predict(self, inputs: Rows) -> Labels: ...
+    def predict_proba(self, inputs: Rows) -> NDArray[Any]: ...
 
 
 class Learner(Protocol):
     """Whatever can be trained on a release: every `Student`, and scikit-learn's estimators in `PATEClassifier`."""
 
-    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> Predictor:
-        """As `Student.learn` does."""
+    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> Predictor: ...
 
 
 class Student(ABC):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import category, normalize
 
 import numpy as np
@@ -181,8 +181,7 @@ def arrow() -> Any:
     return pyarrow
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(NamedTuple):
     """A column's cells as numbers."""
 
     values: NDArray[np.float64]  # [n], of no meaning where missing or wrong

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,7 @@ _LONGEST_HEAD = 2**20
 _LARGE_SHARE = 0.2
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """What a CSV file says above its rows."""
 
     names: list[str]

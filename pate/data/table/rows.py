@@ -39,11 +39,6 @@ class Roles:
     true_setting: str | None = None  # that names a word for yes, for messages
     budget: str | None = None  # the class of a private row's group
 
-    def named(self, split: str) -> tuple[str, ...]:
-        """The columns of a split whose words are kept."""
-        others = (self.id, self.budget if split == "private" else None)
-        return (*self.group, *(name for name in others if name is not None))
-
 
 class Rows:
     """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong."""
@@ -53,7 +48,8 @@ class Rows:
     ) -> None:
         self._schema, self._roles, self._name, self._split, self._spelling = schema, roles, name, split, spelling
         self._blocks = Spilled(), Spilled()  # of inputs, of labels
-        self._words: dict[str, list[Any]] = {column: [] for column in roles.named(split)}
+        named = (*roles.group, roles.id, roles.budget if split == "private" else None)
+        self._words: dict[str, list[Any]] = {column: [] for column in named if column is not None}
         self._numbers = [np.zeros(0, np.int64)]
         self._wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
         self._wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
