@@ -267,17 +267,12 @@ class ImageStudent(ThresholdedStudent):
     stays held out, so that the threshold is placed on honest probabilities. All of it is post-processing: no cost.
 
     From `epochs` to `precision` the attributes are those of the training, `Recipe`.
-
-    Attributes:
-        folds: members, at least 2; fewer where there are fewer rows.
-        max_unlabeled: at most that many images of the pool are used; 0 for none.
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
     """
 
     model: ClassVar[type[ImageModel]]
 
-    folds: int
-    max_unlabeled: int
+    folds: int  # members, at least 2; fewer where there are fewer rows
+    max_unlabeled: int  # at most that many images of the pool are used; 0 for none
     epochs: int
     batch_size: int = 32
     learning_rate: float

@@ -67,18 +67,12 @@ _BLOCK = 64  # images a forward pass of the frozen backbone
 class ResNet50(Network):
     """The residual network of 50 layers (He et al., 2016), each network with batch statistics of its own.
 
-    Attributes:
-        num_labels: L; 0 leaves the head out, so that `logits` are the 2,048 features.
-        weights: a file of backbone weights to begin with, or None for random ones. See `read_weights`.
-        image_size: images are resized to this height and width first; None leaves them as they are.
-
-    Raises:
-        InvalidValue: torchvision is missing, or the file cannot be read as a ResNet-50.
+    Raises `InvalidValue` where torchvision is missing, or the file cannot be read as a ResNet-50.
     """
 
-    num_labels: int
-    weights: str | None = None
-    image_size: int | None = None
+    num_labels: int  # L; 0 leaves the head out, so that `logits` are the 2,048 features
+    weights: str | None = None  # a file of backbone weights to begin with (`read_weights`), or None for random ones
+    image_size: int | None = None  # images are resized to this height and width first; None leaves them as they are
 
     def __post_init__(self) -> None:
         torchvision_models()
