@@ -40,12 +40,9 @@ class PriorRule(Protocol):
     """Predicts the next answers before each round, from earlier rounds."""
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """The expected labels of the queries that follow, `[num_queries, L]`; a row without a label expects nothing.
+        """The expected labels of the next round, `[num_queries, L]`, given those of the rounds before, `[start, L]`.
 
-        Args:
-            labels: `[start, L]` released in the rounds before.
-            answered: `[start]`.
-            num_queries: of the next round.
+        A row without a label expects nothing.
         """
 
 
@@ -410,10 +407,6 @@ class Aggregator(Parameters, ABC):
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """Releases labels for all queries of an ensemble: reads its votes in the form that suits, then `aggregate`.
 
-        Args:
-            source: the votes.
-            context: the noise, the ledger, and what was done before.
-
         Raises:
             InvalidValue: a source that does not give such votes; whatever `aggregate` refuses.
         """
@@ -525,12 +518,7 @@ def require_shape(*, num_queries: int, num_labels: int, num_teachers: int) -> No
 
 
 def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
-    """The fields that a class marks in their metadata.
-
-    Args:
-        kind: the class.
-        mark: `noise`, what calibration changes and what may be given in its place; `solved`, what it sets besides.
-    """
+    """The fields that a class marks: `noise`, what calibration changes and what may stand in its place, or `solved`."""
     return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
 
 
@@ -556,10 +544,6 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
     Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
     every teacher keeps that many per query, chosen from its own votes alone. Whoever has the teachers' votes counts
     them here.
-
-    Args:
-        aggregator: what the counts are for.
-        blocks: the votes of some teachers each, bits `[c, Q, L]`.
 
     Raises:
         InvalidValue: no blocks.

@@ -185,14 +185,7 @@ class BoundaryTopK(BoundaryAggregator):
     @property
     def release_step(self) -> StableTopK:
         """The call without the wrapper."""
-        return StableTopK(
-            selection_scale=self.selection_scale,
-            test="laplace",
-            test_std=self.test_std,
-            failure_prob=self.failure_prob or self.usual_failure_prob,
-            padded=self.padded,
-            adjacency=self.adjacency,
-        )
+        return self.part(StableTopK, test="laplace", failure_prob=self.failure_prob or self.usual_failure_prob)
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
         """Pure DP of selection and test together."""

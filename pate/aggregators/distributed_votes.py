@@ -73,12 +73,7 @@ class DistributedVotes(PerQueryAggregator):
 
     @cached_property
     def shares(self) -> NoiseShares:
-        return NoiseShares(
-            noise_std=self.noise_std,
-            num_holders=self.num_holders,
-            max_dropouts=self.max_dropouts,
-            max_colluders=self.max_colluders,
-        )
+        return self.part(NoiseShares)
 
     @property
     def max_votes_per_teacher(self) -> int | None:

@@ -97,15 +97,7 @@ class NotPriorTopK(TargetChargedAggregator):
     @property
     def release_step(self) -> StableTopK:
         """What releases the first queries and the hits."""
-        return StableTopK(
-            selection_scale=self.selection_scale,
-            test="table",
-            table_order=self.table_order,
-            table_budget=self.table_budget,
-            failure_prob=self.failure_prob,
-            padded=self.padded,
-            adjacency=self.adjacency,
-        )
+        return self.part(StableTopK, test="table")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         return self.release_step.stability_test(num_teachers=num_teachers)

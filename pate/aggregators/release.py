@@ -116,24 +116,14 @@ class Release:
         return {name: np.asarray(getattr(self, name)) for name in self._FORMS}
 
     def save(self, path: str | PathLike[str], *, names: PublicNames | None = None) -> None:
-        """Writes all that was released to an .npz file; equal releases give equal bytes.
-
-        Args:
-            path: of the file.
-            names: of the queries and of the labels, to write beside.
-        """
+        """Writes all that was released, and beside it names, to an .npz file; equal releases give equal bytes."""
         path = Path(path)
         make_folder(path.parent, within=path.parent.parent)
         write_arrays(path, **self.arrays(), **({} if names is None else names.arrays()))
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, event: Event, adjacency: Adjacency) -> Self:
-        """Reads what `save` wrote.
-
-        Args:
-            path: the file.
-            event: what it cost, which the file does not say.
-            adjacency: what the event is priced for.
+        """Reads what `save` wrote; the file does not say what it cost.
 
         Raises:
             DamagedFile: the file is not what `save` wrote.

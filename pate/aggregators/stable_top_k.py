@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -122,7 +122,7 @@ class StableAggregator(PerQueryAggregator):
         elif self.test == "table":
             self._given("table_budget")
             order = self._given("table_order")
-            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
+            require(1 < order < math.inf, "table_order", self.table_order, "a finite number > 1")
         else:
             self._given("test_std")
 
@@ -250,16 +250,8 @@ class StableTopK(StableAggregator):
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
         """The first step, for votes of that shape."""
-        return GapSelection(
-            noise_scale=self.selection_scale,
-            noise=self.selection_noise,
-            num_labels=num_labels,
-            num_teachers=num_teachers,
-            padded=self.padded,
-            regularizer=self.regularizer,
-            max_k=self.max_k,
-            adjacency=self.adjacency,
-        )
+        noise: dict[str, Any] = {"noise_scale": self.selection_scale, "noise": self.selection_noise}
+        return self.part(GapSelection, **noise, num_labels=num_labels, num_teachers=num_teachers)
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
         """Both steps, for votes of that shape."""
@@ -377,8 +369,7 @@ class StableFixedTopK(StableAggregator):
 
     @property
     def stable_top_k(self) -> StableTopK:
-        shared = {item.name: getattr(self, item.name) for item in fields(StableAggregator)}
-        return StableTopK(**shared, regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty))
+        return self.part(StableTopK, regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty))
 
     @property
     def peeling(self) -> SubsetPeeling:

@@ -188,14 +188,9 @@ class TargetChargedAggregator(HistogramAggregator):
     def _ask(
         self, counts: NDArray[np.int64], numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
     ) -> Round:
-        """The outcomes of consecutive queries, as if nothing halted between them.
+        """The outcomes of consecutive queries `[q, L]` from number `first` on, as if nothing halted between them.
 
-        Args:
-            counts: `[q, L]`.
-            numbers: `[q, numbers a query]`.
-            prior: `[q, L]` or None.
-            first: the number of the first of them.
-            num_teachers: T.
+        Each has a row of the uniform `numbers` and of the `prior`.
         """
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:

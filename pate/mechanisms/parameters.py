@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pate.accounting import Adjacency
 from pate.validation import require_choice, require_count, require_positive, require_probability
+
+P = TypeVar("P", bound="Parameters")
 
 COUNT = {"check": require_count}
 NATURAL = {"check": partial(require_count, minimum=0)}
@@ -39,3 +41,8 @@ class Parameters:
                 object.__setattr__(self, "adjacency", Adjacency.parse(value))
             elif check and not (value is None and (item.default is None or "None" in str(item.type))):
                 check(item.name, value)
+
+    def part(self, kind: type[P], **others: Any) -> P:
+        """What has fields of the same names: with the values here, or others."""
+        known = {item.name for item in fields(self)}
+        return kind(**{item.name: getattr(self, item.name) for item in fields(kind) if item.name in known} | others)

@@ -281,12 +281,9 @@ class ClippedMoments:
         return clips * self.clip / self.step * (1 + _FLOAT_ERROR)
 
     def of_single(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
-        """The sum over teachers with one record each, `[D, L]` in steps.
+        """The sum over n teachers with one record each, `[D, L]` in steps.
 
-        Args:
-            features: `[n, D]`, whole numbers: multiples of 2**-14 times that.
-            residuals: `[n, L]`.
-            weights: `[n]`, or one number, in [0, 1].
+        Features `[n, D]` are whole numbers, multiples of 2**-14 times that; weights `[n]`, or one, are in [0, 1].
         """
         clipped = residuals * (self._weights(residuals) * weights)[:, None]
         return np.asarray((features.T.astype(np.float64) @ np.trunc(clipped * self._residual_steps)).astype(np.int64))
@@ -294,12 +291,8 @@ class ClippedMoments:
     def of_few(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
         """The sum over teachers with n records each, whose products need not be formed one by one.
 
-        The length of a teacher's mean product comes from the n x n products of its features and of its residuals.
-
-        Args:
-            features: `[c, n, D]`, whole numbers: multiples of 2**-14 times that; c n <= 4096, n <= 32.
-            residuals: `[c, n, L]`.
-            weights: `[c]`, or one number, in [0, 1].
+        The length of a teacher's mean product comes from the n x n products of its features `[c, n, D]` and of its
+        residuals `[c, n, L]`, with c n <= 4096 and n <= 32.
         """
         num, size, num_labels = residuals.shape
         counted = np.broadcast_to(weights, num)

@@ -33,10 +33,8 @@ class BitSums:
     and a carry, which goes to the next level (a carry-save adder). A row costs less than one such addition in the mean,
     five operations for 64 bits, however many rows there are.
 
-    Args:
-        shape: of the bytes of one row, `[Q, B]`.
-
     Attributes:
+        shape: of the bytes of one row, `[Q, B]`.
         num_rows: rows that were added.
     """
 
@@ -64,11 +62,7 @@ class BitSums:
         self.num_rows += 1
 
     def counts(self, num_labels: int) -> NDArray[np.int64]:
-        """How many rows have each bit, int64 `[Q, num_labels]`.
-
-        Args:
-            num_labels: L, of the B bytes of a query the first bits.
-        """
+        """How many rows have each bit, int64 `[Q, num_labels]`: the first bits of the B bytes of a query."""
         total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
         rows = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))
         for level, (kept, waiting) in enumerate(zip(self._levels, self._waiting, strict=True)):

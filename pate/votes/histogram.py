@@ -27,10 +27,8 @@ def histogram(teacher_votes: Any) -> NDArray[np.int64]:
     Raises:
         InvalidValue: not bool (a confidence is no vote yet), or not of rank 3, or empty.
 
-    Example:
-        >>> import numpy as np
-        >>> histogram(np.array([[[True, False]], [[True, True]]])).tolist()
-        [[2, 1]]
+    >>> histogram(np.array([[[True, False]], [[True, True]]])).tolist()
+    [[2, 1]]
     """
     votes = require_teacher_votes("teacher_votes", teacher_votes)
     counts = np.zeros(votes.shape[1:], np.int64)

@@ -75,27 +75,20 @@ class VoteSource(ABC):
         return None
 
     def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
-        """What `CenteredVotes.gather` reads, once the center is known.
+        """What `CenteredVotes.gather` reads, once the center, `[L]` or a number, is public or released.
 
-        Args:
-            center: `[L]` or a number, public or released.
-            noise_multiplier: of the votes' release; public, and the same as given to `span`.
+        The noise_multiplier is that of the votes' release, and the same as given to `span`.
         """
         return self.confidences()
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
-        """The votes as they are cast against a student, round after round; None where there is but one round.
-
-        Args:
-            noise_multiplier: of all rounds; public.
-        """
+        """The votes as they are cast against a student, round after round; None where there is but one round."""
         return None
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """How many teachers vote for each label of each query, `[Q, L]`; counted once.
 
-        Args:
-            max_votes: labels per query that a teacher may vote for; chosen from its own votes alone. None for all.
+        With `max_votes` each teacher has so many votes a query, chosen from its own alone.
         """
         counts: NDArray[np.int64] = self.remembered(("counts", max_votes), lambda: self._counted(max_votes))
         return counts

@@ -119,22 +119,11 @@ class VoteStore:
 
     @classmethod
     def write(
-        cls,
-        path: Path | str,
-        blocks: Iterable[NDArray[np.bool_]],
-        *,
-        num_teachers: int,
-        num_queries: int,
-        num_labels: int,
+        cls, path: Path | str, blocks: Iterable[Bits], *, num_teachers: int, num_queries: int, num_labels: int
     ) -> VoteStore:
-        """Writes the votes of teachers 0, 1, … in order; the file appears when it is complete.
+        """Writes the votes of teachers 0, 1, … in order: bool blocks `[c, Q, L]`, together num_teachers of them.
 
-        Args:
-            path: where, in a folder that is there; a file of that name is replaced.
-            blocks: bool `[c, num_queries, num_labels]` each, together num_teachers teachers.
-            num_teachers: N.
-            num_queries: Q.
-            num_labels: L.
+        The file appears when it is complete, in a folder that is there; one of its name is replaced.
 
         Raises:
             InvalidValue: a block of another shape or dtype, or too few or too many teachers; nothing is left under
@@ -153,11 +142,7 @@ class VoteStore:
 
     @classmethod
     def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
-        """Opens a vote file and checks what it says of itself; `blocks` checks its content.
-
-        Args:
-            path: the file.
-            num_teachers: refuse a file of another number of teachers.
+        """Opens a vote file, of so many teachers, and checks what it says of itself; `blocks` checks its content.
 
         Raises:
             InvalidValue: no such file, a torn or foreign file, or another number of teachers.
@@ -206,11 +191,7 @@ class VoteStore:
 
 
 class StoredVotes(VoteSource):
-    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries.
-
-    Args:
-        store: the file.
-    """
+    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries."""
 
     def __init__(self, store: VoteStore) -> None:
         self.store, self.records_per_teacher = store, 1.0

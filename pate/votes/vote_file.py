@@ -112,12 +112,7 @@ class VoteManifest:
 
 
 def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str:
-    """SHA-256 of public samples that are asked about, in their order, in hexadecimal.
-
-    Args:
-        inputs: float32 `[Q, …]`, as teachers are given them.
-        record_ids: `[Q]`, what they are called where they are published.
-    """
+    """SHA-256 of the public samples `[Q, …]` as teachers are given them, and of their names `[Q]`, in hexadecimal."""
     digest = hashlib.sha256(repr(("queries", inputs.shape, [str(name) for name in record_ids.tolist()])).encode())
     digest.update(np.ascontiguousarray(inputs, dtype="<f4").data)
     return digest.hexdigest()
@@ -175,14 +170,8 @@ class VoteFile(HoldersFile):
     ) -> VoteFile:
         """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced.
 
-        Args:
-            path: where.
-            manifest: its head, whose `cast` says whether there are confidences.
-            bits: bool blocks, clipped to the manifest's `vote_clip`.
-            record_ids: `[Q]`.
-            label_names: L.
-            confidences: float32 blocks in [0, 1].
-            label_shares: `[N, L]`.
+        Bits are clipped to the manifest's `vote_clip`. Confidences in [0, 1], float32, and label shares `[N, L]` are
+        there where its `cast` says so.
 
         Raises:
             InvalidValue: votes of another shape or dtype than the manifest says.
