@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
+from pate.accounting.target_charging import exact_hit_prob
 from pate.mechanisms import AboveThreshold, BetweenThresholds, GapSelection
 from tests.privacy.histograms import all_histograms, neighbors
 
@@ -31,6 +32,11 @@ def three_lumps(rate: float, value: int, edges: tuple[int, ...]) -> Array:
     masses = laplace_mass(rate, noise)
     pieces = np.searchsorted(np.array(edges), value + noise, side="right")
     return np.bincount(pieces, masses, minlength=len(edges) + 1)
+
+
+def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
+    """The smallest q of pairs of distributions, each with its target."""
+    return min(exact_hit_prob(*pair, in_target=target, epsilon=epsilon) for pair, target in pairs)
 
 
 def reach_of(epsilon: float) -> int:

@@ -82,9 +82,6 @@ def _laplace(utilities: Array, scale: float) -> Array:
 _DISTRIBUTIONS = {"gumbel": _gumbel, "exponential": _exponential, "gaussian": _gaussian, "laplace": _laplace}
 
 
-Array = NDArray[np.float64]
-
-
 def distributions_outside_failure(aggregator: StableTopK, pairs: GapPairs) -> tuple[Array, Array]:
     """Both distributions given that no unstable set is released: `[N, n + 1]`, a column for each k and one for the
     refusal.
@@ -127,7 +124,6 @@ def _refusal_last(chosen: Array, passed: Array, same_set: NDArray[np.bool_]) -> 
     return np.column_stack([np.where(same_set, chosen * passed, 0.0), refused])
 
 
-Array = NDArray[np.float64]
 Outcome = tuple[int | None, int, tuple[int, ...]]
 
 

@@ -116,6 +116,13 @@ def test_no_play_of_sets_exceeds_the_price(
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
 
 
+def check_laws(aggregator: NotPriorTopK) -> Laws:
+    """Kept or not, of all margins that neighbors may have."""
+    kept, sens = aggregator.agreement(num_teachers=40), aggregator.adjacency.gap_sensitivity
+    rows = np.stack([kept, 1 - kept], axis=1)
+    return np.concatenate([rows[sens:], rows[:-sens]]), np.concatenate([rows[:-sens], rows[sens:]])
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refuted(
@@ -125,13 +132,13 @@ def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refut
     aggregator = NotPriorTopK(
         prior_scale=6.0, selection_scale=3.0, table_order=3.0, table_budget=0.3, adjacency=adjacency
     )
-    kept, sens = aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity
-    rows = np.stack([kept, 1 - kept], axis=1)
-    laws = np.concatenate([rows[sens:], rows[:-sens]]), np.concatenate([rows[:-sens], rows[sens:]])
-    target = not_prior(bit_epsilon(kept, sens))
+    target = not_prior(bit_epsilon(aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity))
     event = SessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent())
     orders = ORDERS[:12]
-    exact, price = largest_moments(laws, calls, hits, orders), session_rdp(event, orders) * (orders - 1)
+    exact, price = (
+        largest_moments(check_laws(aggregator), calls, hits, orders),
+        session_rdp(event, orders) * (orders - 1),
+    )
     assert (exact <= price * (1 + 1e-9)).all()
     if size == (300, 3):
         assert (exact[-6:] > 0.7 * price[-6:]).all()  # Laplace noise is no randomized response
@@ -150,10 +157,7 @@ def test_releases_that_hits_lead_to_add_their_curves_and_one_fewer_is_refuted(ad
     price = RdpAccountant().compose(event).curve(orders) * (orders - 1)
     release = aggregator.release_step.event_for(num_queries=1, num_labels=5, num_teachers=40)
     each = RdpAccountant().compose(release).curve(orders) * (orders - 1)
-    kept, sens = aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity
-    rows = np.stack([kept, 1 - kept], axis=1)
-    laws = np.concatenate([rows[sens:], rows[:-sens]]), np.concatenate([rows[:-sens], rows[sens:]])
-    exact = largest_moments(laws, calls, hits, orders, np.exp(each))
+    exact = largest_moments(check_laws(aggregator), calls, hits, orders, np.exp(each))
     assert (session.target_hits, session.num_calls) == (hits, calls)
     assert (exact <= price * (1 + 1e-9)).all()
     assert (exact > price - each).any()

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pate.accounting import ExactAccountant
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
@@ -27,9 +26,7 @@ from pate.accounting.target_charging import (
     run_twice,
     tight_boundary,
 )
-
-Array = NDArray[np.float64]
-Pair = tuple[Array, Array]
+from tests.privacy.call_distributions import Array, Pair, smallest
 
 EPSILONS = (0.05, 0.2, 1.0)
 
@@ -68,10 +65,6 @@ def tilted(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
     first[largest] = 1 - rest * scale
     second[largest] = 1 - rest * scale * math.exp(epsilon)
     return first, second
-
-
-def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
-    return min(exact_hit_prob(*pair, in_target=target, epsilon=epsilon) for pair, target in pairs)
 
 
 def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:

@@ -6,7 +6,6 @@ Each q against the exact optimum of its definition, where 5% more is refuted.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,12 +14,11 @@ from pate.accounting import Adjacency
 from pate.accounting.target_charging import boundary_distribution, exact_hit_prob, revise, run_twice, tight_boundary
 from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, DiscreteLaplace, RunTwice
 from tests.privacy.call_distributions import (
-    Array,
-    Pair,
     above_pairs,
     between_pairs,
     distribution_pairs,
     selection,
+    smallest,
     three_lumps,
 )
 
@@ -31,10 +29,6 @@ MORE = 1.05
 
 
 # ------------------------------------------------------------------------------------------------ threshold calls
-
-
-def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
-    return min(exact_hit_prob(*pair, in_target=target, epsilon=epsilon) for pair, target in pairs)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
