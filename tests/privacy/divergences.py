@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import Event
+from pate.accounting import Adjacency, Event
 from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.verification import Claim, verify_distributions
@@ -70,3 +73,20 @@ def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
     verdict = verify_distributions(first, second, event=Claim.of(event, orders=()))
     assert verdict.sound, f"the exact figure is {verdict.ratio:.4f} of its price: {verdict.worst}"
     return verdict.ratio
+
+
+def furthest(parts: Array, adjacency: Adjacency) -> float:
+    """How far one contribution of `parts`, `[n, D]`, moves a sum: replaced by any other, or coming and going."""
+    if adjacency is Adjacency.ADD_REMOVE:
+        return float(np.linalg.norm(parts, axis=1).max())
+    return float(max(np.linalg.norm(parts - part, axis=1).max() for part in parts))
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[list[Any]]:
+    """What each of some classes makes from now on, where a module uses them."""
+    kept: list[list[Any]] = []
+    for name in names:
+        kind, made = getattr(import_module(module), name), list[Any]()
+        monkeypatch.setattr(f"{module}.{name}", lambda *given, k=kind, m=made: (m.append(k(*given)), m[-1])[1])
+        kept.append(made)
+    return kept

@@ -15,7 +15,6 @@ from scipy.stats import norm
 from pate.accounting import Adjacency, Event, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes, GaussianVotes, Prevalence
 from pate.data import Partition
-from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.pricing import Budget, ReleaseShape, plan_release
 from pate.run.plan import taught
 from pate.verification import PriceRefuted, verify_densities
@@ -23,8 +22,9 @@ from pate.votes.clipping import ClippedMoments, ClippedSum, LowRankVotes
 from pate.votes.public_pca import PublicPCA
 from pate.votes.share_sums import TeacherShares
 from tests.e2e.small_run import small_dataset
+from tests.privacy.divergences import furthest, recorded
 from tests.privacy.test_centered_votes import SHAPES, adversaries
-from tests.privacy.test_vote_rounds import furthest, votes_of
+from tests.privacy.test_vote_rounds import votes_of
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
@@ -94,14 +94,7 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     adjacency: Adjacency, weight: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One group of a weight beside one of weight 1: the steps' furthest moves over their noise, composed."""
-    stds: list[float] = []
-    sums: list[ClippedSum] = []
-    monkeypatch.setattr(
-        "pate.aggregators.prevalence.RoundedGaussian", lambda std: (stds.append(std), RoundedGaussian(std))[1]
-    )
-    monkeypatch.setattr(
-        "pate.aggregators.prevalence.ClippedSum", lambda *given: (sums.append(ClippedSum(*given)), sums[-1])[1]
-    )
+    noises, sums = recorded(monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum")
     corners = np.array(list(product((0.0, 1.0), repeat=3)))
     held = np.array([weight])
     whole = TeacherShares(np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), np.array([weight, 1.0]))
@@ -113,7 +106,7 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
         parts = [TeacherShares(c[None], held).total(each, c[::-1] * 0.5).ravel() for c in corners]
         moves.append(furthest(np.array(parts, dtype=np.float64), adjacency))
         assert moves[-1] <= weight * each.l2_sensitivity
-    spent = math.sqrt(sum((move / std) ** 2 for move, std in zip(moves, stds, strict=True)))
+    spent = math.sqrt(sum((move / noise.std) ** 2 for move, noise in zip(moves, noises, strict=True)))
     assert spent <= weight / 2.0
 
 

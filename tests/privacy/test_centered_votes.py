@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, gaussian_epsilon
 from pate.aggregators import CenteredVotes, Prevalence
-from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.votes.clipping import ClippedSum, LowRankVotes
 from pate.votes.public_pca import PublicPCA
+from tests.privacy.divergences import furthest, recorded
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
@@ -37,18 +37,15 @@ def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_no_change_of_one_teacher_moves_the_sum_further_than_claimed(shape: tuple[int, int], adjacency: str) -> None:
+def test_no_change_of_one_teacher_moves_the_sum_further_than_claimed(
+    shape: tuple[int, int], adjacency: Adjacency
+) -> None:
     """All pairs of adversarial votes. The control: 10% less does not hold."""
     rng = np.random.default_rng(math.prod(shape))
     for clip, center in ((0.37, 0.5), (1.0, 0.0), (2.5, rng.random(shape))):
         parts = contributions(shape, center, clip, adversaries(shape, rng) + center)
-        lengths = np.linalg.norm(parts, axis=1)
-        furthest = lengths.max()
-        if adjacency == Adjacency.REPLACE_ONE:
-            furthest = max(np.linalg.norm(parts - part, axis=1).max() for part in parts)
-        claimed = ClippedSum(clip, shape, Adjacency.parse(adjacency)).l2_sensitivity
-        assert furthest <= claimed
-        assert furthest > 0.9 * claimed
+        claimed = ClippedSum(clip, shape, adjacency).l2_sensitivity
+        assert 0.9 * claimed < furthest(parts, adjacency) <= claimed
 
 
 def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
@@ -77,9 +74,8 @@ def test_factored_votes_move_no_further() -> None:
         for sign in (1, -1):
             block = LowRankVotes(span, np.concatenate([rest, sign * weights[None]]))
             totals.append(clipped.total(block, center=0.5, num_teachers=10))
-    flat = np.array(totals).reshape(len(totals), -1)
-    furthest = max(np.linalg.norm(flat - one, axis=1).max() for one in flat)
-    assert 0.9 * clipped.l2_sensitivity < furthest <= clipped.l2_sensitivity
+    moved = furthest(np.array(totals).reshape(len(totals), -1), Adjacency.REPLACE_ONE)
+    assert 0.9 * clipped.l2_sensitivity < moved <= clipped.l2_sensitivity
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -120,26 +116,14 @@ def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
     adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step's std over the furthest move, composed: counts of lengths over all places, sums by their clip."""
-    stds: list[float] = []
-    sums: list[ClippedSum] = []
-
-    def noise(std: float) -> RoundedGaussian:
-        stds.append(std)
-        return RoundedGaussian(std)
-
-    def clipped_sum(*arguments: Any) -> ClippedSum:
-        sums.append(ClippedSum(*arguments))
-        return sums[-1]
-
-    monkeypatch.setattr("pate.aggregators.prevalence.RoundedGaussian", noise)
-    monkeypatch.setattr("pate.aggregators.prevalence.ClippedSum", clipped_sum)
+    noises, sums = recorded(monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum")
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     shares = np.random.default_rng(0).random((40, 5))
     prevalence.release(shares, num_teachers=40, rng=np.random.default_rng(1))
     others = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
     sums = sums[1:]  # without that of the check before the charge
-    furthest = [np.linalg.norm(np.eye(5)[:, None] - others, axis=2).max(), *(each.l2_sensitivity for each in sums)]
+    moves = [np.linalg.norm(np.eye(5)[:, None] - others, axis=2).max(), *(each.l2_sensitivity for each in sums)]
     assert [each.adjacency for each in sums] == [adjacency, adjacency]
-    multipliers = np.array(stds) / furthest
+    multipliers = np.array([each.std for each in noises]) / moves
     assert 1 / (1 / multipliers**2).sum() == pytest.approx(4.0, rel=1e-9)
     assert prevalence.event.noise_multiplier == pytest.approx(2.0, rel=1e-9)

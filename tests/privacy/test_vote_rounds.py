@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pate.accounting import Adjacency, GaussianEvent
-from pate.aggregators import ReleaseContext, vote_rounds
+from pate.aggregators import ReleaseContext
 from pate.aggregators.vote_rounds import VoteRounds
-from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.verification import PriceRefuted, verify_densities
 from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import MomentVotes, PoolAnswers
 from pate.votes.public_pca import PublicPCA
+from tests.privacy.divergences import furthest, recorded
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 
 Array = NDArray[np.float64]
@@ -51,12 +51,6 @@ def votes_of(
         records_per_teacher=expected,
         ask=None if said is None else lambda: PoolAnswers(np.asarray(said, dtype=np.float32), asked),
     )
-
-
-def furthest(parts: Array, adjacency: Adjacency) -> float:
-    if adjacency is Adjacency.ADD_REMOVE:
-        return float(np.linalg.norm(parts, axis=1).max())
-    return float(max(np.linalg.norm(parts - part, axis=1).max() for part in parts))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -145,17 +139,13 @@ def test_all_rounds_use_the_noise_that_is_charged(
     num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 / noise multipliers squared add up; a density for the worst pair costs what is charged, and no less."""
-    stds: list[float] = []
-    sums: list[ClippedMoments] = []
-    monkeypatch.setattr(vote_rounds, "RoundedGaussian", lambda std: (stds.append(std), RoundedGaussian(std))[1])
-    made = vote_rounds.ClippedMoments
-    monkeypatch.setattr(vote_rounds, "ClippedMoments", lambda *given: (sums.append(made(*given)), sums[-1])[1])
+    noises, sums = recorded(monkeypatch, "pate.aggregators.vote_rounds", "RoundedGaussian", "ClippedMoments")
     rounds = VoteRounds(noise_multiplier=1.7, num_rounds=num_rounds, adjacency=adjacency)
     rng = np.random.default_rng(3)
     votes = votes_of(rng.normal(size=(30, 3)), rng.random((30, 2)) < 0.3, np.arange(30), 30)
     rounds.release(votes, np.array([0.3, 0.3]), ReleaseContext(rng))
     assert [each.adjacency for each in sums] == [adjacency] * num_rounds
-    shift = math.sqrt(sum((each.l2_sensitivity / std) ** 2 for each, std in zip(sums, stds, strict=True)))
+    shift = math.sqrt(sum((each.l2_sensitivity / noise.std) ** 2 for each, noise in zip(sums, noises, strict=True)))
     assert 1 / shift == pytest.approx(1.7, rel=1e-9)
     pair: dict[str, Any] = {"first": norm(0, 1).logpdf, "second": norm(shift, 1).logpdf, "low": -40.0, "high": 40.0}
     verify_densities(**pair, event=rounds.event).require()
