@@ -101,7 +101,7 @@ def session_event(
     target = target_of(epsilon)
     count, overrun = num_calls, 0.0  # how many accesses are composed, and the probability that there are more
     if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) < session_delta:
-        given = {"target_delta": session_delta, "failure_prob": failure_prob}
+        given: dict[str, Any] = {"target_delta": session_delta, "failure_prob": failure_prob}
         price = best_session_price(target, target_hits=target_hits, by_play=False, **given)
         if price.num_accesses < num_calls:
             count, overrun = price.num_accesses, price.overrun_prob

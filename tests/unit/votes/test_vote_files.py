@@ -115,9 +115,10 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"votes=.*none\.npy: expected an existing \.npy or \.npz file"):
         ImportedVotes.read(tmp_path / "none.npy")
     text = tmp_path / "votes.dat"
-    for content in (b"1,2,3", b"", b"PK\x03\x04broken"):
+    header = b"\x93NUMPY\x01\x00v\x00" + b"(" * 118
+    for content in (b"1,2,3", b"", b"PK\x03\x04broken", "1,2\n3,4\n".encode("utf-16"), b"PK\x03\x04", header):
         text.write_bytes(content)
-        with pytest.raises(InvalidValue, match=r"votes=.*votes\.dat: expected an \.npy or \.npz file of numbers"):
+        with pytest.raises(InvalidValue, match=r"^votes=\S+dat: expected an \.npy or \.npz file of numbers \(.+\)$"):
             ImportedVotes.read(text)
     objects = tmp_path / "objects.npy"
     np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
@@ -180,15 +181,6 @@ def test_strange_arrays_are_one_short_line(tmp_path: Path, array: Any, layout: s
     assert "\n" not in str(caught.value)
     assert "pickle" not in str(caught.value)
     assert len(str(caught.value)) < 300
-
-
-@pytest.mark.parametrize(
-    "content", ["1,2\n3,4\n".encode("utf-16"), b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00" + b"(" * 118]
-)
-def test_other_files_are_one_line(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "votes.dat").write_bytes(content)
-    with pytest.raises(InvalidValue, match=r"^votes=\S+votes\.dat: expected an \.npy or \.npz file of numbers \(.+\)$"):
-        ImportedVotes.read(tmp_path / "votes.dat")
 
 
 def test_orders_of_bytes_and_axes_make_no_difference(tmp_path: Path) -> None:
