@@ -24,26 +24,11 @@ from pate.accounting import (
     SessionEvent,
 )
 from pate.accounting.target_charging import QTarget, best_session_price, overrun_probability
-from pate.aggregators.aggregator import (
-    Arrays,
-    Bits,
-    Drawn,
-    ExpectedRelease,
-    HistogramAggregator,
-    PriorRule,
-    ReleaseContext,
-)
+from pate.aggregators.aggregator import Bits, Drawn, ExpectedRelease, HistogramAggregator, PriorRule, ReleaseContext
 from pate.aggregators.release import ChargedRelease
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.mechanisms.parameters import COUNT, PROBABILITY
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_count,
-    require_histogram,
-    require_positive,
-    require_probability,
-)
+from pate.validation import InvalidValue, require, require_count, require_histogram, require_positive
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import VoteSource
 
@@ -88,8 +73,6 @@ def session_event(
         InvalidValue: the deltas of the calls reach `session_delta`.
     """
     require_positive("epsilon", epsilon)
-    require_count("target_hits", target_hits)
-    require_probability("session_delta", session_delta)
     if require_count("num_calls", num_calls, minimum=0) == 0:
         return NoOpEvent()
     if failure_prob >= session_delta:
@@ -255,7 +238,7 @@ class TargetChargedAggregator(HistogramAggregator):
         labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
         drawn, num_asked = context.drawn or Drawn(), 0
 
-        def ask(rows: slice, left: int) -> Arrays:
+        def ask(rows: slice, left: int) -> dict[str, Bits]:
             block, expected = counts[rows].astype(np.int64, copy=False), _expected(prior, labels, answered, rows)
             outcome = self._ask(block, numbers.rows(rows), expected, first=rows.start, num_teachers=num_teachers)
             asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)  # up to the last hit that is left

@@ -10,18 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent, SelfComposedEvent, target_charging
 from pate.accounting.events import failure_probability, leaves
-from pate.accounting.target_charging import (
-    HeldBudget,
-    QTarget,
-    TargetCharging,
-    boundary_distribution,
-    not_prior,
-    revise,
-    run_twice,
-    tight_boundary,
-)
+from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging
 from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, boundary_weights, draw_index, stated_weights
 from pate.mechanisms.top_k import TopK
 from pate.validation import InvalidValue, require, require_generator, require_kind
@@ -86,7 +77,7 @@ class BoundaryWrapper:
     @property
     def target(self) -> QTarget:
         """What a call costs in a session; its epsilon is that of one access."""
-        return tight_boundary(pure_epsilon(self.mechanism.event))
+        return target_charging.tight_boundary(pure_epsilon(self.mechanism.event))
 
     @property
     def event(self) -> Event:
@@ -119,7 +110,7 @@ class BoundaryWrapper:
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
-        return boundary_distribution(self.mechanism.probabilities(votes))
+        return target_charging.boundary_distribution(self.mechanism.probabilities(votes))
 
 
 def pure_epsilon(event: Event) -> float:
@@ -171,7 +162,7 @@ class RunTwice:
 
     @property
     def target(self) -> QTarget:
-        return run_twice(pure_epsilon(self.mechanism.event))
+        return target_charging.run_twice(pure_epsilon(self.mechanism.event))
 
     @property
     def event(self) -> Event:
@@ -217,7 +208,7 @@ class ConditionalRelease(HeldBudget):
 
     Source: Cohen & Lyu 2023, ConditionalRelease and ReviseCR; docs/proofs/target_charging.md.
 
-    >>> session = TargetCharging.of_targets([revise(0.1)], target_hits=5, target_delta=1e-6)
+    >>> session = TargetCharging.of_targets([target_charging.revise(0.1)], target_hits=5, target_delta=1e-6)
     >>> stored = ConditionalRelease(session)
     >>> first = stored.release(lambda rng: 7, lambda y: y > 9, epsilon=0.1, rng=np.random.default_rng(0))
     >>> first.published, stored.revise(first.key, lambda y: y > 5).outcome, session.hits
@@ -254,11 +245,11 @@ class ConditionalRelease(HeldBudget):
             InvalidValue: the session has halted or does not cover such a call; then nothing was drawn.
         """
         require_generator(rng)
-        target = not_prior(epsilon)
+        target = target_charging.not_prior(epsilon)
         with self._turn():
             self.session.require_open(target, failure_prob=failure_prob)
             key, self._count = self._count, self._count + 1
-            return self._ask(key, lambda: draw(rng), accept, target, revise(epsilon), failure_prob)
+            return self._ask(key, lambda: draw(rng), accept, target, target_charging.revise(epsilon), failure_prob)
 
     def revise(self, key: int, accept: Callable[[Any], bool]) -> Conditional:
         """Asks for a stored outcome again, with another set.

@@ -12,24 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, NoOpEvent, OpposedMaximaEvent, PureDpEvent
+from pate.mechanisms.noise import uniforms
 from pate.mechanisms.noise.kinds import exponential_argmax, gaussian_argmax, gumbel_argmax, laplace_argmax
 from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
-from pate.mechanisms.noise.uniforms import (
-    LazyUniforms,
-    Weights,
-    draw_softmax,
-    permute_and_flip_weights,
-    softmax_weights,
-)
-from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters, one_of
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_count,
-    require_generator,
-    require_histogram,
-    require_non_negative,
-)
+from pate.mechanisms.noise.uniforms import LazyUniforms, Weights
+from pate.mechanisms.parameters import COUNT, NATURAL, NON_NEGATIVE, POSITIVE, Parameters, one_of
+from pate.validation import InvalidValue, require, require_count, require_generator, require_histogram
 
 Array = NDArray[np.float64]
 Regularizer = Callable[[int], float] | Sequence[float]
@@ -41,7 +29,7 @@ _DISTRIBUTIONS = {  # of the winner
     "laplace": laplace_argmax,
     "exponential": exponential_argmax,
 }
-_CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
+_CLOSED = {"gumbel": uniforms.softmax_weights, "exponential": uniforms.permute_and_flip_weights}
 SELECTION_NOISES: tuple[str, ...] = tuple(_DISTRIBUTIONS)
 _LARGEST_OFFSET = 2.0**50
 _BITS = 52  # differences of two sums take one bit more
@@ -62,7 +50,7 @@ class FixedKRegularizer(Parameters):
     """
 
     k: int = field(metadata=NATURAL)
-    penalty: float = field(metadata={"check": require_non_negative})
+    penalty: float = field(metadata=NON_NEGATIVE)
 
     def __call__(self, candidate: int) -> float:
         """What is added to the gap of that candidate."""
@@ -194,10 +182,10 @@ class GapSelection(Parameters):
         noise = draw_noise(self.noise, sums.shape, rng)
         return np.asarray(self.candidates[0] + largest_noisy(Values.scaled(sums, self.noise_scale), noise, 1)[:, 0])
 
-    def select(self, ranking: Ranking, uniforms: LazyUniforms) -> NDArray[np.int64]:
+    def select(self, ranking: Ranking, numbers: LazyUniforms) -> NDArray[np.int64]:
         """The k of ranked histograms, `[Q]`, from one uniform number each: with Gumbel noise alone."""
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
-        return np.asarray(self.candidates[0] + draw_softmax(self._sums(ranking), self.noise_scale, uniforms))
+        return np.asarray(self.candidates[0] + uniforms.draw_softmax(self._sums(ranking), self.noise_scale, numbers))
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""

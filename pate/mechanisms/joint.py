@@ -15,20 +15,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
 from pate.accounting.special import softmax
+from pate.mechanisms import top_k
 from pate.mechanisms.noise.kinds import UNIT_NOISES, largest_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, draw_index, exponential_weights, with_rest
 from pate.mechanisms.parameters import POSITIVE
-from pate.mechanisms.top_k import (
-    Array,
-    BoundedRangeTopK,
-    Counts,
-    Distribution,
-    TopKMechanism,
-    draw_in_blocks,
-    falling_order,
-    stable_sort,
-)
+from pate.mechanisms.top_k import Array, BoundedRangeTopK, Counts, Distribution, TopKMechanism
 from pate.validation import require, rounded_up
 
 _LOG_NEGLIGIBLE = 62.0  # minus the log of the weight, relative to all sequences, below which losses are cut off
@@ -93,7 +85,7 @@ class JointClasses:
     @classmethod
     def _of(cls, falling: Counts, places: _Places, window: tuple[int, int]) -> JointClasses:
         rows, first, last, steps, parts = places
-        order, losses = stable_sort(falling[:, np.minimum(rows, first)] - falling[:, first])
+        order, losses = top_k.stable_sort(falling[:, np.minimum(rows, first)] - falling[:, first])
         before = np.cumsum(steps[order], axis=1) - steps[order]
         return cls(falling, rows, first, last, order, losses, before + parts[order], window)
 
@@ -229,7 +221,7 @@ class JointMechanism(TopKMechanism):
         # Many places are weighed by runs of equal counts. `JointTopK` then first leaves out the losses at both ends,
         # whose sequences together win with a probability below exp(-60), and looks at them if its uniform number falls
         # there.
-        return draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
+        return top_k.draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
         """How many sequences of k indices have each loss, for one histogram `[d]`."""
@@ -242,7 +234,7 @@ class JointMechanism(TopKMechanism):
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
-        order, falling = falling_order(counts)
+        order, falling = top_k.falling_order(counts)
         classes = JointClasses.all(falling, self.k) if few else self.classes_of(falling)
         values = np.asarray(-self.weight * classes.losses, dtype=np.float64)
         classes, chosen = self.choose(classes, values, rng)

@@ -20,19 +20,11 @@ from pate.accounting import (
     ZCdpEvent,
 )
 from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
+from pate.mechanisms import top_k
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES, gumbel_argmax, ordered_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
 from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters, one_of
-from pate.mechanisms.top_k import (
-    LARGEST_COUNT,
-    BoundedRangeTopK,
-    Counts,
-    Distribution,
-    PureTopK,
-    TopKMechanism,
-    peel_distribution,
-    utilities_of,
-)
+from pate.mechanisms.top_k import BoundedRangeTopK, Counts, Distribution, PureTopK, TopKMechanism
 from pate.validation import require, require_generator, require_histogram
 
 Bits = NDArray[np.bool_]
@@ -70,7 +62,7 @@ class PeelingTopK(BoundedRangeTopK):
         return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise("gumbel", counts.shape, rng), self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
+        return top_k.peel_distribution(top_k.utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +120,7 @@ class SubsetPeeling(Parameters):
             rng: fresh noise for every histogram.
         """
         require_generator(rng)
-        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT).astype(np.int64)
+        checked = require_histogram("counts", counts, num_teachers=top_k.LARGEST_COUNT).astype(np.int64)
         rows = np.atleast_2d(checked)
         parts = np.broadcast_to(np.asarray(part, dtype=np.bool_), rows.shape)
         sizes = np.broadcast_to(np.asarray(size, dtype=np.int64), rows.shape[:1])
@@ -157,7 +149,7 @@ class SubsetPeeling(Parameters):
         competing = counts[places]
         utilities = (competing - competing.max(initial=0)) / (self.noise_scale * np.sqrt(max(size, 1)))
         distribution: Distribution = {}
-        for picks, probability in peel_distribution(utilities, size, gumbel_argmax).items():
+        for picks, probability in top_k.peel_distribution(utilities, size, gumbel_argmax).items():
             names = tuple(sorted(places[list(picks)].tolist()))
             distribution[names] = distribution.get(names, 0.0) + probability
         return distribution
@@ -186,7 +178,7 @@ class LipschitzTopK(PureTopK):
         return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise(self.noise, counts.shape, rng), self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        return ordered_distribution(utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
+        return ordered_distribution(top_k.utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +241,7 @@ class LaplaceTopK(TopKMechanism):
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`: ordered tuples, or sorted ones with a `failure_prob`."""
         scale = self.noise_scale(num_counts=len(counts))
-        distribution = ordered_distribution(utilities_of(counts, scale), self.k, UNIT_NOISES["laplace"])
+        distribution = ordered_distribution(top_k.utilities_of(counts, scale), self.k, UNIT_NOISES["laplace"])
         if self.failure_prob is None:
             return distribution
         sets: Distribution = dict.fromkeys(combinations(range(len(counts)), self.k), 0.0)

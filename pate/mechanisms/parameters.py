@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pate.accounting import Adjacency
-from pate.validation import require_choice, require_count, require_positive, require_probability
+from pate.validation import require_choice, require_count, require_non_negative, require_positive, require_probability
 
 P = TypeVar("P", bound="Parameters")
 
 COUNT = {"check": require_count}
 NATURAL = {"check": partial(require_count, minimum=0)}
+NON_NEGATIVE = {"check": require_non_negative}
 POSITIVE = {"check": require_positive}
 PROBABILITY = {"check": require_probability}
 NOISE = POSITIVE | {"noise": True}

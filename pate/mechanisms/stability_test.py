@@ -16,23 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import validation
 from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
 from pate.accounting.special import expit, log_ndtr, ndtri
 from pate.files.disk import write_text
 from pate.mechanisms.parameters import NATURAL, Parameters
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_array,
-    require_count,
-    require_each,
-    require_generator,
-    require_histogram,
-    require_positive,
-    require_probability,
-    require_rising,
-    rounded_up,
-)
+from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
 
 Array = NDArray[np.float64]
 ProbsOf = Callable[[Array, float, float], Array]
@@ -172,10 +161,10 @@ class StabilityTest(Parameters):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(1 / _GRID <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
-        probs = require_array("pass_probs", self.pass_probs).astype(np.float64)
+        probs = validation.require_array("pass_probs", self.pass_probs).astype(np.float64)
         require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
-        require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
-        require_rising("pass_probs", probs.tolist())
+        validation.require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
+        validation.require_rising("pass_probs", probs.tolist())
         floor = probs[: self.adjacency.gap_sensitivity + 1].max()
         allowed = f"at most failure_prob={self.failure_prob} up to the sensitivity"
         require(floor <= self.failure_prob, "pass_probs", floor, allowed)
@@ -218,9 +207,9 @@ class StabilityTest(Parameters):
 
     def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Whether each gap passes: gaps `[Q]` or `[]`, in 0..num_teachers; the same shape of bits."""
-        require_generator(rng)
+        validation.require_generator(rng)
         gaps = np.asarray(gaps)
-        require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
+        validation.require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
         return np.asarray(rng.random(gaps.shape) < self.pass_probabilities(gaps))
 
     def pass_probabilities(self, gaps: NDArray[np.integer]) -> Array:
@@ -324,7 +313,7 @@ class CertifiedTable(Parameters):
             require(numerator <= _LARGEST_NUMERATOR, "numerators", numerator, f"at most {_LARGEST_NUMERATOR}")
         _ = self.test  # checks floor and order
         cost = certified_rdp(self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity)
-        least = f"at least {rounded_up(cost)}, what the table costs at order {self.order}"
+        least = f"at least {validation.rounded_up(cost)}, what the table costs at order {self.order}"
         require(cost <= self.rdp, "rdp", self.rdp, least)
 
     @classmethod

@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 from pate.files.arrays import UNREADABLE, check_members, is_array_file
 from pate.files.disk import damaged, replacing, require_file
 from pate.files.values import from_json, to_json_line
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_array,
-    require_choice,
-    require_count,
-    require_entries,
-    require_text,
-)
+from pate.validation import require, require_array, require_choice, require_count, require_entries, require_text
 from pate.votes.histogram import require_teacher_votes
 from pate.votes.store import (
     VoteStore,
@@ -333,8 +325,9 @@ class SumFile(HoldersFile):
 
     def _possible(self, block: NDArray[Any]) -> NDArray[Any]:
         teachers = self.num_teachers
-        if not ((block <= teachers) & (block >= 0)).all():
-            raise InvalidValue(f"counts: expected at most {teachers}, the teachers that are in them")
+        require_entries(
+            "counts", (block <= teachers) & (block >= 0), f"at most {teachers}, the teachers that are in them"
+        )
         return block
 
 

@@ -11,15 +11,8 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.mechanisms.noise.uniforms import (
-    Interval,
-    LazyBitsUniform,
-    LazyUniforms,
-    exp_bounds,
-    exponential_weights,
-    index_of,
-    words,
-)
+from pate.mechanisms.noise import uniforms
+from pate.mechanisms.noise.uniforms import Interval, LazyBitsUniform, LazyUniforms, exp_bounds, words
 from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
 
@@ -263,19 +256,19 @@ class DiscreteGaussian(Parameters):
         total = 2 * math.fsum(_weights(self.variance, 40.0)) - 1
         return np.asarray(np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total)
 
-    def _drawn(self, uniforms: LazyUniforms) -> Integers:
+    def _drawn(self, numbers: LazyUniforms) -> Integers:
         # the first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total
-        edges, u = _edges(self.variance), uniforms.approximate()
+        edges, u = _edges(self.variance), numbers.approximate()
         places = np.searchsorted(edges, u, side="right") - 1
         above = edges[np.minimum(places + 1, len(edges) - 1)]
         for index in np.flatnonzero((u - edges[places] <= _TABLE_MARGIN) | (above - u <= _TABLE_MARGIN)).tolist():
-            places[index] = index_of(uniforms.at(index), self._exact_weights)
+            places[index] = uniforms.index_of(numbers.at(index), self._exact_weights)
         return np.where(places % 2 == 1, 1, -1) * ((places + 1) // 2)
 
     def _exact_weights(self, digits: int) -> Sequence[Interval]:
         """Of 0, 1, -1, …, and last of all numbers beyond these, together less than 10**-digits."""
         reach = math.isqrt(math.ceil(2 * self.variance * _DIGIT * (digits + len(str(2 * self.variance))))) + 1
-        ones = exponential_weights([Fraction(z * z, 2 * self.variance) for z in range(reach + 1)])(digits)
+        ones = uniforms.exponential_weights([Fraction(z * z, 2 * self.variance) for z in range(reach + 1)])(digits)
         return [ones[0], *(one for one in ones[1:] for _ in range(2)), (0, 1)]
 
 
