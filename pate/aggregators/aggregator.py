@@ -619,7 +619,13 @@ def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Itera
     require(isinstance(blocks, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
     found, queries = 0, None
     for given in blocks:
-        block = _checked(given)
+        block = validation.require_array("votes", given, kinds=None)
+        require(block.ndim == 3, "votes.shape", block.shape, "[num_teachers, num_queries, num_labels]")
+        require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
+        real = block.dtype == np.bool_ or np.issubdtype(block.dtype, np.floating)
+        require(bool(real), "votes.dtype", block.dtype, "bool votes or confidences in [0, 1]")
+        if block.dtype != np.bool_:
+            require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
         queries = queries or block.shape[1:]
         require(block.shape[1:] == queries, "votes.shape", block.shape, f"[c, {queries[0]}, {queries[1]}] as before")
         found += len(block)
@@ -627,17 +633,6 @@ def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Itera
         yield from (block[first : first + rows] for first in range(0, len(block), rows))
     missing = adjacency is Adjacency.ADD_REMOVE and 0 < found < num_teachers
     require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
-
-
-def _checked(given: Any) -> Block:
-    block = validation.require_array("votes", given, kinds=None)
-    require(block.ndim == 3, "votes.shape", block.shape, "[num_teachers, num_queries, num_labels]")
-    require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
-    real = block.dtype == np.bool_ or np.issubdtype(block.dtype, np.floating)
-    require(bool(real), "votes.dtype", block.dtype, "bool votes or confidences in [0, 1]")
-    if block.dtype != np.bool_:
-        require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
-    return block
 
 
 @dataclass(frozen=True, kw_only=True)

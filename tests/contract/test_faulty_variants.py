@@ -13,16 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from pate.accounting import (
-    Adjacency,
-    Event,
-    GaussianEvent,
-    Ledger,
-    OneBitEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    ZCdpEvent,
-)
+import pate.accounting as pa
 from pate.accounting.data_dependent import DataDependentCost, gnmax_cost, gnmax_smooth_sensitivity
 from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
@@ -40,7 +31,7 @@ from tests.privacy.rival_distributions import confident_votes_distribution
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-REPLACE = Adjacency.REPLACE_ONE
+REPLACE = pa.Adjacency.REPLACE_ONE
 
 
 def caught(check: Callable[..., None], *arguments: Any) -> None:
@@ -96,7 +87,7 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 # 3. tau charged for a cap of tau
 
 
-def check_cap(event: Event) -> None:
+def check_cap(event: pa.Event) -> None:
     """One of three teachers trades the votes for two labels for votes for two others; wide noise."""
     counts = np.array([2, 2, 1, 1])
     distributions = distributions_of_bits(ndtr((counts - 1.5) / 20.0), ndtr((counts[::-1] - 1.5) / 20.0))
@@ -119,7 +110,7 @@ def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
 # 4. A conjunction of noisy counts charged as one
 
 
-def conjunction_ratio(num_counts: int, price: Event, noise_std: float = 50.0) -> float:
+def conjunction_ratio(num_counts: int, price: pa.Event, noise_std: float = 50.0) -> float:
     """The largest divergence of the conjunction's bit over the price, as all counts move by one."""
     counts = range(-175, 176)
     ones = np.array([faulty.conjunction(count, num_counts=num_counts, noise_std=noise_std) for count in counts])
@@ -148,7 +139,7 @@ def test_4_screening_draws_one_noise_for_all_labels() -> None:
 # 5. Many labels for the price of one
 
 
-def check_all_labels(event: Event) -> None:
+def check_all_labels(event: pa.Event) -> None:
     counts = np.full(8, 2)
     distributions = distributions_of_bits(ndtr((counts - 2) / 5.0), ndtr((counts - 1) / 5.0))
     assert_covered(largest_renyi(*distributions), price_curve(event))
@@ -167,7 +158,7 @@ def check_no_noise(epsilon: float) -> None:
 
 
 def test_6_no_noise_costs_infinity() -> None:
-    check_no_noise(RdpAccountant().compose(GaussianEvent(0.0)).get_epsilon(1e-6))
+    check_no_noise(pa.RdpAccountant().compose(pa.GaussianEvent(0.0)).get_epsilon(1e-6))
     orders = np.arange(2.0, 60.0)
     caught(check_no_noise, faulty.epsilon_of_rdp(orders, np.zeros_like(orders), 1e-6))
 
@@ -198,7 +189,7 @@ def check_price_is_blind(price: Callable[[Counts], float]) -> None:
 def spent(aggregator: Any) -> Callable[[Counts], float]:
     def price(counts: Counts) -> float:
         release = aggregator.aggregate(counts, num_teachers=40, rng=np.random.default_rng(0))
-        return RdpAccountant().compose(release.event).get_epsilon(1e-5)
+        return pa.RdpAccountant().compose(release.event).get_epsilon(1e-5)
 
     return price
 
@@ -213,13 +204,13 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
     caught(check_price_is_blind, faulty.data_dependent_epsilon)
     cost = gnmax_cost(np.array([[40, 0, 0]]), noise_std=8.0, num_teachers=40, orders=[2.0, 8.0])
     with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
-        RdpAccountant().compose(cost)
+        pa.RdpAccountant().compose(cost)
 
 
 # 9. Screening for nothing
 
 
-def check_screening_is_charged(event: Event) -> None:
+def check_screening_is_charged(event: pa.Event) -> None:
     """Answers with so much noise that what is seen is whether there was one."""
     aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
     shape = Shape(REPLACE, 2, 4)
@@ -287,10 +278,10 @@ def check_curve(mend: Callable[[Array], object]) -> None:
 
 def test_13_a_price_that_is_no_number_is_refused() -> None:
     check_curve(lambda rdp: DataDependentCost(np.array([2.0, 3.0]), rdp))
-    check_curve(lambda rdp: [ZCdpEvent(float(rho)) for rho in rdp])
+    check_curve(lambda rdp: [pa.ZCdpEvent(float(rho)) for rho in rdp])
     caught(check_curve, faulty.mended_curve)
     with pytest.raises(InvalidValue, match="logits"):
-        OneBitEvent((0.0, math.nan), reach=1)
+        pa.OneBitEvent((0.0, math.nan), reach=1)
 
 
 def check_budget(queries: int) -> None:
@@ -306,8 +297,8 @@ def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
 # 14. One price for two adjacencies
 
 
-def check_two_adjacencies(price: Callable[[Adjacency], Event], factor: float) -> None:
-    replaced, removed = (price_curve(price(adjacency)) for adjacency in (REPLACE, Adjacency.ADD_REMOVE))
+def check_two_adjacencies(price: Callable[[pa.Adjacency], pa.Event], factor: float) -> None:
+    replaced, removed = (price_curve(price(adjacency)) for adjacency in (REPLACE, pa.Adjacency.ADD_REMOVE))
     assert (replaced >= factor * removed * (1 - 1e-9)).all(), "fault: a record costs what a teacher costs"
 
 
@@ -323,7 +314,7 @@ def check_two_adjacencies(price: Callable[[Adjacency], Event], factor: float) ->
     ids=["clipped_l1", "clipped_l2", "powerset", "gnmax", "stable_top_k"],
 )
 def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, factor: float) -> None:
-    def ours(adjacency: Adjacency) -> Event:
+    def ours(adjacency: pa.Adjacency) -> pa.Event:
         return replace(aggregator, adjacency=adjacency).event_for(num_queries=9, num_labels=40, num_teachers=800)
 
     check_two_adjacencies(ours, factor)
@@ -333,7 +324,7 @@ def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, facto
 # 15. Permute-and-flip as the exponential mechanism
 
 
-def check_flip(event: Event) -> None:
+def check_flip(event: pa.Event) -> None:
     """Two counts, either of which one change can move: all neighbors of small histograms, replace-one."""
     first, second = [], []
     for counts in product(range(5), repeat=2):
@@ -345,8 +336,8 @@ def check_flip(event: Event) -> None:
 
 def test_15_permute_and_flip_has_no_bounded_range() -> None:
     check_flip(PermuteAndFlipTopK(k=1, epsilon=0.5).event)
-    caught(check_flip, ZCdpEvent(faulty.flipped_as_exponential(0.5)))
-    assert not isinstance(SelfComposedEvent(PermuteAndFlipTopK(k=1, epsilon=0.5).event, 2).event, ZCdpEvent)
+    caught(check_flip, pa.ZCdpEvent(faulty.flipped_as_exponential(0.5)))
+    assert not isinstance(pa.SelfComposedEvent(PermuteAndFlipTopK(k=1, epsilon=0.5).event, 2).event, pa.ZCdpEvent)
 
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
@@ -399,7 +390,7 @@ def test_8_refused_queries_are_charged_in_full(case: Case) -> None:
     """No price is an expectation over answers: all refused costs what all answered costs."""
     costs = []
     for votes in (CLEAR, TIED):
-        ledger = Ledger(target_delta=1e-3)
+        ledger = pa.Ledger(target_delta=1e-3)
         rng = np.random.default_rng(0)
         given = case.given(rows(votes, 30))
         release = case.aggregator.aggregate(given, num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger)
@@ -416,10 +407,10 @@ def test_13_no_price_is_nan_or_negative(case: Case) -> None:
     for factor in (1e-6, 1e-3, 1.0, 1e3, 1e6):
         scaled = case.aggregator.scaled(factor)
         event = scaled.event_for(num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
-        accountant = RdpAccountant().compose(event)
+        accountant = pa.RdpAccountant().compose(event)
         assert (accountant.rdp >= 0).all()
         assert accountant.get_epsilon(1e-3) >= 0
 
 
 def test_14_plain_votes_cost_the_same_under_both_as_one_count_moves_by_one_either_way() -> None:
-    assert renyi_at_8(VOTES) == renyi_at_8(replace(VOTES, adjacency=Adjacency.ADD_REMOVE))
+    assert renyi_at_8(VOTES) == renyi_at_8(replace(VOTES, adjacency=pa.Adjacency.ADD_REMOVE))

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from pate.accounting import Adjacency, Event
 from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.verification import Claim, verify_distributions
+from pate.verification import Claim, Verdict, verify_densities, verify_distributions
 from pate.verification.claim import DELTAS as DELTAS
 from pate.verification.claim import EPSILONS as EPSILONS
 from pate.verification.claim import ORDERS as _ORDERS
@@ -73,6 +74,11 @@ def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
     verdict = verify_distributions(first, second, event=Claim.of(event, orders=()))
     assert verdict.sound, f"the exact figure is {verdict.ratio:.4f} of its price: {verdict.worst}"
     return verdict.ratio
+
+
+def verdict_on_shift(shift: float, event: Event) -> Verdict:
+    """Unit Gaussian noise, and the same moved by so much, against a price."""
+    return verify_densities(norm(0, 1).logpdf, norm(shift, 1).logpdf, low=-40.0, high=40.0, event=event)
 
 
 def furthest(parts: Array, adjacency: Adjacency) -> float:

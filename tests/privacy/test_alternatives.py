@@ -10,18 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from pate.accounting import (
-    Adjacency,
-    AutoAccountant,
-    BoundedRangeEvent,
-    ComposedEvent,
-    ExactAccountant,
-    GaussianEvent,
-    PldAccountant,
-    RdpAccountant,
-    SampledGaussianEvent,
-    SelfComposedEvent,
-)
+import pate.accounting as pa
 from pate.accounting.pld import privacy_profile
 from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum
 from pate.verification import verify_densities
@@ -48,9 +37,9 @@ def test_two_densities_of_a_replaced_unit_are_within_the_price(sampling_prob: fl
     """A unit that counts for +1, and for -1 in the neighbor. The control: sensitivity 1 in place of 2."""
     sides = [log_mixture(sampling_prob, shift, std) for shift in (1.0, -1.0)]
     ends = {"low": -12 * std - 2, "high": 12 * std + 2}
-    price = SampledGaussianEvent(std / 2, sampling_prob)
+    price = pa.SampledGaussianEvent(std / 2, sampling_prob)
     assert verify_densities(*sides, **ends, event=price).sound  # type: ignore[arg-type]
-    false = SampledGaussianEvent(std / 1, sampling_prob)
+    false = pa.SampledGaussianEvent(std / 1, sampling_prob)
     assert verify_densities(*sides, **ends, event=false).refuted  # type: ignore[arg-type]
 
 
@@ -78,12 +67,12 @@ PLANE = [
 def test_nothing_in_the_plane_is_above_the_pair(q: float, longest: float) -> None:
     """At all epsilons of either sign, for two lengths and an angle. The control: a pair 2% too close."""
     epsilons = np.linspace(-2, 3, 11)
-    profile = privacy_profile(SampledGaussianEvent(0.5 / longest, q), epsilons)
-    too_close = privacy_profile(SampledGaussianEvent(0.5 / (0.98 * longest), q), epsilons)
+    profile = privacy_profile(pa.SampledGaussianEvent(0.5 / longest, q), epsilons)
+    too_close = privacy_profile(pa.SampledGaussianEvent(0.5 / (0.98 * longest), q), epsilons)
     found = np.array([plane_sticks(q, longest * first, longest * second, epsilons) for first, second in PLANE])
     assert (found.max(axis=0) <= profile + 5e-5).all()
     assert (found.max(axis=0) > too_close + 5e-5).any()
-    comes = privacy_profile(SampledGaussianEvent(1 / longest, q, Adjacency.ADD_REMOVE), epsilons)
+    comes = privacy_profile(pa.SampledGaussianEvent(1 / longest, q, pa.Adjacency.ADD_REMOVE), epsilons)
     away = np.array([not (first.any() and second.any()) for first, second in PLANE])
     assert (found[away].max(axis=0) <= comes + 5e-5).all()
     assert (found.max(axis=0) > comes + 5e-5).any()  # who is replaced pays more than who comes, at the same clip
@@ -117,7 +106,7 @@ def test_sixty_samples_cost_what_the_worst_pair_costs(multiplier: float, pair: f
     sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
     true = summed_losses(*sides, count=60, target_delta=1e-6)
     assert true == pytest.approx(pair, rel=0.012)
-    event = SelfComposedEvent(SampledGaussianEvent(multiplier, q), 60)
+    event = pa.SelfComposedEvent(pa.SampledGaussianEvent(multiplier, q), 60)
     found = {kind.name: kind().compose(event).get_epsilon(1e-6) for kind in SAMPLERS}
     assert all(true * (1 - 2e-4) < epsilon for epsilon in found.values())
     assert found["auto"] < 1.003 * true
@@ -127,7 +116,7 @@ def test_sixty_samples_cost_what_the_worst_pair_costs(multiplier: float, pair: f
     assert not 0.9 * found["auto"] > true * (1 - 2e-4)
 
 
-SAMPLERS = (AutoAccountant, ExactAccountant, PldAccountant, RdpAccountant)
+SAMPLERS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccountant)
 
 
 @pytest.mark.parametrize(
@@ -136,63 +125,63 @@ SAMPLERS = (AutoAccountant, ExactAccountant, PldAccountant, RdpAccountant)
 def test_a_unit_that_comes_or_goes_costs_what_others_say(noise: float, q: float, steps: int) -> None:
     """Google's dp-accounting. The control: under replace-one, with half the shift each way, it costs less."""
     pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
-    event = SelfComposedEvent(SampledGaussianEvent(noise, q, Adjacency.ADD_REMOVE), steps)
+    event = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, q, pa.Adjacency.ADD_REMOVE), steps)
     theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(1e-6)
     found = {kind.name: kind().compose(event).get_epsilon(1e-6) for kind in SAMPLERS}
     assert all(0.9985 * theirs < epsilon < 1.16 * theirs for epsilon in found.values())
     assert found["exact"] < 1.002 * theirs
-    other = SelfComposedEvent(SampledGaussianEvent(noise, q), steps)
-    assert AutoAccountant().compose(other).get_epsilon(1e-6) < found["auto"]
+    other = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, q), steps)
+    assert pa.AutoAccountant().compose(other).get_epsilon(1e-6) < found["auto"]
 
 
 def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     """Both ways round for itself, so never above one profile for both ways."""
-    one = SampledGaussianEvent(2.0, 0.1, Adjacency.ADD_REMOVE)
-    others = (GaussianEvent(8.0), SelfComposedEvent(BoundedRangeEvent(0.2), 9))
+    one = pa.SampledGaussianEvent(2.0, 0.1, pa.Adjacency.ADD_REMOVE)
+    others = (pa.GaussianEvent(8.0), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.2), 9))
     there, back = (
-        ComposedEvent((SelfComposedEvent(one, 20), *others)),
-        ComposedEvent((*others, SelfComposedEvent(one, 20))),
+        pa.ComposedEvent((pa.SelfComposedEvent(one, 20), *others)),
+        pa.ComposedEvent((*others, pa.SelfComposedEvent(one, 20))),
     )
-    apart = ComposedEvent((SelfComposedEvent(one, 7), *others, SelfComposedEvent(one, 13)))
+    apart = pa.ComposedEvent((pa.SelfComposedEvent(one, 7), *others, pa.SelfComposedEvent(one, 13)))
     for kind in SAMPLERS:
         prices = [kind().compose(event).get_epsilon(1e-5) for event in (there, back, apart)]
         assert prices == pytest.approx(prices[:1] * 3, rel=1e-3)
-        assert prices[0] > kind().compose(SelfComposedEvent(one, 20)).get_epsilon(1e-5)
-    exact, renyi = (kind().compose(there).get_epsilon(1e-5) for kind in (ExactAccountant, RdpAccountant))
+        assert prices[0] > kind().compose(pa.SelfComposedEvent(one, 20)).get_epsilon(1e-5)
+    exact, renyi = (kind().compose(there).get_epsilon(1e-5) for kind in (pa.ExactAccountant, pa.RdpAccountant))
     assert 0.85 * renyi < exact < renyi
-    many = ComposedEvent((SelfComposedEvent(one, 20), SelfComposedEvent(BoundedRangeEvent(0.05), 400)))
+    many = pa.ComposedEvent((pa.SelfComposedEvent(one, 20), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 400)))
     in_blocks, one_by_one = (
-        ExactAccountant(in_blocks=blocks).compose(many).get_epsilon(1e-5) for blocks in (True, False)
+        pa.ExactAccountant(in_blocks=blocks).compose(many).get_epsilon(1e-5) for blocks in (True, False)
     )
     assert in_blocks == pytest.approx(one_by_one, rel=5e-3)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
 @pytest.mark.parametrize(
     ("noise", "q"), [(1.0, 0.066), (0.05, 0.1), (0.028, 0.01), (20.0, 0.3), (1.0, 0.01), (0.9, 0.999)]
 )
-def test_one_step_has_the_delta_of_its_profile(noise: float, q: float, adjacency: Adjacency) -> None:
+def test_one_step_has_the_delta_of_its_profile(noise: float, q: float, adjacency: pa.Adjacency) -> None:
     """From above, and hardly above, of losses up to hundreds."""
-    event = SampledGaussianEvent(noise if adjacency is Adjacency.REPLACE_ONE else 2 * noise, q, adjacency)
-    spent = ExactAccountant().compose(event)
+    event = pa.SampledGaussianEvent(noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise, q, adjacency)
+    spent = pa.ExactAccountant().compose(event)
     for epsilon in np.linspace(0, spent.get_epsilon(1e-9), 7).tolist():
         exact = float(privacy_profile(event, np.array([epsilon]))[0])
         assert exact <= spent.get_delta(epsilon) <= exact * 1.002
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_without_sampling_it_is_a_gaussian(adjacency: Adjacency) -> None:
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
+def test_without_sampling_it_is_a_gaussian(adjacency: pa.Adjacency) -> None:
     """Two clips apart where a unit is replaced, one where it comes or goes: what the multiplier is of."""
     for accountant in SAMPLERS:
-        sampled = accountant().compose(SampledGaussianEvent(2.0, 1.0, adjacency), 9).get_epsilon(1e-5)
-        assert sampled == pytest.approx(accountant().compose(GaussianEvent(2.0), 9).get_epsilon(1e-5), rel=2e-3)
+        sampled = accountant().compose(pa.SampledGaussianEvent(2.0, 1.0, adjacency), 9).get_epsilon(1e-5)
+        assert sampled == pytest.approx(accountant().compose(pa.GaussianEvent(2.0), 9).get_epsilon(1e-5), rel=2e-3)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_a_rarer_sample_is_never_dearer(adjacency: Adjacency) -> None:
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
+def test_a_rarer_sample_is_never_dearer(adjacency: pa.Adjacency) -> None:
     for accountant in SAMPLERS:
         prices = [
-            accountant().compose(SampledGaussianEvent(1.0, share, adjacency), 5).get_epsilon(1e-5)
+            accountant().compose(pa.SampledGaussianEvent(1.0, share, adjacency), 5).get_epsilon(1e-5)
             for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
         ]
         assert all(low <= high * (1 + 1e-6) for low, high in pairwise(prices))

@@ -57,6 +57,16 @@ def largest_ratio(first: Array, second: Array) -> float:
     return float(np.abs(np.log(first / second)).max())
 
 
+def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every: int) -> Array:
+    """What calls of that epsilon give inside the wrapper, once it keeps t for all pairs, and q for some."""
+    target, wrapped, other = tight_boundary(epsilon), inside_wrapper(first), inside_wrapper(second)
+    assert largest_ratio(wrapped, other) <= target.epsilon
+    at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
+    for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::every], other[::every], strict=True)}:
+        assert exact_hit_prob(one, two, in_target=at_boundary, epsilon=target.epsilon) >= target.hit_prob
+    return wrapped
+
+
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -67,14 +77,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     first, second = (call_distribution(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
     assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
-    target, (wrapped, other) = (
-        tight_boundary(epsilon),
-        (inside_wrapper(distribution) for distribution in (first, second)),
-    )
-    assert largest_ratio(wrapped, other) <= target.epsilon
-    at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
-    for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::7], other[::7], strict=True)}:
-        assert exact_hit_prob(one, two, in_target=at_boundary, epsilon=target.epsilon) >= target.hit_prob
+    wrapped = wrapped_within_target(first, second, epsilon, every=7)
     unstable = np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1)
     assert unstable.max() <= aggregator.failure_prob * (1 + 1e-12)
 
@@ -118,14 +121,7 @@ def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacen
     ]
     ratio = largest_ratio(*distributions)
     assert 0.6 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
-    target, (wrapped, other) = (
-        tight_boundary(aggregator.call_epsilon),
-        (inside_wrapper(distribution) for distribution in distributions),
-    )
-    assert largest_ratio(wrapped, other) <= target.epsilon
-    at_boundary = np.arange(4) == 3
-    for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::11], other[::11], strict=True)}:
-        assert exact_hit_prob(one, two, in_target=at_boundary, epsilon=target.epsilon) >= target.hit_prob
+    wrapped = wrapped_within_target(*distributions, aggregator.call_epsilon, every=11)
     np.testing.assert_allclose(aggregator.distribution(first[17]), wrapped[17], rtol=1e-12)
 
 
@@ -191,6 +187,10 @@ def session_distribution(
     return distribution
 
 
+def excess(first: dict[object, float], second: dict[object, float], epsilon: float) -> float:
+    return sum(max(0.0, mass - math.exp(epsilon) * second.get(outcome, 0.0)) for outcome, mass in first.items())
+
+
 @pytest.mark.parametrize("counted", [False, True], ids=["by hits", "by accesses"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, counted: bool) -> None:
@@ -217,10 +217,7 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
             for counts in (one, two)
         ]
         for epsilon, delta in claimed.items():
-            exact = sum(
-                max(0.0, mass - math.exp(epsilon) * distributions[1].get(y, 0.0))
-                for y, mass in distributions[0].items()
-            )
+            exact = excess(*distributions, epsilon)
             largest = max(largest, exact / delta)
             assert exact <= delta
     assert largest > 0
@@ -234,8 +231,7 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     low, high = kept[6 - sens], kept[6]
     released: dict[tuple[int, ...] | None, float] = {None: 1.0}
     distributions = [session_distribution(float(probability), released, 100) for probability in (high, low)]
-    exact = sum(max(0.0, mass - math.exp(epsilon) * distributions[1][y]) for y, mass in distributions[0].items())
-    assert exact > 0.02  # where one check has a delta of 0
+    assert excess(*distributions, epsilon) > 0.02  # where one check has a delta of 0
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -12,16 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    PureDpEvent,
-    zcdp_to_epsilon,
-)
+import pate.accounting as pa
 from pate.accounting.events import leaves
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection, LimitedDomainTopK, PermuteAndFlipTopK, StabilityTest
@@ -32,13 +23,13 @@ from tests.privacy.distributions import distributions_end_to_end, distributions_
 from tests.privacy.divergences import assert_covered, assert_delta_covered, assert_refuted, largest_renyi, price_curve
 from tests.privacy.histograms import gap_pairs
 
-RECORD, PAPERS = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+RECORD, PAPERS = pa.Adjacency.REPLACE_ONE, pa.Adjacency.ADD_REMOVE
 Counts = NDArray[np.int64]
 Distribution = Mapping[object, float]
 
 
 def selection_verdict(
-    noise: str, scale: float, adjacency: Adjacency, event: Event | Claim, *, num_labels: int = 4
+    noise: str, scale: float, adjacency: pa.Adjacency, event: pa.Event | Claim, *, num_labels: int = 4
 ) -> Verdict:
     selection = GapSelection(noise=noise, noise_scale=scale, num_labels=num_labels, num_teachers=6, adjacency=adjacency)
     return verify(
@@ -52,10 +43,10 @@ def selection_verdict(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: Adjacency) -> None:
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
+def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) -> None:
     """Zhu & Wang 2022: a sens**2 / (2 std**2), without the term log(m) / (a - 1) of their own Corollary 9."""
-    verdict = selection_verdict("gaussian", 3.0, adjacency, GaussianEvent(3.0 / adjacency.gap_sensitivity))
+    verdict = selection_verdict("gaussian", 3.0, adjacency, pa.GaussianEvent(3.0 / adjacency.gap_sensitivity))
     assert verdict.renyi.ratio > 1.5
     with pytest.raises(PriceRefuted, match=r"price refuted: .* of it; \(\d, \d, \d, \d\) -> \("):
         verdict.require()
@@ -79,7 +70,7 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(sensitivi
     distributions = [selection.probabilities(histogram) for histogram in (first, second)]
     verdict = verify_distributions(
         *distributions,
-        event=Claim.of(GaussianEvent(50.0 / sensitivity), orders=(2.0,)),
+        event=Claim.of(pa.GaussianEvent(50.0 / sensitivity), orders=(2.0,)),
         names=lambda _: ("tied", "moved"),
     )
     assert verdict.renyi.ratio == pytest.approx(ratio, abs=0.01)
@@ -101,7 +92,7 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(rho: float, delta: fl
     verdict = verify(lambda histogram: noisy_count(std, histogram), event=printed, **shape)
     assert verdict.worst.exact == pytest.approx(true_delta, rel=0.01)
     assert {verdict.worst.first, verdict.worst.second} == {(0,), (1,)}
-    ours = Claim(deltas=((zcdp_to_epsilon(rho, target_delta=delta), delta),))
+    ours = Claim(deltas=((pa.zcdp_to_epsilon(rho, target_delta=delta), delta),))
     assert verify(lambda histogram: noisy_count(std, histogram), event=ours, **shape).sound
 
 
@@ -118,7 +109,7 @@ def test_floor_1_releases_unstable_sets_under_replace_one() -> None:
     paper = StabilityTest.gaussian(adjacency=PAPERS, **make)
     shape = {"num_labels": 3, "num_teachers": 6, "epsilons": (50.0,)}
     distribution = partial(set_distribution, np.array(paper.pass_probs), 1)
-    verdict = verify(distribution, adjacency=RECORD, event=ApproximateEvent(GaussianEvent(0.5), 0.05), **shape)
+    verdict = verify(distribution, adjacency=RECORD, event=pa.ApproximateEvent(pa.GaussianEvent(0.5), 0.05), **shape)
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
     assert verdict.delta.exact == pytest.approx(distribution(np.array([4, 4, 6]))[False, False, True])
@@ -187,20 +178,20 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_the_range_of_one_gap_is_not_enough(adjacency: Adjacency, noise: str) -> None:
-    kind = BoundedRangeEvent if noise == "gumbel" else PureDpEvent
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
+def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str) -> None:
+    kind = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
     price = kind(adjacency.gap_sensitivity / 1.0)
     assert selection_verdict(noise, 1.0, adjacency, price, num_labels=3).refuted
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_permute_and_flip_is_no_exponential_mechanism(adjacency: Adjacency) -> None:
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
+def test_permute_and_flip_is_no_exponential_mechanism(adjacency: pa.Adjacency) -> None:
     """epsilon**2 / 8 zCDP holds for Gumbel noise only."""
     mechanism = PermuteAndFlipTopK(k=1, epsilon=0.5, adjacency=adjacency)
     shape = {"num_labels": 3, "num_teachers": 3, "adjacency": adjacency}
     assert verify(mechanism.distribution, event=mechanism.event, **shape).sound
-    verdict = verify(mechanism.distribution, event=BoundedRangeEvent(0.5), **shape)
+    verdict = verify(mechanism.distribution, event=pa.BoundedRangeEvent(0.5), **shape)
     assert verdict.renyi.exceeds
 
 
@@ -228,9 +219,9 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
 
 
 def test_floor_1_under_replace_one_cannot_be_built() -> None:
-    paper = StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
+    paper = StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=pa.Adjacency.ADD_REMOVE)
     with pytest.raises(InvalidValue, match=r"pass_probs=0\.25\d*: expected at most failure_prob=0\.05 up to the sens"):
-        StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=Adjacency.REPLACE_ONE)
+        StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=pa.Adjacency.REPLACE_ONE)
 
 
 @pytest.mark.parametrize("test", ["gaussian", "laplace"])
@@ -243,13 +234,13 @@ def test_add_remove_parameters_do_not_protect_one_record(noise: str, test: str) 
         test=test,
         test_std=2.0,
         failure_prob=0.01,
-        adjacency=Adjacency.ADD_REMOVE,
+        adjacency=pa.Adjacency.ADD_REMOVE,
     )
     event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=6)
-    own = gap_pairs(3, 6, Adjacency.ADD_REMOVE, padded=False)
+    own = gap_pairs(3, 6, pa.Adjacency.ADD_REMOVE, padded=False)
     assert_covered(largest_renyi(*distributions_outside_failure(aggregator, own)), price_curve(event))
     assert_delta_covered(*distributions_end_to_end(aggregator, own), event)
-    record = gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False)
+    record = gap_pairs(3, 6, pa.Adjacency.REPLACE_ONE, padded=False)
     assert_refuted(largest_renyi(*distributions_outside_failure(aggregator, record)), price_curve(event))
     with pytest.raises(AssertionError, match="of its price"):
         assert_delta_covered(*distributions_end_to_end(aggregator, record), event)
@@ -258,7 +249,7 @@ def test_add_remove_parameters_do_not_protect_one_record(noise: str, test: str) 
 def test_dropping_the_price_of_the_test_is_refuted() -> None:
     """The selection's price alone, as in code that drops the confidence check's cost."""
     aggregator = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
-    pairs = gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False)
+    pairs = gap_pairs(3, 6, pa.Adjacency.REPLACE_ONE, padded=False)
     exact = largest_renyi(*distributions_outside_failure(aggregator, pairs))
     assert_refuted(exact, price_curve(aggregator.gap_selection(num_labels=3, num_teachers=6).event))
 
@@ -266,9 +257,9 @@ def test_dropping_the_price_of_the_test_is_refuted() -> None:
 def test_dropping_the_failure_probability_is_refuted() -> None:
     """At a large epsilon the failure is all that is left of delta, and the Renyi price alone promises less."""
     aggregator = StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05)
-    distributions = distributions_end_to_end(aggregator, gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False))
+    distributions = distributions_end_to_end(aggregator, gap_pairs(3, 6, pa.Adjacency.REPLACE_ONE, padded=False))
     event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=6)
     assert_delta_covered(*distributions, event)
-    without_failure = ComposedEvent(tuple(leaf for leaf, _ in leaves(event)))
+    without_failure = pa.ComposedEvent(tuple(leaf for leaf, _ in leaves(event)))
     with pytest.raises(AssertionError, match="of its price"):
         assert_delta_covered(*distributions, without_failure)

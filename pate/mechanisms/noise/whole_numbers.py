@@ -89,7 +89,11 @@ class DiscreteLaplace:
         steps, per_unit = self.rate.denominator, self.rate.numerator
         fine = rng.integers(0, steps, size=count)
         kept = exponential_coins(fine, steps, rng)
-        magnitude = (fine + steps * _unit_geometric(count, rng)) // per_unit
+        whole, going = np.zeros(count, dtype=np.int64), np.arange(count)
+        while going.size:  # how many coins of probability exp(-1) show True before one does not
+            going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
+            whole[going] += 1
+        magnitude = (fine + steps * whole) // per_unit
         negative = rng.integers(0, 2, size=count) == 1
         return np.where(negative, -magnitude, magnitude), kept & ~(negative & (magnitude == 0))
 
@@ -116,16 +120,6 @@ def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Gen
         result[going[~on]] = turn % 2 == 1
         going, turn = going[on], turn + 1
     return result
-
-
-def _unit_geometric(count: int, rng: np.random.Generator) -> Integers:
-    """How many coins of probability exp(-1) show True before one does not: `[count]`."""
-    successes = np.zeros(count, dtype=np.int64)
-    going = np.arange(count)
-    while going.size:
-        going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
-        successes[going] += 1
-    return successes
 
 
 @dataclass(frozen=True)

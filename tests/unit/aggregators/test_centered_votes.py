@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import (
-    Adjacency,
-    BudgetExceeded,
-    ExactAccountant,
-    GaussianEvent,
-    Ledger,
-    NonPrivateEvent,
-    NoOpEvent,
-)
+import pate.accounting as pa
 from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
 from pate.validation import InvalidValue
 from pate.votes.share_sums import NUM_LENGTHS, TeacherShares
@@ -36,7 +28,7 @@ def teachers(count: int) -> Any:
 
 
 def test_the_prevalence_is_found_where_teachers_are_many() -> None:
-    for adjacency in Adjacency:
+    for adjacency in pa.Adjacency:
         prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
         found = prevalence.release(records(20_000), num_teachers=20_000, rng=np.random.default_rng(0))
         np.testing.assert_allclose(found, SHARES, atol=0.02)
@@ -44,9 +36,9 @@ def test_the_prevalence_is_found_where_teachers_are_many() -> None:
 
 @pytest.mark.parametrize("num_labels", [1, 3, 40])
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_the_prevalence_is_found_whatever_the_number_of_labels(
-    num_labels: int, share: float, adjacency: Adjacency
+    num_labels: int, share: float, adjacency: pa.Adjacency
 ) -> None:
     """One record per teacher; of one label at 0.05, most teachers have none."""
     shares = (np.random.default_rng(1).random((1000, num_labels)) < share).astype(float)
@@ -66,7 +58,7 @@ def test_a_single_label_is_known_as_well_as_from_one_release(share: float, multi
 
 
 def test_more_noise_than_can_be_drawn_is_refused_before_anything_is_charged() -> None:
-    ledger = Ledger(target_delta=1e-6)
+    ledger = pa.Ledger(target_delta=1e-6)
     with pytest.raises(InvalidValue, match=r"noise_multiplier=10000000000.0: expected at most \d"):
         Prevalence(noise_multiplier=1e10).release(
             records(5), num_teachers=5, rng=np.random.default_rng(0), ledger=ledger
@@ -113,7 +105,7 @@ def test_the_prevalence_stays_within_bounds_whatever_the_noise() -> None:
     ],
 )
 def test_impossible_shares_are_refused_before_anything_is_spent(shares: Any, message: str) -> None:
-    ledger = Ledger(target_delta=1e-5)
+    ledger = pa.Ledger(target_delta=1e-5)
     with pytest.raises(InvalidValue, match=message):
         Prevalence(noise_multiplier=1.0).release(shares, num_teachers=2, rng=np.random.default_rng(0), ledger=ledger)
     assert ledger.entries == []
@@ -127,9 +119,9 @@ def test_fewer_than_one_record_per_teacher_is_refused() -> None:
 
 
 def test_a_refused_charge_of_the_prevalence_draws_nothing() -> None:
-    rng, ledger = np.random.default_rng(0), Ledger(target_delta=1e-5, max_epsilon=0.01)
+    rng, ledger = np.random.default_rng(0), pa.Ledger(target_delta=1e-5, max_epsilon=0.01)
     before = rng.bit_generator.state
-    with pytest.raises(BudgetExceeded, match=r"max_epsilon=0\.01: expected at least"):
+    with pytest.raises(pa.BudgetExceeded, match=r"max_epsilon=0\.01: expected at least"):
         Prevalence(noise_multiplier=1.0).release(records(50), num_teachers=50, rng=rng, ledger=ledger)
     assert rng.bit_generator.state == before
 
@@ -170,27 +162,32 @@ def test_without_noise_nothing_is_priced() -> None:
     truth, votes = teachers(50)
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.0, center=truth.mean(axis=0))
     release = aggregator.noiseless(aggregator.gather(votes, num_teachers=50), num_teachers=50)
-    assert release.event == NonPrivateEvent()
+    assert release.event == pa.NonPrivateEvent()
     assert release.noise_std == 0
     np.testing.assert_array_equal(release.labels, truth)
 
 
 def test_both_stages_are_charged_each_before_its_draw() -> None:
     _, votes = teachers(50)
-    ledger = Ledger(target_delta=1e-5, accountant=ExactAccountant)
+    ledger = pa.Ledger(target_delta=1e-5, accountant=pa.ExactAccountant)
     aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(
-        target_epsilon=1.0, target_delta=1e-5, num_queries=20, num_labels=3, num_teachers=50, accountant=ExactAccountant
+        target_epsilon=1.0,
+        target_delta=1e-5,
+        num_queries=20,
+        num_labels=3,
+        num_teachers=50,
+        accountant=pa.ExactAccountant,
     )
     aggregator.aggregate(votes, num_teachers=50, rng=np.random.default_rng(0), ledger=ledger)
     assert [entry.event for entry in ledger.entries] == [
         aggregator.prevalence.event,
-        GaussianEvent(aggregator.votes_multiplier),
+        pa.GaussianEvent(aggregator.votes_multiplier),
     ]
     assert 0.99 < ledger.epsilon <= 1.0
 
 
 def test_asking_nothing_costs_nothing() -> None:
-    assert CenteredVotes(noise_multiplier=1.0).event_for(num_queries=0, num_labels=3, num_teachers=5) == NoOpEvent()
+    assert CenteredVotes(noise_multiplier=1.0).event_for(num_queries=0, num_labels=3, num_teachers=5) == pa.NoOpEvent()
 
 
 def test_equality_looks_at_arrays() -> None:
@@ -227,7 +224,7 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
     ],
 )
 def test_impossible_votes_are_refused_before_the_prevalence_is_charged(votes: Any, message: str) -> None:
-    ledger = Ledger(target_delta=1e-6)
+    ledger = pa.Ledger(target_delta=1e-6)
     with pytest.raises(InvalidValue, match=message):
         CenteredVotes(noise_multiplier=1.0).aggregate(
             votes, num_teachers=5, rng=np.random.default_rng(0), ledger=ledger

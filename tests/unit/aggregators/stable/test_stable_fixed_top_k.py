@@ -8,15 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from pate.accounting import (
-    Adjacency,
-    ComposedEvent,
-    ExactAccountant,
-    NoOpEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    ZCdpEvent,
-)
+import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
@@ -31,7 +23,7 @@ TABLE = StableFixedTopK(k=4, selection_scale=1.0, test="table", table_order=2.0,
 
 
 def epsilon_of(aggregator: StableFixedTopK, **shape: int) -> float:
-    return RdpAccountant().compose(aggregator.event_for(**(SHAPE | shape))).get_epsilon(1e-6)
+    return pa.RdpAccountant().compose(aggregator.event_for(**(SHAPE | shape))).get_epsilon(1e-6)
 
 
 def released(aggregator: StableFixedTopK, votes: list[int], *, num_teachers: int, queries: int = 200) -> np.ndarray:
@@ -44,7 +36,7 @@ def test_price_is_that_of_selection_test_and_peel_once_a_query() -> None:
     first = PLAIN.stable_top_k
     selection = first.gap_selection(num_labels=5, num_teachers=30).event
     test = first.stability_test(num_teachers=30).event
-    assert event == SelfComposedEvent(ComposedEvent((selection, test, ZCdpEvent((2 / 3) ** 2 / 8))), 7)
+    assert event == pa.SelfComposedEvent(pa.ComposedEvent((selection, test, pa.ZCdpEvent((2 / 3) ** 2 / 8))), 7)
     assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
 
 
@@ -56,7 +48,7 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
         selection_scale=math.sqrt(2 / rho),
         test_std=math.sqrt(2 / rho),
         peel_scale=1 / (2 * math.sqrt(rho)),
-        adjacency=Adjacency.ADD_REMOVE,
+        adjacency=pa.Adjacency.ADD_REMOVE,
     )
     orders = np.array([1.5, 3.0, 8.0, 30.0])
     curve = rdp_curve(count_leaves(paper.event_for(**SHAPE | {"num_queries": 1})), orders)
@@ -107,21 +99,21 @@ def test_a_heavy_penalty_tests_size_k_alone() -> None:
     assert distribution[0, 1, 2] == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: Adjacency) -> None:
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
+def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: pa.Adjacency) -> None:
     for num_labels in (1, 4):
         everything = dataclasses.replace(PLAIN, k=num_labels, adjacency=adjacency)
         shape = {"num_queries": 9, "num_labels": num_labels, "num_teachers": 5}
-        assert everything.event_for(**shape) == SelfComposedEvent(NoOpEvent(), 9)
+        assert everything.event_for(**shape) == pa.SelfComposedEvent(pa.NoOpEvent(), 9)
         assert released(everything, [3] * num_labels, num_teachers=5).all()
         assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {tuple(range(num_labels)): 1.0}
         everything.calibrated(**GOAL, **shape)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
 @pytest.mark.parametrize("votes", [[0, 0, 0], [9, 9, 9]])
 def test_no_label_and_all_labels_are_stable_sets_that_leave_the_peel_to_decide(
-    adjacency: Adjacency, votes: list[int]
+    adjacency: pa.Adjacency, votes: list[int]
 ) -> None:
     padded = StableFixedTopK(k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency)
     distribution = padded.distribution(np.array(votes), num_teachers=9)
@@ -147,8 +139,8 @@ def test_scaling_multiplies_all_noise() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_table_calibration_gives_the_peel_its_share(adjacency: Adjacency, share: float) -> None:
+@pytest.mark.parametrize("adjacency", pa.Adjacency)
+def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, share: float) -> None:
     calibrated = dataclasses.replace(TABLE, adjacency=adjacency, peel_share=share).calibrated(**GOAL, **SHAPE)
     assert 7.95 <= epsilon_of(calibrated) <= 8.0
     order = np.array([calibrated.table_order])
@@ -173,7 +165,7 @@ def test_the_price_does_not_depend_on_k() -> None:
 
 def test_the_exact_accountant_refuses_the_peel() -> None:
     with pytest.raises(InvalidValue, match=r"event=ZCdpEvent: expected an event that the exact accountant can compose"):
-        ExactAccountant().compose(PLAIN.event_for(**SHAPE))
+        pa.ExactAccountant().compose(PLAIN.event_for(**SHAPE))
 
 
 def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:

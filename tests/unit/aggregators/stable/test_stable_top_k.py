@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    ComposedEvent,
-    ExactAccountant,
-    RdpAccountant,
-    SelectThenTestEvent,
-    SelfComposedEvent,
-)
+import pate.accounting as pa
 from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
@@ -26,7 +18,11 @@ from pate.validation import InvalidValue
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 PAPER = StableTopK(
-    selection_noise="gaussian", selection_scale=50.0, test_std=60.0, failure_prob=1e-9, adjacency=Adjacency.ADD_REMOVE
+    selection_noise="gaussian",
+    selection_scale=50.0,
+    test_std=60.0,
+    failure_prob=1e-9,
+    adjacency=pa.Adjacency.ADD_REMOVE,
 )
 PLAIN = StableTopK(selection_scale=2.0, test_std=1.0)
 TABLE = StableTopK(selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0)
@@ -37,19 +33,19 @@ GAUSSIAN = StableTopK(selection_scale=38.985, test_std=60.0)
 
 def epsilon_of(aggregator: StableTopK, target_delta: float = 1e-6, **shape: int) -> float:
     event = aggregator.event_for(**(SHAPE | shape))
-    return RdpAccountant().compose(event).get_epsilon(target_delta)
+    return pa.RdpAccountant().compose(event).get_epsilon(target_delta)
 
 
 def test_price_is_that_of_selection_and_test_once_a_query() -> None:
     event = PLAIN.event_for(num_queries=7, num_labels=5, num_teachers=30)
     selection = PLAIN.gap_selection(num_labels=5, num_teachers=30).event
     test = PLAIN.stability_test(num_teachers=30).event
-    assert event == SelfComposedEvent(SelectThenTestEvent((selection, test), 4), 7)
+    assert event == pa.SelfComposedEvent(pa.SelectThenTestEvent((selection, test), 4), 7)
     for other in ({"padded": True}, {"regularizer": lambda k: float(k)}, {"selection_noise": "laplace"}):
         changed = dataclasses.replace(PLAIN, **other).event_for(num_queries=1, num_labels=5, num_teachers=30)
-        assert isinstance(changed, SelfComposedEvent)
-        assert type(changed.event) is ComposedEvent  # the joint law is of gaps alone
-    assert isinstance(test, ApproximateEvent)
+        assert isinstance(changed, pa.SelfComposedEvent)
+        assert type(changed.event) is pa.ComposedEvent  # the joint law is of gaps alone
+    assert isinstance(test, pa.ApproximateEvent)
     assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
 
 
@@ -150,9 +146,9 @@ def test_paper_epsilon_exists_for_gaussian_noise_only_and_not_beyond_delta() -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "target"), [("replace_one", 8.0), ("add_remove", 3.6), ("replace_one", 0.5)])
-def test_calibrated_table_beats_a_calibrated_gaussian_test(adjacency: Adjacency, target: float) -> None:
+def test_calibrated_table_beats_a_calibrated_gaussian_test(adjacency: pa.Adjacency, target: float) -> None:
     """At the same epsilon, by the sum of both prices, the table passes smaller gaps (160 against 482 votes at 3.6)."""
-    goal: dict[str, Any] = {"target_epsilon": target, "target_delta": 1e-6, "accountant": RdpAccountant}
+    goal: dict[str, Any] = {"target_epsilon": target, "target_delta": 1e-6, "accountant": pa.RdpAccountant}
     table = dataclasses.replace(TABLE, adjacency=adjacency).calibrated(**goal, **SHAPE)
     gaussian = StableTopK(selection_scale=85.0, test_std=100.0, adjacency=adjacency).calibrated(**goal, **SHAPE)
     assert 0.99 * target <= epsilon_of(table) <= target
@@ -251,10 +247,10 @@ def test_gap_to_release_is_the_smallest() -> None:
 def test_an_open_split_needs_the_smallest_gap(base: StableTopK, adjacency: str) -> None:
     """By the sum of both prices, which is what the search goes by."""
     votes = {"num_labels": 40, "num_teachers": 300}
-    goal = {"target_epsilon": 8.0, "target_delta": 1e-6, "num_queries": 600, "accountant": RdpAccountant, **votes}
+    goal = {"target_epsilon": 8.0, "target_delta": 1e-6, "num_queries": 600, "accountant": pa.RdpAccountant, **votes}
     base = dataclasses.replace(base, adjacency=adjacency, selection_share=None)
     best = base.calibrated(**goal)
-    assert 7.98 < RdpAccountant().compose(best.event_for(num_queries=600, **votes)).get_epsilon(1e-6) <= 8
+    assert 7.98 < pa.RdpAccountant().compose(best.event_for(num_queries=600, **votes)).get_epsilon(1e-6) <= 8
     smallest = best.steps(**votes).gap_to_release(0.5)
     assert smallest is not None
     rivals = [dataclasses.replace(base, selection_share=share) for share in (0.3, 0.5, 0.8)]
@@ -267,7 +263,7 @@ def test_an_open_split_needs_the_smallest_gap(base: StableTopK, adjacency: str) 
 @pytest.mark.slow
 def test_an_open_split_beats_the_papers_ratio_by_far() -> None:
     """At 3.6 under replace-one, by Renyi, 800 teachers need a gap of 736 with the paper's ratio of scales."""
-    papers = GAUSSIAN.calibrated(**GOAL, **SHAPE, accountant=RdpAccountant)
+    papers = GAUSSIAN.calibrated(**GOAL, **SHAPE, accountant=pa.RdpAccountant)
     best = dataclasses.replace(GAUSSIAN, selection_share=None).calibrated(**GOAL, **SHAPE)
     needed = [aggregator.steps(**VOTES).gap_to_release(0.5) for aggregator in (papers, best)]
     assert needed[0] == pytest.approx(736, abs=8)
@@ -277,7 +273,7 @@ def test_an_open_split_beats_the_papers_ratio_by_far() -> None:
 
 def test_where_no_gap_is_released_the_likeliest_split_is_taken() -> None:
     far: dict[str, Any] = {"target_epsilon": 0.2, "target_delta": 1e-6, "num_queries": 600}
-    far |= {"num_labels": 40, "num_teachers": 100, "accountant": RdpAccountant}
+    far |= {"num_labels": 40, "num_teachers": 100, "accountant": pa.RdpAccountant}
     best = dataclasses.replace(TABLE, selection_share=None).calibrated(**far)
     even = TABLE.calibrated(**far)
     assert best.steps(num_labels=40, num_teachers=100).gap_to_release(0.5) is None
@@ -293,8 +289,8 @@ def test_where_no_gap_is_released_the_likeliest_split_is_taken() -> None:
     ids=["table", "gumbel"],
 )
 def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, gaps: dict[str, int], adjacency: str) -> None:
-    found = dataclasses.replace(base, adjacency=adjacency).calibrated(**GOAL, **SHAPE, accountant=RdpAccountant)
-    exact = ExactAccountant().compose(found.event_for(**SHAPE)).get_epsilon(1e-6)
+    found = dataclasses.replace(base, adjacency=adjacency).calibrated(**GOAL, **SHAPE, accountant=pa.RdpAccountant)
+    exact = pa.ExactAccountant().compose(found.event_for(**SHAPE)).get_epsilon(1e-6)
     assert 3.3 <= exact <= 3.6
     needed = found.stability_test(num_teachers=800).gap_to_pass(0.5)
     assert needed is not None

@@ -9,19 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Accountant,
-    ApproximateEvent,
-    AutoAccountant,
-    ComposedEvent,
-    ExactAccountant,
-    Ledger,
-    NoOpEvent,
-    PureDpEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    SessionEvent,
-)
+import pate.accounting as pa
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import boundary, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK, ReleaseContext
@@ -123,7 +111,7 @@ def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() ->
 
 def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
     """A part that was committed is never drawn again, and a session that was paid for is not paid for again."""
-    votes, ledger, kept, told = [UNSURE] * 60, Ledger(target_delta=1e-3), Stopping(3), list[int]()
+    votes, ledger, kept, told = [UNSURE] * 60, pa.Ledger(target_delta=1e-3), Stopping(3), list[int]()
     aggregator = boundary_max(target_hits=20)
     context: dict[str, Any] = {"ledger": ledger, "watch": lambda asked, *_: told.append(asked)}
     with pytest.raises(KeyboardInterrupt):
@@ -149,7 +137,7 @@ def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
 
 
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
-    ledger, seen = Ledger(target_delta=1e-3), list[int]()
+    ledger, seen = pa.Ledger(target_delta=1e-3), list[int]()
     watch = lambda *_: seen.append(len(ledger.entries))  # noqa: E731
     from_source(boundary_max(), [UNSURE] * 60, None, ledger=ledger, watch=watch)
     assert set(seen) == {1}
@@ -160,11 +148,11 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
     def event(num_calls: int) -> Any:
         return session_event(not_prior, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6)
 
-    assert event(0) == NoOpEvent()
-    assert event(9) == ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 9), 0.0)
+    assert event(0) == pa.NoOpEvent()
+    assert event(9) == pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 9), 0.0)
     for num_calls in (9, *range(20, 140, 2)):  # all, all though hits would be counted, as many as the hits allow
         wrapped = session_event(tight_boundary, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6)
-        assert [leaf for leaf, _ in leaves(wrapped)] == [PureDpEvent(tight_boundary(0.1).epsilon)]
+        assert [leaf for leaf, _ in leaves(wrapped)] == [pa.PureDpEvent(tight_boundary(0.1).epsilon)]
     many, more = event(500), event(10**9)
     assert many == more
     assert 0 < failure_probability(many) < 1e-6
@@ -182,13 +170,13 @@ def checks(failure_prob: float) -> NotPriorTopK:
     )
 
 
-@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant, AutoAccountant])
-def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(accountant: type[Accountant]) -> None:
+@pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant, pa.AutoAccountant])
+def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(accountant: type[pa.Accountant]) -> None:
     event = checks(1e-10).event_for(num_queries=600, num_labels=40, num_teachers=400)
-    session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, SessionEvent))
+    session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, pa.SessionEvent))
     releases = checks(1e-10).release_step.event_for(num_queries=60, num_labels=40, num_teachers=400)
     by_hits, by_accesses = (
-        accountant().compose(each).get_epsilon(1e-6) for each in (event, ComposedEvent((session.accesses, releases)))
+        accountant().compose(each).get_epsilon(1e-6) for each in (event, pa.ComposedEvent((session.accesses, releases)))
     )
     assert by_hits < 0.97 * by_accesses
 
@@ -200,7 +188,7 @@ def test_failures_above_the_session_s_delta_leave_an_event() -> None:
 
 def test_more_calls_never_cost_less() -> None:
     epsilons = [
-        RdpAccountant()
+        pa.RdpAccountant()
         .compose(session_event(boundary, 0.1, target_hits=2, num_calls=count, session_delta=1e-5))
         .get_epsilon(1e-5)
         for count in (1, 5, 20, 40, 60, 80, 100, 1000)
@@ -219,7 +207,7 @@ def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
 
 def test_an_epsilon_beyond_counting_composes_all_calls() -> None:
     event = session_event(boundary, 900.0, target_hits=1, num_calls=7, session_delta=1e-6)
-    assert event == ApproximateEvent(SelfComposedEvent(PureDpEvent(1800.0), 7), 0.0)
+    assert event == pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(1800.0), 7), 0.0)
 
 
 def test_agreement_is_free_and_a_contradiction_is_released() -> None:
@@ -266,7 +254,7 @@ def test_a_rule_sees_the_rounds_before_and_nothing_more() -> None:
 
 
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
-    ledger = Ledger(target_delta=1e-3)
+    ledger = pa.Ledger(target_delta=1e-3)
     with pytest.raises(InvalidValue, match=r"prior\.shape=\(8, 4\): expected \(9, 4\), as the votes"):
         released(NOT_PRIOR, [CLEAR] * 9, ledger=ledger, prior=np.ones((8, 4), bool))
     with pytest.raises(InvalidValue, match=r"prior\.dtype=int64: expected bool"):
@@ -300,7 +288,7 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
 
 def test_calibration_of_first_queries_alone() -> None:
     calibrated = NOT_PRIOR.calibrated(target_epsilon=3.0, target_delta=1e-6, num_queries=3, **SHAPE)
-    epsilon = AutoAccountant().compose(calibrated.event_for(num_queries=3, **SHAPE)).get_epsilon(1e-6)
+    epsilon = pa.AutoAccountant().compose(calibrated.event_for(num_queries=3, **SHAPE)).get_epsilon(1e-6)
     assert 2.9 < epsilon <= 3.0
 
 
