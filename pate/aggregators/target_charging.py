@@ -218,7 +218,11 @@ class TargetChargedAggregator(HistogramAggregator):
         Raises:
             InvalidValue: as `Aggregator.aggregate`; a prior of another shape.
         """
-        _require_prior(prior, votes, num_teachers)
+        if not (prior is None or isinstance(prior, PriorRule)):
+            shape = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).shape
+            bits = np.asarray(prior)
+            require(bits.dtype == np.bool_, "prior.dtype", bits.dtype, "bool")
+            require(bits.shape == shape, "prior.shape", bits.shape, f"{shape}, as the votes")
         counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
         settled = self.settled(num_queries=len(counts))  # as the event
         return settled._session(counts, event, prior, ReleaseContext(rng, drawn=Drawn()), num_teachers)
@@ -277,13 +281,3 @@ def _expected(prior: Prior, labels: Bits, answered: Bits, rows: slice) -> Bits |
     good = said.dtype == np.bool_ and said.shape == (size, num_labels)
     require(good, "prior", f"{said.dtype} {said.shape}", f"bool [{size}, {num_labels}]")
     return said
-
-
-def _require_prior(prior: Prior, votes: Any, num_teachers: int) -> None:
-    """Checks an array's shape, before anything is charged."""
-    if prior is None or isinstance(prior, PriorRule):
-        return
-    shape = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).shape
-    bits = np.asarray(prior)
-    require(bits.dtype == np.bool_, "prior.dtype", bits.dtype, "bool")
-    require(bits.shape == shape, "prior.shape", bits.shape, f"{shape}, as the votes")
