@@ -65,21 +65,25 @@ def test_fast_decisions_are_the_exact_ones(std: float) -> None:
         assert (kept[index] == exact[1]) and (not kept[index] or values[index] == exact[0])
 
 
+def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The first words of all candidates that they do not decide, from now on."""
+    asked, exactly = list[list[int]](), RoundedGaussian._exactly
+
+    def counted(self: RoundedGaussian, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
+        asked.append(first)
+        return exactly(self, first, rng)
+
+    monkeypatch.setattr(RoundedGaussian, "_exactly", counted)
+    return asked
+
+
 def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a margin that decides nothing, the same bits give the same numbers."""
     expected = RoundedGaussian(9.0).sample((40,), np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_ROUNDED_MARGIN", 2.0)
-    calls = 0
-    exactly = RoundedGaussian._exactly
-
-    def counted(self: RoundedGaussian, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
-        nonlocal calls
-        calls += 1
-        return exactly(self, first, rng)
-
-    monkeypatch.setattr(RoundedGaussian, "_exactly", counted)
+    asked = asked_for_more_bits(monkeypatch)
     np.testing.assert_array_equal(RoundedGaussian(9.0).sample((40,), np.random.default_rng(0)), expected)
-    assert calls >= 40
+    assert len(asked) >= 40
 
 
 def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
@@ -95,14 +99,7 @@ def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
 
 def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """At std 2**44 the first 64 bits leave 2**-20 of a step open: a place one word below a step is not decided."""
-    asked: list[int] = []
-    exactly = RoundedGaussian._exactly
-
-    def counted(self: RoundedGaussian, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
-        asked.append(first[1])
-        return exactly(self, first, rng)
-
-    monkeypatch.setattr(RoundedGaussian, "_exactly", counted)
+    asked = asked_for_more_bits(monkeypatch)
     bits = words(np.random.default_rng(0), (3, 200))
     bits[1] = 2**19 - 1  # half a step over std, less one
     values, kept = RoundedGaussian(2.0**44)._candidates(bits, np.random.default_rng(1))
