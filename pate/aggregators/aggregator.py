@@ -545,6 +545,10 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
     every teacher keeps that many per query, chosen from its own votes alone. Whoever has the teachers' votes counts
     them here.
 
+    Args:
+        aggregator: what the counts are for.
+        blocks: the votes of some teachers each, bits `[c, Q, L]`.
+
     Raises:
         InvalidValue: no blocks.
     """

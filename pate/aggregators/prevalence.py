@@ -65,6 +65,7 @@ class Prevalence(Parameters):
 
     @property
     def event(self) -> GaussianEvent:
+        """The price of all its questions."""
         return GaussianEvent.composed(self._multipliers)
 
     def release(

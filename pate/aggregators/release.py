@@ -96,10 +96,12 @@ class Release:
 
     @property
     def num_queries(self) -> int:
+        """How many queries were asked."""
         return len(self.answered)
 
     @property
     def num_answered(self) -> int:
+        """How many of them were answered."""
         return int(self.answered.sum())
 
     @property

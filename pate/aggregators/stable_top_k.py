@@ -369,10 +369,12 @@ class StableFixedTopK(StableAggregator):
 
     @property
     def stable_top_k(self) -> StableTopK:
+        """The first step."""
         return self.part(StableTopK, regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty))
 
     @property
     def peeling(self) -> SubsetPeeling:
+        """The second step."""
         return SubsetPeeling(noise_scale=self.peel_scale, adjacency=self.adjacency)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:

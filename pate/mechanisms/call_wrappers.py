@@ -162,6 +162,7 @@ class RunTwice:
 
     @property
     def target(self) -> QTarget:
+        """What a call costs in a session."""
         return target_charging.run_twice(pure_epsilon(self.mechanism.event))
 
     @property

@@ -196,6 +196,7 @@ class GapSelection(Parameters):
 
     @property
     def has_weights(self) -> bool:
+        """Whether `weights` gives any."""
         return self.noise in _CLOSED
 
     def weights(self, votes: NDArray[np.integer]) -> Weights:

@@ -65,6 +65,7 @@ class LimitedDomainTopK(DomainTopK):
 
     @property
     def noise_scale(self) -> float:
+        """The Gumbel noise's scale in counts."""
         return self.k * self.adjacency.gap_sensitivity / self.epsilon
 
     @property

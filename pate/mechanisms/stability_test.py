@@ -328,6 +328,7 @@ class CertifiedTable(Parameters):
 
     @property
     def num_teachers(self) -> int:
+        """T, the largest gap."""
         return len(self.numerators) - 1
 
     @cached_property

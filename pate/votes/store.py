@@ -191,7 +191,11 @@ class VoteStore:
 
 
 class StoredVotes(VoteSource):
-    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries."""
+    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries.
+
+    Args:
+        store: the file.
+    """
 
     def __init__(self, store: VoteStore) -> None:
         self.store, self.records_per_teacher = store, 1.0
