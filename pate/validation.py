@@ -51,6 +51,7 @@ _PACKAGES = {
     "ray": "ray",
     "opacus": "opacus",
     "flower": "flwr",
+    "text": "onnxruntime tokenizers sentence_transformers",
 }
 """What each extra brings, by the names that it is imported by."""
 

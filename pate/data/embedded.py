@@ -174,8 +174,8 @@ def _of_glosses(dataset: Dataset, fit: TextFit, stage: Stage) -> Dataset:
     texts = {name: [lines[place] for place in places[name]] for name in SPLITS}
     vectors = fit(texts["public"], stage)
     for name, split in splits.items():
-        with stage(f"vectors of the {name} texts", len(texts[name])):
-            splits[name] = replace(split, inputs=vectors.vectors(texts[name]))
+        with stage(f"vectors of the {name} texts", len(texts[name])) as advance:
+            splits[name] = replace(split, inputs=vectors.vectors(texts[name], advance))
     form = TableSchema((TextColumn("gloss", missing=False, vectors=vectors),))
     return replace(dataset, preprocessing=form, private_cells=dataset.private_digest(), **splits)
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Stage, unwatched
-from pate.data.table.cells import arrow
+from pate.data.table.cells import arrow, as_texts
 from pate.data.table.remarks import UNGROUPED
 from pate.data.table.rows import Roles, Rows, column_names, owners_of, private_cells, three_splits
 from pate.data.table.schema import TableSchema
-from pate.data.texts import TextReader, TfidfVectors
+from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text
 
 _BATCH = 16384
@@ -232,7 +232,7 @@ class HuggingFace(TextReader):
             preprocessing=form if of_cells else form.preprocessing,
             public_ids=public_ids,
             public_labeled=rows["public"].labeled,
-            notes=() if self.group is not None else (UNGROUPED,),
+            notes=(*(() if self.group is not None else (UNGROUPED,)), *self._remarks_on_texts(form)),
             private_cells=private_cells(self._batches("private"), split=None) if of_cells else None,
             owners=owners_of(rows["private"]),
             **parts,
@@ -305,6 +305,12 @@ class HuggingFace(TextReader):
         columns = [each for each in dict.fromkeys(wanted) if each in part.column_names]
         batches = part.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH)
         yield from batches if self._lists is None else map(self._lists.unfolded, batches)
+
+    def _remarks_on_texts(self, form: Any) -> Iterator[str]:
+        first = self._parts["private"].select(range(min(TEXTS_ASKED, len(self._parts["private"]))))
+        for name in self.text:
+            texts = texts_of(as_texts(first.select_columns([name]).with_format("arrow")[:].column(name)))
+            yield from remarks_on(name, form.texts[name], texts)
 
     def _rows(self, split: str, form: Any) -> Rows:
         self._require_columns(split)

@@ -1,42 +1,80 @@
-"""Texts as numbers: what the public texts say of words, and the vector of length 1 that stands for a text."""
+"""Texts as numbers: the vector of length 1 that stands for a text, by public texts, word vectors or an encoder."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import html
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from threading import Lock
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from pate.data.dataset import Stage, unwatched
-from pate.files.disk import damaged, file_digest, make_folder, replacing, require_file, unreadable
-from pate.validation import InvalidValue
+from pate.files.disk import (
+    DamagedFile,
+    damaged,
+    file_digest,
+    make_folder,
+    read_json,
+    replacing,
+    require_file,
+    unreadable,
+)
+from pate.validation import InvalidValue, MissingPackage, how_to_install, require_extra
+
+T = TypeVar("T")
+Array = NDArray[np.float32]
 
 MOST_TEXTS = 10_000
 """Public texts that something is fitted on: more say little more. They are spread evenly over the pool."""
 
+TEXTS_ASKED = 2000
+"""Private texts whose words are counted for the owner, the first ones."""
+
 _LONGEST = 100_000  # characters that are read of a text
 _ROWS = 1024  # texts that are worked on at once
+_TASK = 4 * _ROWS  # texts that a process is given
+_MANY = 10**7  # characters from which other processes are worth their start
 _MOST_WORDS, _MOST_GRAMS = 2**14, 2**14  # those that occur in most public texts
 _BUCKETS = 2**18  # of parts of words
 _GRAMS = (3, 4)  # letters of a part
 _FEWEST = 2  # public texts that have a word
 _BITS = 26  # of a row and of a direction: their products, and sums of these, stay below 2**53
 _NO_LENGTH = 1e-6  # of what is left of a text, whose length is 1 before it is projected
+_MOST_VECTORS = 2**18  # words of a file of vectors, the first ones: files begin with the frequent words
+_LONGEST_PIECE = 64  # letters
+_MOST_ENCODED = 2000  # public texts that an encoder's directions are fitted on
+_MOST_TOKENS = 512  # where an encoder does not say how many it reads
+_SMALL = 100_000_000  # bytes of an encoder that a published model carries
+_FEW = 1000  # public texts below which the owner is told so
+_AT_ONCE = 32  # texts that one core encodes between two reports
+_LONGEST_REASON = 200
+_MEAN, _FIRST = "pooling_mode_mean_tokens", "pooling_mode_cls_token"
+_SEVERAL = "data.text: expected several public texts, features are fitted on them"
+WEIGHTS = {
+    "static": "a file of word vectors such as glove.txt, or a folder with model.safetensors and tokenizer.json",
+    "encoder": "an .onnx file, or a folder with model.onnx and tokenizer.json or of sentence-transformers",
+}
+"""What `features.weights` is, by kind."""
+
 _LOGARITHMS = 1 + np.log(np.arange(1, _LONGEST + 2))  # by count: a function of nothing else, bit for bit
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _ENTRY = "texts"
 _RULE = "what makes numbers of texts"
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError, RuntimeError)
 
 
 @cache
@@ -58,17 +96,22 @@ def word_pattern() -> str:
 
 
 def plain_text(text: str) -> str:
-    r"""What is read of a text: its first 100,000 characters in small letters, composed and of one width, no HTML tags.
+    r"""What is read of a text, in small letters.
 
     >>> plain_text("<p>Z\u00dcRICH &amp; Bern</p>").split()
     ['zürich', '&', 'bern']
     """
+    return readable(text).casefold()
+
+
+def readable(text: str) -> str:
+    """The first 100,000 characters of a text, composed and of one width, without HTML tags."""
     text = text[:_LONGEST]
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:
         text = html.unescape(text)
-    return (text if text.isascii() else normalize("NFKC", _piled().sub("", text))).casefold()
+    return text if text.isascii() else normalize("NFKC", _piled().sub("", text))
 
 
 def texts_of(words: Any) -> list[str]:
@@ -76,8 +119,8 @@ def texts_of(words: Any) -> list[str]:
     return [text or "" for text in words.to_pylist()]
 
 
-def spread(texts: Sequence[str], most: int = MOST_TEXTS) -> list[str]:
-    """At most so many texts, evenly spread."""
+def spread(texts: Sequence[T], most: int = MOST_TEXTS) -> list[T]:
+    """At most so many texts, or what stands for them, evenly spread."""
     places = np.linspace(0, len(texts) - 1, min(most, len(texts))).astype(np.int64)
     return [texts[place] for place in places.tolist()]
 
@@ -103,34 +146,41 @@ class TextVectors(ABC):
         settings: plain values that say how arrays are used.
         origin: plain values: what it was fitted on, with digests.
         kept: a folder for vectors that were made, as private as the texts; None keeps none.
+        place: where an encoder lies that is not among the arrays.
     """
 
     arrays: Mapping[str, NDArray[Any]]
     settings: Mapping[str, Any]
     origin: Mapping[str, str | int]
     kept: Path | None = None
+    place: Path | None = None
 
     kind: ClassVar[str]
+    prefers: ClassVar[str] = "processes"  # where there are many texts
 
     @property
-    @abstractmethod
     def dimension(self) -> int:
         """Numbers a text."""
+        return int(self.arrays["components"].shape[1])
 
     @abstractmethod
     def _made(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Vectors `[n, dimension]` of any length, of some texts."""
 
-    @abstractmethod
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
-        """How many words of these texts the public texts, or a model, know; and how many there are."""
+        """How many words of these texts the public texts have, and how many there are; 0 where nobody counts them."""
+        return 0, 0
 
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Of any number of texts, `[n, dimension]`."""
-        rows = np.empty((len(texts), self.dimension), np.float32)
-        for first in range(0, len(texts), _ROWS):
-            rows[first : first + _ROWS] = self._block(texts[first : first + _ROWS])
-        return rows
+    def vectors(self, texts: Sequence[str], advance: Callable[[int], object] = lambda done: None) -> Array:
+        """Of any number of texts, `[n, dimension]`; of many on all cores. `advance` is told how many are done."""
+        how = self.prefers if sum(map(len, texts)) > _MANY or self.prefers == "threads" else None
+        size = _TASK if how == "processes" else _ROWS
+        none = np.empty((0, self.dimension), np.float32)
+        make = replace(self)._blocks if how == "processes" else self._blocks  # another process is sent no cached values
+        return np.concatenate([none, *_mapped(make, texts, size, advance, how)])
+
+    def _blocks(self, texts: Sequence[str]) -> Array:
+        return np.concatenate([self._block(texts[first : first + _ROWS]) for first in range(0, len(texts), _ROWS)])
 
     def _block(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Those of a block, read where they are kept; a file that was damaged is made again."""
@@ -176,17 +226,15 @@ class TextVectors(ABC):
     def beside(self, folder: Path) -> Self:
         """The same, with a folder that vectors are kept in."""
         make_folder(folder)
-        other = copy(self)
-        object.__setattr__(other, "kept", folder)
-        return other
+        return replace(self, kept=folder)
 
     @abstractmethod
     def require_usable(self) -> None:
         """Raises `ValueError` where arrays and settings are none of this kind."""
 
     @staticmethod
-    def load(path: Path, *, sha256: str | None = None, remedy: str) -> TextVectors:
-        """Reads what `save` wrote, or raises; nothing is unpickled and nothing is run."""
+    def load(path: Path, *, sha256: str | None = None, remedy: str, place: Path | None = None) -> TextVectors:
+        """Reads what `save` wrote, or raises; nothing is unpickled. An encoder that is no part of it lies beside it."""
         from safetensors import SafetensorError, safe_open
 
         require_file(path, rule=_RULE, remedy=remedy)
@@ -196,7 +244,9 @@ class TextVectors(ABC):
             with safe_open(path, framework="numpy") as file:
                 said = json.loads((file.metadata() or {})[_ENTRY])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            made = _KINDS[said["kind"]](arrays, dict(said["settings"]), dict(said["origin"]))
+            settings = dict(said["settings"])
+            place = path.parent / Path(str(settings.get("name", ""))).name if place is None else place
+            made = TEXT_KINDS[said["kind"]](arrays, settings, dict(said["origin"]), place=place)
             made.require_usable()
             good = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
             found = made.vectors(["a text"]) if good else None
@@ -204,19 +254,24 @@ class TextVectors(ABC):
             raise unreadable(path, error, rule=_RULE, remedy=remedy) from error
         except InvalidValue:
             raise
-        except (
-            SafetensorError,
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            MemoryError,
-        ) as error:
+        except (SafetensorError, *_WRONG) as error:
             raise damaged(path, _RULE, type(error).__name__, remedy) from None
         if found is None or not np.isfinite(found).all():
             raise damaged(path, _RULE, "arrays that give no numbers", remedy)
         return made
+
+
+def remarks_on(name: str, vectors: TextVectors, private: Sequence[str]) -> Iterator[str]:
+    """For the owner: public texts that are too few, private ones that are empty or of other words."""
+    count = int(vectors.origin.get("num_texts", _FEW))
+    if count < _FEW:
+        rule = f"expected {_FEW:,} texts or more, {count} say little of words: each becomes {vectors.dimension} numbers"
+        yield f"data.public.{name}: {rule}"
+    (known, total), empty = vectors.known(private), sum(not text.strip() for text in private)
+    rule = f"{1 - known / max(total, 1):.0%} of their words are none of the public texts, which tells nothing"
+    told = [*([rule] if total else []), *([f"{empty} are empty"] if empty else [])]
+    if told:
+        yield f"data.private.{name}: of the first {len(private):,} texts {'; '.join(told)}"
 
 
 class TextFit(Protocol):
@@ -253,16 +308,8 @@ class TfidfVectors(TextVectors):
     kind = "tfidf"
 
     @classmethod
-    def fit(
-        cls, texts: Sequence[str], stage: Stage = unwatched, *, dimension: int = 128, seed: int = 0
-    ) -> TfidfVectors:
-        """Learns words, frequencies and directions of public texts: equal texts give the same on the same machine.
-
-        Raises:
-            InvalidValue: texts of which no two share a word, or that are all alike.
-        """
+    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, dimension: int = 128, seed: int = 0) -> Self:
         from sklearn.decomposition import TruncatedSVD
-        from threadpoolctl import threadpool_limits
 
         shown = spread(texts)
         with stage("words of the public texts", len(shown)) as advance:
@@ -270,32 +317,18 @@ class TfidfVectors(TextVectors):
         if not known:
             raise InvalidValue("data.text: expected public texts that share words, features are fitted on them")
         idf = np.log((1 + len(shown)) / (1 + frequency)) + 1
-        origin: dict[str, str | int] = {
-            "fitted_on": "the public pool",
-            "num_texts": len(shown),
-            "texts_sha256": digest_of(shown),
-        }
+        origin = _origin(shown)
         blank = np.zeros((len(idf), 1), np.float32)
         made = cls({"buckets": buckets, "idf": idf, "components": blank}, {"words": known}, origin)
         with stage("directions of the public texts", len(shown)) as advance, threadpool_limits(1):
-            from scipy.sparse import vstack
-
-            blocks = []
-            for first in range(0, len(shown), _ROWS):
-                blocks.append(made.weighted(shown[first : first + _ROWS])[0])
-                advance(first + blocks[-1].shape[0])
-            matrix = vstack(blocks, format="csr")
+            matrix = _stacked(lambda block: made.weighted(block)[0], shown, advance)
             count = min(dimension, min(matrix.shape) - 1)
             if count < 1:
-                raise InvalidValue("data.text: expected several public texts, features are fitted on them")
+                raise InvalidValue(_SEVERAL)
             found = TruncatedSVD(count, n_iter=4, random_state=seed).fit(matrix)
             kept = found.singular_values_ > _NO_LENGTH * found.singular_values_[0]
         components = np.ascontiguousarray(found.components_[kept].T, np.float32)
         return cls({"buckets": buckets, "idf": idf, "components": components}, {"words": known}, origin)
-
-    @property
-    def dimension(self) -> int:
-        return int(self.arrays["components"].shape[1])
 
     def require_usable(self) -> None:
         words, buckets, idf, components = (
@@ -337,19 +370,367 @@ class TfidfVectors(TextVectors):
 
     def _made(self, texts: Sequence[str]) -> NDArray[np.float64]:
         rows, _, _ = self.weighted(texts)
-        rows.data = np.trunc(np.ldexp(rows.data, _BITS))
-        return np.asarray(np.ldexp(rows @ self._whole, -2 * _BITS), np.float64)
+        rows.data = _whole(rows.data)
+        return np.asarray(np.ldexp(rows @ self._directions, -2 * _BITS), np.float64)
 
     @cached_property
-    def _whole(self) -> NDArray[np.float64]:
-        return np.asarray(np.trunc(np.ldexp(self.arrays["components"].astype(np.float64), _BITS)))
+    def _directions(self) -> NDArray[np.float64]:
+        return _whole(self.arrays["components"])
 
     @cached_property
     def _place_of(self) -> dict[str, int]:
         return {word: place for place, word in enumerate(self.settings["words"])}
 
 
-_KINDS: Mapping[str, type[TextVectors]] = {TfidfVectors.kind: TfidfVectors}
+class StaticVectors(TextVectors):
+    """Vectors of words from a file, averaged by inverse frequency in the public texts, less the public mean.
+
+    They are in directions of the public texts already, as numbers of 16 bits, and belong to `words` of `settings`. Its
+    two `marks` stand before the first piece of a word and before later ones; without the second, words have no pieces.
+    """
+
+    kind = "static"
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Path, dimension: int = 128) -> Self:
+        words, table, marks = read_vectors(weights)
+        shown, ones = spread(texts), np.ones(len(words))
+        made = cls({"components": table, "idf": ones, "center": np.zeros(1)}, {"words": words, "marks": marks}, {})
+        with stage("words of the public texts", len(shown)) as advance:
+            counts = _stacked(lambda block: made.counted(block)[0], shown, advance)
+        idf = np.log((1 + len(shown)) / (1 + counts.getnnz(axis=0))) + 1
+        rows = replace(made, arrays={**made.arrays, "idf": idf}).averaged(counts)
+        center, components = _directions(rows, dimension)
+        table = table @ components.astype(np.float32)
+        size = np.abs(table).max()
+        arrays = {"components": (table / size).astype(np.float16), "idf": idf, "center": center @ components / size}
+        return cls(arrays, made.settings, _origin(shown, weights))
+
+    def require_usable(self) -> None:
+        words, marks = self.settings["words"], self.settings["marks"]
+        vectors, idf, center = (self.arrays[name] for name in ("components", "idf", "center"))
+        good = all(isinstance(word, str) for word in words) and len(words) == len(vectors) == len(idf)
+        good = good and len(marks) == 2 and isinstance(marks[0], str) and isinstance(marks[1], str | None)
+        good = good and vectors.ndim == 2 and idf.ndim == 1 and vectors.shape[1:] == center.shape and len(center) > 0
+        if not (good and bool(np.all(idf > 0))):
+            raise ValueError("arrays of other shapes")
+
+    def known(self, texts: Sequence[str]) -> tuple[int, int]:
+        counts, total = self.counted(texts)
+        rare = self.arrays["idf"] >= self.arrays["idf"].max()  # as all are that no public text has
+        often = np.asarray(counts.sum(axis=0)).ravel()
+        return min(total, int(often[~rare].sum())), total
+
+    def counted(self, texts: Sequence[str]) -> tuple[Any, int]:
+        """How often each word of the file, or piece, is in each text, sparse `[n, words]`; how many words there are."""
+        from scipy.sparse import csr_matrix
+
+        words, counts = _counted(texts)
+        parts = list(map(self._parts, words))
+        sizes = np.cumsum([0, *map(len, parts)])
+        places = np.array([place for each in parts for place in each], np.int64)
+        of_words = csr_matrix((np.ones(len(places)), places, sizes), (len(words), len(self.settings["words"])))
+        found = counts @ of_words
+        found.sort_indices()  # sums of a row are in one order
+        return found, int(counts.sum())
+
+    def averaged(self, counts: Any) -> NDArray[np.float64]:
+        """Means `[n, d]` of the vectors that occur so often, weighted; 0 where none does."""
+        counts = counts.copy()
+        counts.data = _LOGARITHMS[counts.data.astype(np.int64) - 1] * self.arrays["idf"][counts.indices]
+        used = np.unique(counts.indices)
+        total = counts @ np.ones((counts.shape[1], 1))
+        sums = counts[:, used] @ self.arrays["components"][used].astype(np.float64)
+        return np.asarray(sums / np.where(total > 0, total, 1))
+
+    def _made(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        rows = self.averaged(self.counted(texts)[0])
+        return np.where(rows.any(axis=1, keepdims=True), rows - self.arrays["center"], 0)
+
+    def _parts(self, word: str) -> list[int]:
+        """A word as it is, or without accents; or else its pieces, from the left the longest ones."""
+        (first, later), bare = self.settings["marks"], "".join(c for c in normalize("NFD", word) if category(c) != "Mn")
+        for said in (word, bare):
+            if (place := self._place_of.get(first + said)) is not None:
+                return [place]
+        return [] if later is None else self._pieces(word) or self._pieces(bare)
+
+    def _pieces(self, word: str) -> list[int]:
+        found, start, (mark, later) = [], 0, self.settings["marks"]
+        while start < len(word):
+            ends = range(min(len(word), start + _LONGEST_PIECE), start, -1)
+            end = next((end for end in ends if mark + word[start:end] in self._place_of), None)
+            if end is None:
+                return []
+            found.append(self._place_of[mark + word[start:end]])
+            start, mark = end, later
+        return found
+
+    @cached_property
+    def _place_of(self) -> dict[str, int]:
+        """By word, in small letters where these are no word of their own."""
+        words: list[str] = self.settings["words"]
+        places = {word.casefold(): place for place, word in reversed(list(enumerate(words)))}
+        return places | {word: place for place, word in enumerate(words)}
+
+
+class EncoderVectors(TextVectors):
+    """What an encoder of sentences says of a text, less the public mean, in directions of the public texts.
+
+    Each text is encoded by itself: no other one has a part in its vector, as in a batch it would have in the last bits.
+    """
+
+    kind = "encoder"
+    prefers = "threads"
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Path, dimension: int = 128) -> Self:
+        shown = spread(texts, _MOST_ENCODED)
+        try:
+            arrays, settings = _encoder_of(weights)
+            made = cls(arrays, settings, {}, place=weights)
+            made.measured(["a text"])  # a mistake is said before there are threads
+            with stage("encoding public texts", len(shown)) as advance:
+                blocks = list(_mapped(made.measured, shown, _AT_ONCE, advance, cls.prefers))
+        except InvalidValue:
+            raise
+        except _WRONG as error:
+            raise InvalidValue(f"features.weights={weights}: expected {WEIGHTS['encoder']} ({error})") from error
+        center, components = _directions(np.concatenate([*blocks] or [np.zeros((0, 1))]), dimension)
+        arrays |= {"center": center, "components": components}
+        return cls(arrays, settings, _origin(shown, weights), place=weights)
+
+    def require_usable(self) -> None:
+        center, components = self.arrays["center"], self.arrays["components"]
+        good = components.ndim == 2 and components.shape[1] > 0 and center.shape == components.shape[:1]
+        good = good and bool(np.all(np.square(components).sum(axis=0) < 1.01)) and bool(center @ center < 1.01)
+        if not good or not 0 < int(self.settings["most_tokens"]) < 2**20:
+            raise ValueError("arrays of other shapes")
+        place, rule = self.place or Path(), f"the encoder of SHA-256 {self.settings['sha256']}"
+        there = place.exists()
+        if "model" not in self.arrays and (not there or digest_of_all(place) != self.settings["sha256"]):
+            raise damaged(
+                place, rule, "it is another" if there else "it is gone", "it is published by name: copy it there"
+            )
+
+    def measured(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """What the encoder says, `[n, d]`: of length 1, or 0 for an empty text."""
+        said = [readable(text).strip() for text in texts]
+        try:
+            rows = np.stack([self._encode(text or "-") for text in said]).astype(np.float64)
+        except ImportError:
+            raise
+        except Exception as error:  # of runtimes, each has its own
+            raise ValueError(f"{type(error).__name__}: {error}"[:_LONGEST_REASON]) from error
+        if rows.ndim != 2 or not np.isfinite(rows).all():
+            raise ValueError("it gives no vector of numbers for a text")
+        rows[[place for place, text in enumerate(said) if not text]] = 0
+        lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
+        return np.asarray(rows / np.where(lengths > 0, lengths, 1))
+
+    def _made(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        rows = self.measured(texts)
+        shown = np.where(rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0)
+        return np.asarray(np.ldexp(_whole(shown) @ _whole(self.arrays["components"]), -2 * _BITS))
+
+    @cached_property
+    def _encode(self) -> Callable[[str], NDArray[Any]]:
+        """From one text to its vector `[d]`."""
+        place = self.place or Path()
+        if self.settings["format"] != "onnx":
+            how = {"device": "cpu", "local_files_only": True, "model_kwargs": {"use_safetensors": True}}
+            model, one = _package("sentence_transformers").SentenceTransformer(str(place), **how), Lock()
+
+            def encode(text: str) -> NDArray[Any]:
+                with one:  # its tokenizers are not made for several threads
+                    return np.asarray(model.encode([text], show_progress_bar=False)[0])
+
+            return encode
+        model, tokenizer = self.arrays.get("model"), self.arrays.get("tokenizer")
+        if model is None:
+            return _onnx(*_onnx_files(place), self.settings)
+        return _onnx(model.tobytes(), None if tokenizer is None else tokenizer.tobytes(), self.settings)
+
+
+TEXT_KINDS: Mapping[str, Any] = {each.kind: each for each in (TfidfVectors, StaticVectors, EncoderVectors)}
+"""By `features.kind=`."""
+
+
+def digest_of_all(place: Path) -> str:
+    """SHA-256 of a file, or of all files of a folder with their names, in hexadecimal."""
+    if place.is_file():
+        return file_digest(place, rule=_RULE, remedy="copy it again")
+    digest = hashlib.sha256()
+    for path in sorted(each for each in place.rglob("*") if each.is_file()):
+        name = path.relative_to(place).as_posix()
+        digest.update(f"{name}\0{file_digest(path, rule=_RULE, remedy='copy it again')}\n".encode())
+    return digest.hexdigest()
+
+
+def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
+    """Words of a file, their vectors `[n, d]`, and what stands before first and later pieces: see `StaticVectors`.
+
+    Read are GloVe's and word2vec's lines of text, and a folder with `model.safetensors` and `tokenizer.json`.
+    """
+    folder = place if place.is_dir() else place.parent
+    try:
+        if place.is_dir() or place.suffix == ".safetensors":
+            path = folder / "model.safetensors" if place.is_dir() else place
+            found = _vectors_of_model(path, folder / "tokenizer.json")
+        else:
+            found = _vectors_of_lines(place)
+        if not np.isfinite(found[1]).all() or not found[1].any():
+            raise ValueError("numbers that are none")
+    except DamagedFile:
+        raise
+    except (OSError, *_WRONG) as error:
+        reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+        raise InvalidValue(f"features.weights={place}: expected {WEIGHTS['static']} ({reason})") from error
+    return found
+
+
+def _vectors_of_model(path: Path, tokenizer: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
+    from safetensors.numpy import load_file
+
+    said = read_json(tokenizer, rule="the tokenizer of word vectors", remedy="copy it again")["model"]
+    arrays, listed = load_file(path), said["vocab"]
+    rows = dict(listed) if isinstance(listed, dict) else {word: row for row, (word, _) in enumerate(listed)}
+    table = next(array for array in arrays.values() if array.ndim == 2).astype(np.float32)
+    table = table[arrays["mapping"]] if "mapping" in arrays else table
+    table = table * arrays["weights"].astype(np.float32)[:, None] if "weights" in arrays else table
+    words = sorted((word for word, row in rows.items() if row < len(table)), key=rows.__getitem__)[:_MOST_VECTORS]
+    if said["type"] == "WordPiece":
+        marks = ["", said.get("continuing_subword_prefix", "##")]
+    elif said["type"] == "WordLevel":
+        marks = ["", None]
+    else:
+        marks = [max("\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words)), ""]
+    return words, table[[rows[word] for word in words]], marks
+
+
+def _vectors_of_lines(path: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
+    require_extra("features.kind=static", "table")
+    import pandas
+
+    # A few words of GloVe's have spaces: such lines are left out.
+    how = {"sep": r"\s+", "header": None, "quoting": csv.QUOTE_NONE, "na_filter": False, "on_bad_lines": "skip"}
+    counted = pandas.read_csv(path, nrows=1, **how).shape[1] == 2  # word2vec's first line: how many words and numbers
+    frame = pandas.read_csv(path, skiprows=int(counted), nrows=_MOST_VECTORS, dtype={0: str}, **how)
+    return frame[0].tolist(), frame.iloc[:, 1:].to_numpy(np.float32), ["", None]
+
+
+def _encoder_of(place: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """What a published model carries of an encoder, nothing if it is large; and how it is used."""
+
+    def said(name: str) -> Any:
+        path = place / name
+        return read_json(path, remedy="copy it again") if path.is_file() else {}
+
+    model, tokenizer = _onnx_files(place)
+    parts = {str(part["type"]).rpartition(".")[2] for part in said("modules.json")}
+    modes = {
+        name for name, on in said("1_Pooling/config.json").items() if name.startswith("pooling_mode_") and on is True
+    }
+    plain = not parts - {"Transformer", "Pooling", "Normalize"} and (modes <= {_MEAN} or modes == {_FIRST})
+    settings = {"name": place.resolve().name, "sha256": digest_of_all(place), "first_token": modes == {_FIRST}}
+    settings["most_tokens"] = int(said("sentence_bert_config.json").get("max_seq_length") or _MOST_TOKENS)
+    settings["format"] = "onnx" if model is not None and plain else "sentence_transformers"
+    if model is None and not parts:
+        raise InvalidValue(f"features.weights={place}: expected {WEIGHTS['encoder']}")
+    files = {name: path for name, path in (("model", model), ("tokenizer", tokenizer)) if path is not None}
+    alone = model is not None and not any(each != model for each in model.parent.glob(f"{model.name}*"))
+    small = sum(path.stat().st_size for path in files.values()) <= _SMALL
+    carried = settings["format"] == "onnx" and alone and small
+    return {name: np.fromfile(path, np.uint8) for name, path in files.items()} if carried else {}, settings
+
+
+def _onnx_files(place: Path) -> tuple[Path | None, Path | None]:
+    """The graph and the tokenizer of an encoder, as far as they are there."""
+    folder = place if place.is_dir() else place.parent
+    graphs = (folder / "onnx" / "model.onnx", folder / "model.onnx") if place.is_dir() else (place,)
+    tokenizers = (folder / "tokenizer.json", folder.parent / "tokenizer.json")
+    return next(filter(Path.is_file, graphs), None), next(filter(Path.is_file, tokenizers), None)
+
+
+def _onnx(model: bytes | Path, tokenizer: bytes | Path | None, settings: Mapping[str, Any]) -> Callable[[str], Any]:
+    """From one text to its vector, by a graph that takes a text, or the tokens that a tokenizer makes of it."""
+    runtime = _package("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    given = model if isinstance(model, bytes) else str(model)
+    session = runtime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    inputs, outputs = session.get_inputs(), [each.name for each in session.get_outputs()]
+    output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
+    if inputs[0].type == "tensor(string)":
+        return lambda text: session.run([output], {inputs[0].name: np.array([text], object)})[0][0]
+    if tokenizer is None:
+        raise ValueError("no tokenizer.json beside it")
+    content = tokenizer if isinstance(tokenizer, bytes) else tokenizer.read_bytes()
+    tokens = _package("tokenizers").Tokenizer.from_buffer(content)
+    tokens.no_padding()
+    tokens.enable_truncation(settings["most_tokens"])
+
+    def encode(text: str) -> NDArray[Any]:
+        said = tokens.encode(text)
+        known = {"input_ids": said.ids, "attention_mask": said.attention_mask, "token_type_ids": said.type_ids}
+        found = session.run([output], {each.name: np.array([known[each.name]], np.int64) for each in inputs})[0][0]
+        return np.asarray(found if found.ndim == 1 else found[0] if settings["first_token"] else found.mean(axis=0))
+
+    return encode
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingPackage(f"features.kind=encoder: expected the package {name}: {how_to_install('text')}") from error
+
+
+def _origin(texts: Sequence[str], weights: Path | None = None) -> dict[str, str | int]:
+    """What is published of a fit."""
+    of_file = {} if weights is None else {"model": weights.resolve().name, "weights_sha256": digest_of_all(weights)}
+    return {"fitted_on": "the public pool", "num_texts": len(texts), "texts_sha256": digest_of(texts), **of_file}
+
+
+def _directions(rows: NDArray[np.float64], dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean `[d]` of rows that are not 0, and the directions `[d, k]` in which these vary most."""
+    rows = rows[rows.any(axis=1)]
+    if len(rows) < 2:
+        raise InvalidValue(_SEVERAL)
+    center = rows.mean(axis=0)
+    with threadpool_limits(1):
+        variances, directions = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
+    kept = np.flatnonzero(variances > max(_NO_LENGTH**2 * variances[-1], 1e-12))[::-1][:dimension]
+    if not len(kept):
+        raise InvalidValue(_SEVERAL)
+    return center, np.ascontiguousarray(directions[:, kept])
+
+
+def _whole(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers as integers of 26 bits after the point: sums of their products are exact in any order."""
+    return np.asarray(np.trunc(np.ldexp(values.astype(np.float64), _BITS)))
+
+
+def _mapped(
+    make: Callable[[Any], T], items: Sequence[str], size: int, advance: Callable[[int], object], how: str | None = None
+) -> Iterator[T]:
+    """What is made of each block of texts, in order: in `threads`, in `processes`, or in this one."""
+    from joblib import Parallel, cpu_count, delayed
+
+    blocks = [items[first : first + size] for first in range(0, len(items), size)]
+    jobs = max(1, min(cpu_count(), len(blocks))) if how else 1
+    pool, done = Parallel(jobs, prefer=how, return_as="generator"), 0
+    for block, made in zip(blocks, pool(map(delayed(make), blocks)), strict=True):
+        done += len(block)
+        advance(done)
+        yield made
+
+
+def _stacked(count: Callable[[Sequence[str]], Any], texts: Sequence[str], advance: Callable[[int], object]) -> Any:
+    """Sparse rows of all texts."""
+    from scipy.sparse import csr_matrix, vstack
+
+    return vstack(list(_mapped(count, texts, _ROWS, advance)) or [csr_matrix((0, 1))], format="csr")
 
 
 def _counted(texts: Sequence[str]) -> tuple[list[str], Any]:
@@ -384,12 +765,10 @@ def _frequent(
     """The frequent words, buckets of frequent parts, and in how many texts each of both is."""
     in_texts: dict[str, int] = {}
     of_grams = np.zeros(_BUCKETS)
-    for first in range(0, len(texts), _ROWS):
-        words, counts = _counted(texts[first : first + _ROWS])
+    for words, counts in _mapped(_counted, texts, _ROWS, advance):
         for word, count in zip(words, counts.getnnz(axis=0).tolist(), strict=True):
             in_texts[word] = in_texts.get(word, 0) + count
         of_grams += (counts @ _grams_of(words)).getnnz(axis=0)
-        advance(min(first + _ROWS, len(texts)))
     often = sorted(
         (word for word, count in in_texts.items() if count >= _FEWEST), key=lambda word: (-in_texts[word], word)
     )

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from pate.data.dataset import Stage, unwatched
-from pate.data.texts import TextReader, TextVectors, TfidfVectors, digest_of, spread
+from pate.data.texts import (
+    TEXT_KINDS,
+    WEIGHTS,
+    TextReader,
+    TextVectors,
+    TfidfVectors,
+    digest_of,
+    digest_of_all,
+    spread,
+)
 from pate.features.features import Extractor, Features, PublicPictures
 from pate.files.disk import DamagedFile, locked, make_folder, read_text, write_text
 from pate.files.values import full_text
-from pate.validation import InvalidValue, require_choice, require_count
+from pate.validation import InvalidValue, require, require_choice, require_count
 
 _VERSION = 1  # of what is made of settings and texts; in the name of what is kept
 _REMEDY = "remove it, and the same command makes it again"
@@ -24,7 +33,9 @@ class Text(Features):
     """A vector for each text, fitted on the public texts: of the tables and data sets that have some.
 
     Attributes:
-        kind: `tfidf`, words and parts of words that public texts have.
+        kind: `tfidf`, words and parts of words that public texts have; `static`, vectors of words from a file;
+            `encoder`, what an encoder of sentences says.
+        weights: the file or folder of these vectors, or of the encoder. They must come from public data.
         dimension: numbers a text, at most.
         seed: of the directions.
         cache: the folder to keep vectors in, as private as the texts; None for `pate_cache` beside the run's.
@@ -34,12 +45,18 @@ class Text(Features):
     """
 
     kind: str = field(default="tfidf", metadata={"public": True})
+    weights: str | None = None
     dimension: int = field(default=128, metadata={"public": True})
     seed: int = 0
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:
-        require_choice("features.kind", self.kind, ("tfidf",))
+        require_choice("features.kind", self.kind, tuple(TEXT_KINDS))
+        if (rule := WEIGHTS.get(self.kind)) is None:
+            require(self.weights is None, "features.weights", self.weights, "none beside features.kind=tfidf")
+        else:
+            there = self.place is not None and self.place.exists()
+            require(there, "features.weights", self.weights, f"{rule}, which is there")
         require_count("features.dimension", self.dimension)
         require_count("features.seed", self.seed, minimum=0)
 
@@ -58,7 +75,21 @@ class Text(Features):
 
     def vectors_of(self, texts: Sequence[str], stage: Stage) -> TextVectors:
         """What is fitted on public texts."""
-        return TfidfVectors.fit(texts, stage, dimension=self.dimension, seed=self.seed)
+        if self.place is None:
+            return TfidfVectors.fit(texts, stage, dimension=self.dimension, seed=self.seed)
+        made: TextVectors = TEXT_KINDS[self.kind].fit(texts, stage, dimension=self.dimension, weights=self.place)
+        return made
+
+    @property
+    def place(self) -> Path | None:
+        """Where the weights lie."""
+        return None if self.weights is None else Path(self.weights).expanduser()
+
+    @property
+    def said(self) -> list[object]:
+        """All that vectors depend on but for the texts: settings, and the weights' digest for where they lie."""
+        weights = None if self.place is None else digest_of_all(self.place)
+        return [_VERSION, {**asdict(self), "cache": None, "weights": weights}]
 
 
 @dataclass(frozen=True)
@@ -69,13 +100,14 @@ class KeptFit:
     cache: Path
 
     def __call__(self, texts: Sequence[str], stage: Stage = unwatched) -> TextVectors:
-        said = full_text([_VERSION, {**asdict(self.recipe), "cache": None}, digest_of(spread(texts))])
+        said = full_text([*self.recipe.said, digest_of(spread(texts))])
         folder = self.cache.expanduser() / f"features-text-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
         make_folder(folder)
         name = folder / "name"
         with locked(folder / "lock"):
             try:
-                vectors = TextVectors.load(folder / read_text(name, remedy=_REMEDY).strip(), remedy=_REMEDY)
+                path = folder / read_text(name, remedy=_REMEDY).strip()
+                vectors = TextVectors.load(path, remedy=_REMEDY, place=self.recipe.place)
             except DamagedFile:  # or not there yet
                 vectors = self.recipe.vectors_of(texts, stage)
                 vectors.save(folder)

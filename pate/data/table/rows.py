@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from pate.validation import InvalidValue, as_setting, require
 _TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
 _LONGEST_WORD = 20
+_GATHERED = 2**25  # bytes of texts in memory
 LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not"
 _BETWEEN, _GONE = "\x1f", "\x00"
 
@@ -122,6 +123,20 @@ class Rows:
             found = f"{words.null_count + unseen} of {len(words)} rows have none"
             raise InvalidValue(f"{self._name}.{column}: expected a value in each row, as data.{role}, {found}")
         return words
+
+
+def gathered(batches: Iterable[Any], size: int, advance: Callable[[int], object]) -> Iterator[Any]:
+    """Batches of a file with texts, so many together that all cores have some; tells how many kB are done, at most."""
+    waiting, done = list[Any](), 0
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.nbytes for each in waiting) >= _GATHERED:
+            yield (whole := arrow().concat_tables(waiting))
+            waiting, done = [], done + whole.nbytes // 1000
+            advance(min(done, size))
+    if waiting:
+        yield arrow().concat_tables(waiting)
+        advance(size)
 
 
 def _count(found: NDArray[np.int64], wrong: NDArray[np.bool_], numbers: NDArray[np.int64]) -> None:

@@ -352,14 +352,14 @@ class TableSchema(Preprocessing):
         share it equally. Where there are no others, vectors have length 1.
         """
         others, budget = self.without(names), 0.0
+        table = table.take(spread(range(table.num_rows)))
         if others.columns:
-            rows = np.linspace(0, table.num_rows - 1, min(table.num_rows, MOST_TEXTS)).astype(np.int64)
-            budget = float(others.encode(table.take(rows))[0].var(axis=0, dtype=np.float64).sum()) / len(names)
+            budget = float(others.encode(table)[0].var(axis=0, dtype=np.float64).sum()) / len(names)
         made: dict[str, Column] = {}
         for name in [column.name for column in self.columns if column.name in names]:
             texts = texts_of(as_texts(table.column(name)))
             vectors = fit(texts, stage)
-            spread_of = float(vectors.vectors(spread(texts)).var(axis=0, dtype=np.float64).sum())
+            spread_of = float(vectors.vectors(texts).var(axis=0, dtype=np.float64).sum())
             weight = float(np.float32(np.sqrt(budget / spread_of))) if budget > 0 and spread_of > 0 else 1.0
             made[name] = TextColumn(name, False, vectors, weight)
         return replace(self, columns=tuple(made.get(column.name, column) for column in self.columns))

@@ -28,6 +28,7 @@ from pate.data.table.rows import (
     Rows,
     budgets_of,
     column_names,
+    gathered,
     label_word,
     label_words,
     owners_of,
@@ -35,11 +36,10 @@ from pate.data.table.rows import (
     three_splits,
 )
 from pate.data.table.schema import TableSchema
-from pate.data.texts import TextReader, TfidfVectors, texts_of
+from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.validation import InvalidValue, as_setting, nearest_column, require, require_count, require_text
 
 _ROLES = ("labels", "group", "id", "budget", "split", "drop")
-_TEXTS_ASKED = 2000  # private texts whose words are counted
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Table(TextReader):
         self._require_columns()
         schema = self._with_vectors(self.table_schema, stage)
         spelling = self._files["public"].spelling(schema.spelling)
-        rows = {split: self._rows(file, split, schema, spelling) for split, file in self._files.items()}
+        rows = {split: self._rows(file, split, schema, spelling, stage) for split, file in self._files.items()}
         group = self._named("group")
         parts, public_ids = three_splits(rows, group=group, id=self.id, seed=self.seed, spelling=spelling)
         private, shared = self._files["private"], parts["shared"]
@@ -161,7 +161,7 @@ class Table(TextReader):
             public_ids=public_ids,
             public_labeled=rows["public"].labeled,
             private_cells=private_cells(private.batches(), split=self._roles.split, of_text=private.is_text),
-            notes=(*self._notes(), *self._unknown_words(schema), *([shared.said()] if shared is not None else [])),
+            notes=(*self._notes(), *self._remarks_on_texts(schema), *([shared.said()] if shared is not None else [])),
             owners=owners_of(rows["private"], spelling),
             budgets=budgets_of(rows["private"], spelling),
             **parts,
@@ -216,20 +216,16 @@ class Table(TextReader):
         public, fit = self._public_table(list(schema.names)), self.text_fit or TfidfVectors.fit
         return schema.fitted(public, self.text, fit, stage)
 
-    def _unknown_words(self, schema: TableSchema) -> Iterator[str]:
-        """For the owner: how many words of private texts the public ones do not have."""
+    def _remarks_on_texts(self, schema: TableSchema) -> Iterator[str]:
+        """For the owner: what the first private texts have that public ones do not."""
         file, split = self._files["private"], self._split
         for name, vectors in schema.texts.items():
             texts: list[str] = []
             for batch in file.batches([name] if split is None else [name, split]):
                 texts += texts_of(as_texts(of_split(batch, split, "private").column(name)))
-                if len(texts) >= _TEXTS_ASKED:
+                if len(texts) >= TEXTS_ASKED:
                     break
-            known, total = vectors.known(texts[:_TEXTS_ASKED])
-            empty = sum(not text for text in texts)
-            rule = f"{1 - known / max(total, 1):.0%} of their words are none of the public texts, which tells nothing"
-            told = f"{rule}; {empty} of {len(texts)} texts are empty" if empty else rule
-            yield f"data.private.{name}: of the first {min(len(texts), _TEXTS_ASKED):,} texts {told}"
+            yield from remarks_on(name, vectors, texts[:TEXTS_ASKED])
 
     def public_remarks(self) -> tuple[str, ...]:
         """Lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
@@ -420,12 +416,16 @@ class Table(TextReader):
                     rule = f"it in every file, data.{lacking} lacks it; {as_setting('data.drop', [name])}"
                     raise InvalidValue(f"{file.name}.{name}: expected {rule}")
 
-    def _rows(self, file: TableFile, split: str, schema: TableSchema, spelling: Spelling) -> Rows:
+    def _rows(
+        self, file: TableFile, split: str, schema: TableSchema, spelling: Spelling, stage: Stage = unwatched
+    ) -> Rows:
         columns = list(dict.fromkeys((*schema.names, *(column for _, column in self._wanted(file, split)))))
         require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
-        batches = self._unfolded(file.batches(columns), split)
-        return Rows(batches, schema, self._roles, name=name, split=split, spelling=spelling)
+        batches, size = self._unfolded(file.batches(columns), split), file.path.stat().st_size // 1000
+        with stage(f"texts of {split} records, kB", size) if schema.texts else unwatched("", 0) as advance:
+            batches = gathered(batches, size, advance) if schema.texts else batches
+            return Rows(batches, schema, self._roles, name=name, split=split, spelling=spelling)
 
     def _public_table(self, columns: list[str]) -> Any:
         file, split = self._public_file, self._split

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import yaml
 
+from pate.data import TableSchema
 from pate.features.features import ExtractedForm
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
@@ -111,13 +112,19 @@ def model_card(form: ModelForm, report: PricedModel) -> str:
         num_labels=len(form.labels),
         labels=", ".join(f"`{cell(name)}`" for name in form.labels),
         promise=f"{guarantee(report.privacy)}.{seeded}",
-        install=how_to_install("table", anywhere=True) + ("" if PUBLISHED else _WHOSE),
+        install=how_to_install(_extra(form), anywhere=True) + ("" if PUBLISHED else _WHOSE),
         command=command,
         python=python,
         inputs=_inputs(form),
         unpublished="| not published | no |",
         answered=f"{report.release.num_answered} of {report.release.num_queries}",
     )
+
+
+def _extra(form: ModelForm) -> str:
+    """What inputs need: an encoder of texts more than a table."""
+    texts = form.preprocessing.texts.values() if isinstance(form.preprocessing, TableSchema) else ()
+    return "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"
 
 
 def _brought(form: ModelForm) -> str:
@@ -175,5 +182,6 @@ def _range(column: dict[str, Any]) -> str:
         return "dates such as 2025-01-31"
     if column["kind"] == "text":
         fitted = f"fitted on {column['num_texts']} public texts" if "num_texts" in column else "fitted on nothing"
-        return f"{column['dimension']} numbers ({column['vectors']}), {fitted}"
+        model = f" of {cell(str(column['model']))}" if "model" in column else ""
+        return f"{column['dimension']} numbers ({column['vectors']}{model}), {fitted}"
     return f"{column['min']:g} to {column['max']:g}"

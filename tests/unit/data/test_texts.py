@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+import pate.data.texts as texts_module
 from pate.data import HuggingFace, Table, TableSchema
-from pate.data.texts import TextVectors, TfidfVectors, plain_text
+from pate.data.texts import EncoderVectors, StaticVectors, TextVectors, TfidfVectors, plain_text
 from pate.features.text import KeptFit, Text
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, MissingPackage
 
 pytest.importorskip("pyarrow")
 
@@ -248,3 +251,232 @@ def test_rows_of_one_id_may_be_of_one_group_alone(files: Path) -> None:
     assert len(set(table(files, id="name", group="who").load().private.record_ids)) == 40
     with pytest.raises(InvalidValue, match=r"data\.id=name: expected another id in each row, 1 of 40 rows of private"):
         table(files, id="name", drop=("who",)).load()
+
+
+WORDS = [a + b for a in SYLLABLES for b in SYLLABLES[:20]]
+PUBLIC = some_texts(300, 0)
+
+
+def drawn(count: int, size: int) -> np.ndarray:
+    return np.random.default_rng(count).normal(size=(count, size)).astype(np.float32)
+
+
+def glove(path: Path) -> Path:
+    """A file as GloVe's: one word has a space, others are capital or accented; the last one no text has."""
+    words = [*WORDS, "two words", "Zug", "nichts"]
+    lines = [f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, drawn(len(words), 16), strict=True)]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def model2vec(folder: Path) -> Path:
+    """A folder as model2vec's: pieces of words, rows shared by `mapping`, each with a weight."""
+    folder.mkdir()
+    tokens = ["[UNK]", *SYLLABLES, *(f"##{syllable}" for syllable in SYLLABLES)]
+    model = {"type": "WordPiece", "vocab": {token: row for row, token in enumerate(tokens)}}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": model}))
+    mapping = np.arange(len(tokens)) // 2
+    arrays = {"embeddings": drawn(len(tokens), 16)[: mapping.max() + 1], "mapping": mapping}
+    save_file({**arrays, "weights": np.linspace(1, 2, len(tokens))}, folder / "model.safetensors")
+    return folder
+
+
+def onnx_encoder(path: Path) -> Path:
+    """A graph from a text to a vector: sums of drawn vectors of its words."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    helper, numpy_helper, kinds = onnx.helper, onnx.numpy_helper, onnx.TensorProto
+    places = list(range(len(WORDS)))
+    counted = {"max_gram_length": 1, "min_gram_length": 1, "max_skip_count": 0, "mode": "TF", "ngram_counts": [0]}
+    nodes = [
+        helper.make_node("StringSplit", ["text"], ["words", "number"]),
+        helper.make_node("TfIdfVectorizer", ["words"], ["c"], **counted, ngram_indexes=places, pool_strings=WORDS),
+        helper.make_node("MatMul", ["c", "table"], ["vector"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "encoder",
+        [helper.make_tensor_value_info("text", kinds.STRING, [None])],
+        [helper.make_tensor_value_info("vector", kinds.FLOAT, [None, 12])],
+        [numpy_helper.from_array(drawn(len(WORDS), 12), "table")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+MAKERS = {"glove": glove, "model2vec": model2vec, "onnx": onnx_encoder}
+
+
+@pytest.fixture(params=MAKERS)
+def of_weights(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[TextVectors, Path]:
+    place = MAKERS[request.param](tmp_path / f"weights{'.onnx' if request.param == 'onnx' else ''}")
+    fit = EncoderVectors.fit if request.param == "onnx" else StaticVectors.fit
+    return fit(PUBLIC, weights=place, dimension=8), place
+
+
+def test_of_a_file_a_vector_is_a_function_of_its_text_alone(of_weights: tuple[TextVectors, Path]) -> None:
+    vectors, _ = of_weights
+    texts = [*some_texts(200, 1), "", "!?", PUBLIC[0]]
+    together = vectors.vectors(texts)
+    for place in range(0, 203, 17):
+        np.testing.assert_array_equal(vectors.vectors([PUBLIC[1], texts[place]])[1], together[place])
+    np.testing.assert_allclose(np.linalg.norm(together[:200], axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(together[200], 0)
+    assert np.abs(vectors.vectors(PUBLIC).mean(axis=0)).max() < 0.2  # less the public mean
+
+
+def test_of_a_file_is_read_back_and_names_its_digest(of_weights: tuple[TextVectors, Path], tmp_path: Path) -> None:
+    vectors, place = of_weights
+    (tmp_path / "out").mkdir()
+    vectors.save(tmp_path / "out")
+    moved = place.rename(tmp_path / "elsewhere")
+    path = tmp_path / "out" / vectors.file
+    read = TextVectors.load(path, sha256=vectors.digest, remedy="copy it again")
+    np.testing.assert_array_equal(read.vectors(PUBLIC[:9]), vectors.vectors(PUBLIC[:9]))
+    assert read.origin["weights_sha256"] == texts_module.digest_of_all(moved)
+    assert read.origin["num_texts"] == 300
+
+
+def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
+    """Worked out by hand: two words, of which every public text has one and half of them have the other."""
+    path = tmp_path / "v.txt"
+    path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
+    vectors = StaticVectors.fit(["a b", "a c"] * 10, weights=path, dimension=2)
+    rare = np.log(21 / 11) + 1
+    raw = np.array([[1, 0], [0, 1], [-1, -1]])
+    weights = {"a b": [1, rare, 0], "a c": [1, 0, rare], "b b a": [1, rare * (1 + np.log(2)), 0]}
+    rows = np.stack([np.array(each) @ raw / sum(each) for each in weights.values()])
+    rows -= rows[:2].mean(axis=0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    found = vectors.vectors(list(weights)).astype(np.float64)
+    np.testing.assert_allclose(found @ found.T, rows @ rows.T, atol=2e-3)  # numbers of 16 bits, directions of their own
+    assert vectors.known(["a b", "c x x"]) == (3, 5)
+
+
+def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
+    vectors = StaticVectors.fit(PUBLIC, weights=model2vec(tmp_path / "m"), dimension=8)
+    words = vectors.settings["words"]
+    assert [words[place] for place in vectors._parts("baban")] == []
+    assert [words[place] for place in vectors._parts("babar")] == ["ba", "##bar"]
+    assert vectors._parts("b\u00e1bar") == vectors._parts("babar")
+    assert StaticVectors.fit(PUBLIC, weights=glove(tmp_path / "g.txt"))._parts("zug") != []
+
+
+def test_a_large_encoder_is_named_and_not_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = onnx_encoder(tmp_path / "small.onnx")
+    monkeypatch.setattr(texts_module, "_SMALL", 10)
+    vectors = EncoderVectors.fit(PUBLIC, weights=place)
+    (tmp_path / "out").mkdir()
+    vectors.save(tmp_path / "out")
+    path = tmp_path / "out" / vectors.file
+    assert path.stat().st_size < place.stat().st_size
+    with pytest.raises(InvalidValue, match=r"out/small\.onnx: expected the encoder of SHA-256 \w{64} \(it is gone\)"):
+        TextVectors.load(path, remedy="copy it again")
+    content = place.read_bytes()
+    (tmp_path / "out" / "small.onnx").write_bytes(content)
+    found = TextVectors.load(path, remedy="copy it again").vectors(PUBLIC[:5])
+    np.testing.assert_array_equal(found, vectors.vectors(PUBLIC[:5]))
+    (tmp_path / "out" / "small.onnx").write_bytes(content[:-1])
+    with pytest.raises(InvalidValue, match="it is another"):
+        TextVectors.load(path, remedy="copy it again")
+
+
+def test_a_folder_of_sentence_transformers_is_asked_a_text_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer"}]')
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingPackage, match=r"expected the package sentence_transformers: pip install .*\[text\]"):
+        EncoderVectors.fit(PUBLIC, weights=tmp_path)
+    asked: list[int] = []
+
+    class Model:
+        def __init__(self, path: str, **settings: object) -> None:
+            assert settings["local_files_only"]
+            assert settings["model_kwargs"] == {"use_safetensors": True}
+
+        def encode(self, texts: list[str], show_progress_bar: bool) -> np.ndarray:
+            asked.append(len(texts))
+            return np.array([[text.count("a"), text.count("e"), 3.0] for text in texts])
+
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model))
+    vectors = EncoderVectors.fit(PUBLIC, weights=tmp_path)
+    assert vectors.dimension == 3
+    assert set(asked) == {1}
+    assert "model" not in vectors.arrays
+
+
+def test_an_encoder_of_tokens_means_what_its_graph_says_of_them(tmp_path: Path) -> None:
+    onnx, tokenizers = pytest.importorskip("onnx"), pytest.importorskip("tokenizers")
+    pytest.importorskip("onnxruntime")
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, **{w: i + 1 for i, w in enumerate(WORDS)}}))
+    made.model.unk_token = "[UNK]"
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.enable_padding(length=128)
+    made.save(str(tmp_path / "tokenizer.json"))
+    table, helper, kinds = drawn(len(WORDS) + 1, 12), onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])],
+        "encoder",
+        [helper.make_tensor_value_info("input_ids", kinds.INT64, [None, None])],
+        [helper.make_tensor_value_info("last_hidden_state", kinds.FLOAT, [None, None, 12])],
+        [onnx.numpy_helper.from_array(table, "table")],
+    )
+    (tmp_path / "onnx").mkdir()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    (tmp_path / "onnx" / "model.onnx").write_bytes(model.SerializeToString())
+    vectors = EncoderVectors.fit(PUBLIC, weights=tmp_path)
+    mean = table[[1 + WORDS.index(word) for word in PUBLIC[0].split()]].astype(np.float64).mean(axis=0)
+    np.testing.assert_allclose(vectors.measured([PUBLIC[0]])[0], mean / np.linalg.norm(mean), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "message"),
+    [
+        ("static", "v.txt", "", "expected a file of word vectors such as glove"),
+        ("static", "v.txt", "a 1 2\nb x y\n", "expected a file of word vectors such as glove"),
+        ("static", "v.txt", "a nan 2\nb 1 2\n", "expected a file of word vectors such as glove"),
+        ("static", "model.safetensors", "x", r"tokenizer\.json: expected the tokenizer of word vectors \(it is gone\)"),
+        ("encoder", "e.onnx", "x", r"e\.onnx: expected an \.onnx file, or a folder"),
+        (
+            "encoder",
+            "folder/x",
+            "x",
+            "expected an .onnx file, or a folder with model.onnx and tokenizer.json or of sente",
+        ),
+        ("encoder", None, "", r"features\.weights=None: expected an \.onnx file"),
+        ("tfidf", "x", "", r"features\.weights=.*: expected none beside features\.kind=tfidf"),
+    ],
+)
+def test_weights_that_are_none_are_a_line(
+    tmp_path: Path, kind: str, name: str | None, content: str, message: str
+) -> None:
+    pytest.importorskip("onnxruntime")
+    path = None
+    if name is not None:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+        path = path.parent if path.parent.name == "folder" else path
+    with pytest.raises(InvalidValue, match=message) as caught:
+        KeptFit(Text(kind=kind, weights=None if path is None else str(path)), tmp_path / "cache")(PUBLIC)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_owner_is_told_of_few_public_texts_and_of_another_language(files: Path) -> None:
+    write(files / "private.csv", ["le chat est parti", " ", "", *(["rien du tout"] * 40)])
+    write(files / "public.csv", [*some_texts(50, 1)])
+    notes = table(files).load().notes
+    assert any("data.public.note: expected 1,000 texts or more, 50 say little of words" in line for line in notes)
+    assert any("100% of their words are none of the public texts" in line and "2 are empty" in line for line in notes)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_many_texts_are_worked_on_in_other_processes(fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, told = some_texts(9000, 4), list[int]()
+    wanted = fitted.vectors(texts)
+    monkeypatch.setattr(texts_module, "_MANY", 1)
+    np.testing.assert_array_equal(fitted.vectors(texts, told.append), wanted)
+    assert told == [4096, 8192, 9000]
