@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -72,6 +73,8 @@ WEIGHTS = {
 
 _LOGARITHMS = 1 + np.log(np.arange(1, _LONGEST + 2))  # by count: a function of nothing else, bit for bit
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
+_CODE, _CODE_ENDS = (re.compile(f"<{sign}(?:script|style)[^<>]*>", re.IGNORECASE) for sign in ("", "/"))
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")  # Chinese and Japanese
 _ENTRY = "texts"
 _RULE = "what makes numbers of texts"
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError, RuntimeError)
@@ -96,19 +99,21 @@ def word_pattern() -> str:
 
 
 def plain_text(text: str) -> str:
-    r"""What is read of a text, in small letters.
+    r"""What is read of a text, in small letters; Chinese and Japanese as pairs of letters, they have no spaces.
 
     >>> plain_text("<p>Z\u00dcRICH &amp; Bern</p>").split()
     ['zürich', '&', 'bern']
     """
-    return readable(text).casefold()
+    text = readable(text).casefold()
+    return text if text.isascii() else _UNSPACED.sub(lambda run: " ".join(map("".join, pairwise(run[0]))), text)
 
 
 def readable(text: str) -> str:
-    """The first 100,000 characters of a text, composed and of one width, without HTML tags."""
+    """The first 100,000 characters of a text, composed and of one width, without HTML's tags, scripts and styles."""
     text = text[:_LONGEST]
     if "<" in text:
-        text = _TAG.sub(" ", text)
+        first, *others = _CODE.split(text)
+        text = _TAG.sub(" ", " ".join([first, *(_CODE_ENDS.split(other, 1)[-1] for other in others)]))
     if "&" in text:
         text = html.unescape(text)
     return text if text.isascii() else normalize("NFKC", _piled().sub("", text))
@@ -267,9 +272,9 @@ def remarks_on(name: str, vectors: TextVectors, private: Sequence[str]) -> Itera
     if count < _FEW:
         rule = f"expected {_FEW:,} texts or more, {count} say little of words: each becomes {vectors.dimension} numbers"
         yield f"data.public.{name}: {rule}"
-    (known, total), empty = vectors.known(private), sum(not text.strip() for text in private)
+    (known, total), empty = vectors.known(private), sum(re.search(r"\w", text) is None for text in private)
     rule = f"{1 - known / max(total, 1):.0%} of their words are none of the public texts, which tells nothing"
-    told = [*([rule] if total else []), *([f"{empty} are empty"] if empty else [])]
+    told = [*([rule] if total else []), *([f"{empty} have no word"] if empty else [])]
     if told:
         yield f"data.private.{name}: of the first {len(private):,} texts {'; '.join(told)}"
 
@@ -325,7 +330,8 @@ class TfidfVectors(TextVectors):
             count = min(dimension, min(matrix.shape) - 1)
             if count < 1:
                 raise InvalidValue(_SEVERAL)
-            found = TruncatedSVD(count, n_iter=4, random_state=seed).fit(matrix)
+            with np.errstate(invalid="ignore"):  # of texts that are all alike
+                found = TruncatedSVD(count, n_iter=4, random_state=seed).fit(matrix)
             kept = found.singular_values_ > _NO_LENGTH * found.singular_values_[0]
         components = np.ascontiguousarray(found.components_[kept].T, np.float32)
         return cls({"buckets": buckets, "idf": idf, "components": components}, {"words": known}, origin)

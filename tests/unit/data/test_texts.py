@@ -62,6 +62,11 @@ def test_vectors_have_length_1_or_nothing_is_known(fitted: TfidfVectors) -> None
         ("\uff21\uff22", ["ab"]),
         ("\u0939\u093f\u0928\u094d\u0926\u0940 x", ["\u0939\u093f\u0928\u094d\u0926\u0940", "x"]),
         ("a < b", ["a", "b"]),
+        ("a<STYLE type='x'>p {b: c}</style> d<script>if (x < 2) e()</script>f <style>g", ["a", "d", "f", "g"]),
+        (
+            "\u4f60\u597d\u4e16\u754c, \u4e2d\u6587 ok",
+            ["\u4f60\u597d", "\u597d\u4e16", "\u4e16\u754c", "\u4e2d\u6587", "ok"],
+        ),
     ],
 )
 def test_words_are_those_of_a_reader(text: str, words: list[str]) -> None:
@@ -73,7 +78,8 @@ def test_words_are_those_of_a_reader(text: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["word " * 2_000_000, "x" * 10**7, "<" * 10**7, "&" * 10**7, "e" + "\u0301\u0323" * 10**6]
+    "text",
+    ["word " * 2_000_000, "x" * 10**7, "<" * 10**7, "<script>" * 10**6, "&" * 10**7, "e" + "\u0301\u0323" * 10**6],
 )
 def test_huge_texts_take_a_moment(fitted: TfidfVectors, text: str) -> None:
     started = time.process_time()
@@ -469,7 +475,9 @@ def test_the_owner_is_told_of_few_public_texts_and_of_another_language(files: Pa
     write(files / "public.csv", [*some_texts(50, 1)])
     notes = table(files).load().notes
     assert any("data.public.note: expected 1,000 texts or more, 50 say little of words" in line for line in notes)
-    assert any("100% of their words are none of the public texts" in line and "2 are empty" in line for line in notes)
+    assert any(
+        "100% of their words are none of the public texts" in line and "2 have no word" in line for line in notes
+    )
 
 
 @pytest.mark.process
@@ -480,3 +488,13 @@ def test_many_texts_are_worked_on_in_other_processes(fitted: TfidfVectors, monke
     monkeypatch.setattr(texts_module, "_MANY", 1)
     np.testing.assert_array_equal(fitted.vectors(texts, told.append), wanted)
     assert told == [4096, 8192, 9000]
+
+
+def test_of_a_file_arrays_of_other_shapes_are_refused(of_weights: tuple[TextVectors, Path], tmp_path: Path) -> None:
+    vectors, _ = of_weights
+    for name, array in vectors.arrays.items():
+        for wrong in (np.zeros(3, array.dtype), array[:-1]):
+            made = type(vectors)({**vectors.arrays, name: wrong}, vectors.settings, vectors.origin)
+            made.save(tmp_path)
+            with pytest.raises(InvalidValue, match="expected what makes numbers of texts"):
+                TextVectors.load(tmp_path / made.file, remedy="copy it again")
