@@ -251,7 +251,7 @@ class TextVectors(ABC):
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             settings = dict(said["settings"])
             place = path.parent / Path(str(settings.get("name", ""))).name if place is None else place
-            made = TEXT_KINDS[said["kind"]](arrays, settings, dict(said["origin"]), place=place)
+            made: TextVectors = TEXT_KINDS[said["kind"]](arrays, settings, dict(said["origin"]), place=place)
             made.require_usable()
             good = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
             found = made.vectors(["a text"]) if good else None
@@ -423,9 +423,8 @@ class StaticVectors(TextVectors):
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
         counts, total = self.counted(texts)
-        rare = self.arrays["idf"] >= self.arrays["idf"].max()  # as all are that no public text has
-        often = np.asarray(counts.sum(axis=0)).ravel()
-        return min(total, int(often[~rare].sum())), total
+        seen = self.arrays["idf"] < np.log(1 + int(self.origin["num_texts"])) + 1 - 1e-9  # in some public text
+        return min(total, int(np.asarray(counts.sum(axis=0)).ravel()[seen].sum())), total
 
     def counted(self, texts: Sequence[str]) -> tuple[Any, int]:
         """How often each word of the file, or piece, is in each text, sparse `[n, words]`; how many words there are."""
@@ -553,9 +552,8 @@ class EncoderVectors(TextVectors):
 
             return encode
         model, tokenizer = self.arrays.get("model"), self.arrays.get("tokenizer")
-        if model is None:
-            return _onnx(*_onnx_files(place), self.settings)
-        return _onnx(model.tobytes(), None if tokenizer is None else tokenizer.tobytes(), self.settings)
+        given = [None if each is None else each.tobytes() for each in (model, tokenizer)]
+        return _onnx(*(_onnx_files(place) if model is None else given), self.settings)
 
 
 TEXT_KINDS: Mapping[str, Any] = {each.kind: each for each in (TfidfVectors, StaticVectors, EncoderVectors)}
@@ -658,7 +656,9 @@ def _onnx_files(place: Path) -> tuple[Path | None, Path | None]:
     return next(filter(Path.is_file, graphs), None), next(filter(Path.is_file, tokenizers), None)
 
 
-def _onnx(model: bytes | Path, tokenizer: bytes | Path | None, settings: Mapping[str, Any]) -> Callable[[str], Any]:
+def _onnx(
+    model: bytes | Path | None, tokenizer: bytes | Path | None, settings: Mapping[str, Any]
+) -> Callable[[str], Any]:
     """From one text to its vector, by a graph that takes a text, or the tokens that a tokenizer makes of it."""
     runtime = _package("onnxruntime")
     options = runtime.SessionOptions()

@@ -345,15 +345,15 @@ def test_of_a_file_is_read_back_and_names_its_digest(of_weights: tuple[TextVecto
 
 
 def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
-    """Worked out by hand: two words, of which every public text has one and half of them have the other."""
+    """Worked out by hand: two words, of which every public text has one and a third of them have the other."""
     path = tmp_path / "v.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
-    vectors = StaticVectors.fit(["a b", "a c"] * 10, weights=path, dimension=2)
-    rare = np.log(21 / 11) + 1
+    vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=path, dimension=2)
+    rare = np.log(31 / 11) + 1
     raw = np.array([[1, 0], [0, 1], [-1, -1]])
-    weights = {"a b": [1, rare, 0], "a c": [1, 0, rare], "b b a": [1, rare * (1 + np.log(2)), 0]}
+    weights = {"a b": [1, rare, 0], "a c": [1, 0, rare], "a": [1, 0, 0], "b b a": [1, rare * (1 + np.log(2)), 0]}
     rows = np.stack([np.array(each) @ raw / sum(each) for each in weights.values()])
-    rows -= rows[:2].mean(axis=0)
+    rows -= rows[:3].mean(axis=0)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     found = vectors.vectors(list(weights)).astype(np.float64)
     np.testing.assert_allclose(found @ found.T, rows @ rows.T, atol=2e-3)  # numbers of 16 bits, directions of their own
