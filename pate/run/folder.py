@@ -44,7 +44,8 @@ _OWN = {
         r"ledger\.db|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),
     "release": (
-        r"release\.npz|(?:privacy_card|README)\.md|config\.yaml|(?:schema|manifest|terms|privacy)\.json|model\.onnx|extractor\.safetensors",
+        r"release\.npz|(?:privacy_card|README)\.md|config\.yaml|(?:schema|manifest|terms|privacy)\.json|model\.onnx",
+        r"(?:extractor|text-[0-9a-f]{12})\.safetensors",
     ),
     "release/student": (r"student\.(?:safetensors|json)",),
     "all_records_model": (r"student\.(?:safetensors|json)",),

@@ -132,7 +132,8 @@ def _write(
     if (folder / "config.yaml").exists():
         text = read_text(folder / "config.yaml", rule="settings of a release", remedy=_REMEDY)
         write_text(folder / "config.yaml", plan.with_student(text))
-    listed = [name for name in (*_GIVEN, *_MADE) if (folder / name).is_file()]
+    of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
+    listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
     Manifest.of(folder, listed, remedy=_REMEDY).write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
