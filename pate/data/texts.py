@@ -551,9 +551,10 @@ class EncoderVectors(TextVectors):
                     return np.asarray(model.encode([text], show_progress_bar=False)[0])
 
             return encode
-        model, tokenizer = self.arrays.get("model"), self.arrays.get("tokenizer")
-        given = [None if each is None else each.tobytes() for each in (model, tokenizer)]
-        return _onnx(*(_onnx_files(place) if model is None else given), self.settings)
+        model, tokenizer = (self.arrays.get(name) for name in ("model", "tokenizer"))
+        if model is None:
+            return _onnx(*_onnx_files(place), self.settings)
+        return _onnx(model.tobytes(), None if tokenizer is None else tokenizer.tobytes(), self.settings)
 
 
 TEXT_KINDS: Mapping[str, Any] = {each.kind: each for each in (TfidfVectors, StaticVectors, EncoderVectors)}
