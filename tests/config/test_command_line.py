@@ -31,13 +31,8 @@ from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 from tests.e2e.commands import call
 
-WAY = {
-    "features": "patches",
-    "teacher": "kernel",
-    "aggregator": "centered_votes",
-    "accountant": "exact",
-    "student": "low_rank",
-}
+WAY = {"features": "patches", "teacher": "kernel", "aggregator": "centered_votes", "accountant": "exact"}
+WAY["student"] = "low_rank"
 EXPERIMENTS = {
     "names_noise": "aggregator: {noise_std: 4.0}",
     "names_both": "aggregator: {noise_std: 4.0}\ntarget_epsilon: 2.0",

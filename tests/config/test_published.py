@@ -24,6 +24,7 @@ from tests.contract.aggregator_cases import CASES
 
 HERE = __name__
 NUMBER = 771_942  # a secret number
+TERMS = {"adjacency": "replace_one", "target_delta": 1e-6, "target_epsilon": 8.0, "max_epsilon": None, "num_queries": 9}
 SECRETS = ("patients.csv", "private_clinic_files", "/mnt/ward", "C:\\ward", "~ward", "mercy hospital", "Jane Doe")
 
 
@@ -81,26 +82,12 @@ def settings(secret: str) -> dict[str, Any]:
     forest = {"_target_": "sklearn.ensemble.RandomForestClassifier", "n_estimators": 20, "random_state": NUMBER}
     forest |= {"criterion": secret, "class_weight": {secret: NUMBER}, "max_features": [secret, NUMBER], secret: 1}
     chain = {"_target_": "sklearn.multioutput.ClassifierChain", "estimator": forest, "order": [secret], "verbose": True}
-    return {
-        "adjacency": "replace_one",
-        "target_delta": 1e-6,
-        "target_epsilon": 8.0,
-        "max_epsilon": None,
-        "num_queries": 600,
+    votes = {"_target_": target(MyVotes), "noise_std": -1.0, "weights": [1.0, 2.0], "inner": inner(secret)}
+    votes |= dict.fromkeys(("patients", "noise_seed", "undeclared"), NUMBER) | {"note": secret, "names": [secret]}
+    return TERMS | {
         "seed": NUMBER,
         "allowed_targets": [secret],
-        "aggregator": {
-            "_target_": target(MyVotes),
-            "noise_std": -1.0,
-            "note": secret,
-            "patients": NUMBER,
-            "noise_seed": NUMBER,
-            "names": [secret],
-            "weights": [1.0, 2.0],
-            "inner": inner(secret),
-            "undeclared": NUMBER,
-            "deeper": {"deeper": [secret, {secret: NUMBER}]},
-        },
+        "aggregator": votes | {"deeper": {"deeper": [secret, {secret: NUMBER}]}},
         "accountant": {"_target_": target(Plain), "ward": NUMBER, "path": secret},
         "teacher": {"_target_": target(SklearnTeacher), "estimator": chain, "threshold": 0.5, "num_teachers": 40},
         "student": {"_target_": "pate.student.LinearStudent", "rank": 4, "penalties": [0.1, 1.0], "weights": secret},
@@ -134,20 +121,9 @@ def test_a_planted_secret_leaves_at_no_depth(secret: str) -> None:
 
 def test_what_is_published_of_all_that() -> None:
     """Everything, so that a new line in it is looked at."""
-    assert OmegaConf.to_container(OmegaConf.create(public_settings(settings("secret"), used("secret")))) == {
-        "adjacency": "replace_one",
-        "target_delta": 1e-6,
-        "target_epsilon": 8.0,
-        "max_epsilon": None,
-        "num_queries": 600,
-        "aggregator": {
-            "_target_": "MyVotes",
-            "noise_std": 40.0,
-            "teachers_reached": 1,
-            "quorum": 0.5,
-            "kind": "plain",
-            "weights": [1.0, 2.0],
-        },
+    votes = {"_target_": "MyVotes", "noise_std": 40.0, "teachers_reached": 1, "quorum": 0.5, "kind": "plain"}
+    assert OmegaConf.to_container(OmegaConf.create(public_settings(settings("secret"), used("secret")))) == TERMS | {
+        "aggregator": votes | {"weights": [1.0, 2.0]},
         "accountant": {"_target_": "Plain"},
         "teacher": {
             "_target_": "pate.models.sklearn.SklearnTeacher",

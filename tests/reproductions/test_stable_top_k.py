@@ -159,12 +159,8 @@ def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFi
     chance = np.where(data.public.labels[:40], 0.9, 0.1)
     votes = rng.random((30, 40, 10)) < chance
     VoteStore.write(tmp_path / "votes.npz", [votes], num_teachers=30, num_queries=40, num_labels=10)
-    plan = {
-        "data": {"_target_": "pate.data.DigitsGrid", **sizes},
-        "teacher": {"num_teachers": 30},
-        "target_delta": 1e-6,
-        "allowed_targets": [],
-    }
+    plan = {"data": {"_target_": "pate.data.DigitsGrid", **sizes}, "teacher": {"num_teachers": 30}}
+    plan |= {"target_delta": 1e-6, "allowed_targets": []}
     (tmp_path / "run.json").write_text(json.dumps(plan))
     table2.main([str(tmp_path), "--seeds", "2", "--directions", "20"])
     printed = capsys.readouterr().out

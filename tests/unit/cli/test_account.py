@@ -20,21 +20,10 @@ from pate.validation import InvalidValue
 
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
 SIZE = ["num_queries=2000", "num_labels=6", "num_teachers=400"]
-SESSION = [
-    "aggregator=stable_top_k_boundary",
-    "aggregator.selection_scale=20",
-    "aggregator.test_std=5",
-    "aggregator.target_hits=5",
-    "aggregator.failure_prob=1e-10",
-    *SIZE,
-]
-NOT_PRIOR = [
-    "aggregator=stable_top_k_not_prior",
-    "aggregator.prior_scale=30",
-    "aggregator.prior_margin=0",
-    "aggregator.first_queries=50",
-    *SIZE,
-]
+NOISE = ("selection_scale=20", "test_std=5", "target_hits=5", "failure_prob=1e-10")
+SESSION = ["aggregator=stable_top_k_boundary", *(f"aggregator.{word}" for word in NOISE), *SIZE]
+PRIOR = ("prior_scale=30", "prior_margin=0", "first_queries=50")
+NOT_PRIOR = ["aggregator=stable_top_k_not_prior", *(f"aggregator.{word}" for word in PRIOR), *SIZE]
 
 
 @pytest.fixture
