@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.jobs import Job
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
-from pate.pricing import Budget
+from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.report.page import render_html
 from pate.run.results import Results
 from pate.run.student import Prediction
@@ -41,16 +41,17 @@ class _LargeRun:
         names = tuple(f"label_{index}" for index in range(num_labels))
         parts = {"private": split(self.num_queries + self.num_test, 4000), "public": queries, "test": test}
         aggregator = GaussianVotes(noise_std=100.0)
-        release = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
+        made = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
+        release = made if isinstance(made, Release) else made[0]
+        shape = ReleaseShape(num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS)
         return Results(
             dataset=Dataset(name="large", real=False, kind="features", label_names=names, **parts),
             queries=queries,
-            release=release if isinstance(release, Release) else release[0],
-            num_teachers=_NUM_TEACHERS,
+            release=release,
+            priced=PricedRelease(aggregator, shape, release.event, 100.0),
             histogram=votes.astype(np.int64),
             teacher_accuracies=np.full(_NUM_TEACHERS, 0.8),
             predictions={name: self._prediction(rng, test) for name in _MODELS},
-            aggregator=aggregator,
             budget=Budget(target_delta=1e-6),
             epsilon=100.0,
             seed=0,

@@ -66,10 +66,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         *plan_warnings(dataset, *parts, num_teachers=num_teachers),
     ):
         monitor.say(line)
-    if (draw := payment.begin(redraw=plan.redraw)) > 1:
-        monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
-    for line in payment.lines():
-        monitor.say(line)
+    draw = payment.begin(redraw=plan.redraw, monitor=monitor)
     events = RunWriter(folder.path / "tensorboard" if plan.tensorboard else None)
     place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, events, draw)
     with events:
@@ -109,15 +106,12 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             dataset=dataset,
             queries=ensemble.queries,
             release=release,
-            num_teachers=ensemble.num_teachers,
+            priced=priced,
             histogram=votes.counts() if votes.gives_bits else None,
             teacher_accuracies=votes.accuracies(labels) if dataset.public_labeled else np.empty(0),
             predictions=predictions,
-            aggregator=priced.aggregator,
             budget=plan.budget,
             epsilon=payment.epsilon,
-            won_by=priced.won_by,
-            classes=priced.classes,
             seed=plan.seed,
             student_curve=students.curves["student"],
             heading=plan.heading,

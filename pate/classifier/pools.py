@@ -141,7 +141,13 @@ def numbers_of(inputs: Any) -> NDArray[Any]:
 def rows_as_bytes(inputs: Any) -> NDArray[Any]:
     """A row of bytes or numbers for each record, equal for equal ones."""
     if sparse.issparse(inputs):
-        return _sparse_rows(sparse.csr_array(inputs))
+        inputs = sparse.csr_array(inputs)
+        inputs.sum_duplicates()
+        inputs.eliminate_zeros()
+        places = zip(inputs.indptr[:-1].tolist(), inputs.indptr[1:].tolist(), strict=True)
+        columns, values = inputs.indices.astype(np.int64), inputs.data
+        rows = [hashlib.sha256(columns[a:b].tobytes() + values[a:b].tobytes()).digest() for a, b in places]
+        return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     if not is_frame(inputs):
         return np.ascontiguousarray(inputs)
     from pandas.util import hash_pandas_object
@@ -149,36 +155,23 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
     return np.ascontiguousarray(hash_pandas_object(inputs, index=False).to_numpy()[:, None])
 
 
-def _sparse_rows(inputs: Any) -> NDArray[Any]:
-    inputs.sum_duplicates()
-    inputs.eliminate_zeros()
-    places = zip(inputs.indptr[:-1].tolist(), inputs.indptr[1:].tolist(), strict=True)
-    columns, values = inputs.indices.astype(np.int64), inputs.data
-    rows = [hashlib.sha256(columns[a:b].tobytes() + values[a:b].tobytes()).digest() for a, b in places]
-    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
-
-
 def require_frames(private: Any, public: Any) -> bool:
-    """Whether private and public inputs are DataFrames; raises where one of them alone is, or a name occurs twice."""
+    """Whether private and public inputs are DataFrames, of the same columns in the same order; raises where one is."""
     framed = is_frame(private)
     if framed and len(private.columns) != len(set(private.columns)):
         raise InvalidValue("X.columns: expected each name once")
     if public is not None and is_frame(public) != framed:
         rule = "a DataFrame with the columns of X" if framed else "an array, as X is one"
         raise InvalidValue(f"X_public={type(public).__name__}: expected {rule}")
-    if framed and public is not None:
-        _require_same_columns(private, public)
-    return framed
-
-
-def _require_same_columns(private: Any, public: Any) -> None:
-    """Raises unless public samples have the columns of the private records, in their order, and there are some."""
+    if not framed or public is None:
+        return framed
     wanted, found = list(private.columns), list(public.columns)
-    lacking, others = [name for name in wanted if name not in found], [name for name in found if name not in wanted]
-    if lacking:
+    if lacking := [name for name in wanted if name not in found]:
         raise InvalidValue(f"X_public: expected also the column {lacking[0]}, as X has it")
     if found != wanted:
+        others = [name for name in found if name not in wanted]
         has = f"it has also {others[0]}" if others else "they stand in another order"
         raise InvalidValue(f"X_public.columns: expected those of X, {has}; X_public[X.columns] takes them")
     if not len(public):
         raise InvalidValue("X_public: expected at least one sample, it has no row")
+    return True

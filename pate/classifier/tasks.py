@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
@@ -187,11 +189,11 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
     Raises:
         InvalidValue: fewer than two classes, or one that is not among `classes`; classes for many labels.
     """
-    from sklearn.utils import column_or_1d
-    from sklearn.utils.multiclass import check_classification_targets, type_of_target
-
     if y.dtype.kind == "O":
-        _require_one_kind(y)
+        try:
+            np.unique(y.ravel())  # puts labels in order, which numbers among words have none of
+        except TypeError as error:
+            raise InvalidValue("y.dtype=object: expected labels of one kind, numbers or words, none missing") from error
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     if kind == "multilabel-indicator":
@@ -206,11 +208,3 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
     require(len(known) > 1, "len(classes)", len(known), f"at least two, found {len(known)} class")
     require_entries("y", np.isin(vector, known), "one of the classes that were given")
     return OneClass(known), vector[:, None] == known
-
-
-def _require_one_kind(y: NDArray[Any]) -> None:
-    """Raises where labels cannot be put in order: numbers among words, or none at all."""
-    try:
-        np.unique(y.ravel())
-    except TypeError as error:
-        raise InvalidValue("y.dtype=object: expected labels of one kind, numbers or words, none missing") from error

@@ -11,9 +11,9 @@ from typing import Self
 
 import numpy as np
 
-from pate.federated.question import OPENING, Question, expected, npz_bytes
+from pate.federated.question import OPENING, Question, expected
 from pate.federated.roll import Contribution, Roll, counted
-from pate.files.arrays import ArrayForm, arrays_of
+from pate.files.arrays import ArrayForm, arrays_of, npz_bytes
 from pate.files.disk import is_regular, make_folder, replacing
 from pate.validation import require
 from pate.votes.clipping import Integers

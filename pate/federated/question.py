@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
+from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of, npz_bytes
 from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_moderate
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
@@ -30,13 +29,6 @@ SAMPLES = {"inputs": ArrayForm("f"), "ids": ArrayForm("iuU", (None,)), "label_na
 """The arrays that say what is asked about."""
 
 _FORMS = SAMPLES | {"cast": ArrayForm("U", ()), "vote_clip": ArrayForm("i", ())}
-
-
-def npz_bytes(**arrays: NDArray[Any]) -> bytes:
-    """An .npz file without pickles; equal arrays give equal bytes."""
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
 
 
 @contextmanager

@@ -39,6 +39,13 @@ _LOCAL_HEADER = struct.Struct("<26xHH")  # of a zip's member: the lengths of nam
 _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
 
 
+def npz_bytes(**arrays: NDArray[Any]) -> bytes:
+    """An .npz file without pickles; equal arrays give equal bytes."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
 @dataclass(frozen=True)
 class ArrayForm:
     """What an array in a file has to be."""

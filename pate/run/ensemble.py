@@ -32,9 +32,6 @@ NUM_ASKED = 2048
 _MANIFEST = "the partition of this run's private records"
 _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
 
-OnLoss = Callable[[int, float], None]
-"""Told a teacher that was trained, and its loss."""
-
 _MOST_LOSSES = 10_000  # curves of more take longer than training
 
 
@@ -51,7 +48,7 @@ class Ensemble:
         randomness: the teachers' seeds come from it.
         engine: how teachers are trained.
         monitor: told of training and voting.
-        on_loss: told each teacher's loss, or those of 10,000 teachers at equal distances.
+        on_loss: told the number and the loss of each teacher, or of 10,000 teachers at equal distances.
         weights: `[num_private]`, public, in (0, 1]: what the teacher of each record counts, a teacher for each private
             group; None where all count once.
     """
@@ -64,7 +61,7 @@ class Ensemble:
     randomness: Randomness
     engine: Engine
     monitor: Monitor = field(default_factory=NullMonitor)
-    on_loss: OnLoss | None = None
+    on_loss: Callable[[int, float], None] | None = None
     weights: Array | None = None
 
     @property
@@ -162,14 +159,15 @@ class TrainedVotes(VoteSource):
             num_labels=self.num_labels,
             noise_share=SHARE_IN_ROUNDS,
         )
-        found: MomentVotes = self.remembered(("moments", count), lambda: self._moments(count))
-        return found
 
-    def _moments(self, count: int) -> MomentVotes:
-        public = self.ensemble.dataset.public.inputs
-        directions, rows = PublicPCA.of(np.asarray(public), count), public[: max(MOST_PUBLIC, self.num_queries)]
-        ask = partial(self.pool_answers, directions, public[:NUM_ASKED])
-        return moment_votes(self.ensemble, directions, rows, self.records_per_teacher, ask)
+        def moments() -> MomentVotes:
+            public = self.ensemble.dataset.public.inputs
+            directions, rows = PublicPCA.of(np.asarray(public), count), public[: max(MOST_PUBLIC, self.num_queries)]
+            ask = partial(self.pool_answers, directions, public[:NUM_ASKED])
+            return moment_votes(self.ensemble, directions, rows, self.records_per_teacher, ask)
+
+        found: MomentVotes = self.remembered(("moments", count), moments)
+        return found
 
     def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
         """What every teacher says of these rows and of its own records; each is asked of its own by itself."""

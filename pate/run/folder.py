@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -60,18 +61,15 @@ _OWN = {
 _BEGIN_ANEW = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
 _OR_ANEW = f"{FROM_BACKUP}, or begin anew in another output_dir"
 _OR_AGAIN = f"{FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
+_HALF = re.compile(rf"\.{re.escape(_SETTINGS)}\.\d+\.partial")  # of a call that was killed while it wrote the settings
 _KEPT = ("ledger.db", "release/release.npz")  # which no run makes again
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths of a run. Only `release/` may leave the house; the folder itself has mode 0700.
+    """Paths of a run. Only `release/` may leave the house; the folder itself has mode 0700."""
 
-    Attributes:
-        path: made if missing.
-    """
-
-    path: Path
+    path: Path  # made if missing
 
     @property
     def release(self) -> Path:
@@ -114,8 +112,12 @@ class RunFolder:
                     self._clear()
                 yield
         finally:
-            if above != self.path and not self._is_claimed:
-                _remove_empty(self.path, above)
+            if not self._is_claimed:
+                path = self.path
+                with suppress(OSError):  # one that is not empty stays, and those above it
+                    while path != above:
+                        path.rmdir()
+                        path = path.parent
 
     def claim(self, settings: dict[str, Any], **began_with: str) -> None:
         """Makes the folder this run's and its owner's alone, once it is clear that the run can work.
@@ -187,7 +189,7 @@ class RunFolder:
     def _require_new_or_own(self) -> None:
         """Refuses a folder with something in it that has no settings of a run."""
         names = sorted(entry.name for entry in self.path.iterdir())
-        strange = [name for name in names if name != _LOCK and not _is_partial_of(_SETTINGS, name)]
+        strange = [name for name in names if name != _LOCK and not _HALF.fullmatch(name)]
         if strange and not self._is_claimed:
             rule = f"expected a new folder or a run's own, found {strange[0]} in it, and no {_SETTINGS}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
@@ -228,43 +230,19 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where the stages of a run work, and who watches.
+    """Where the stages of a run work, and who watches."""
 
-    Attributes:
-        folder: the run's.
-        randomness: streams for each purpose.
-        monitor: shows progress.
-        events: TensorBoard's, or nobody's.
-        draw: how often the release is drawn with fresh noise, this time included.
-    """
-
-    folder: RunFolder
-    randomness: Randomness
-    monitor: Monitor
-    events: RunWriter
-    draw: int = 1
+    folder: RunFolder  # the run's
+    randomness: Randomness  # streams for each purpose
+    monitor: Monitor  # shows progress
+    events: RunWriter  # TensorBoard's, or nobody's
+    draw: int = 1  # how often the release is drawn with fresh noise, this time included
 
 
 def _names(folder: Path) -> list[str]:
     """All files below a folder but its manifest, relative to it."""
     paths = (path for path in folder.rglob("*") if not path.is_dir())
     return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != MANIFEST)
-
-
-def _is_partial_of(name: str, found: str) -> bool:
-    """Whether it is what a call leaves that was killed while it wrote a file of that name."""
-    number = found.removeprefix(f".{name}.").removesuffix(".partial")
-    return found == f".{name}.{number}.partial" and number.isdecimal()
-
-
-def _remove_empty(path: Path, above: Path) -> None:
-    """Removes a folder and those above it as long as they are empty, up to one that was there before."""
-    while path != above:
-        try:
-            path.rmdir()
-        except OSError:
-            return
-        path = path.parent
 
 
 def _leaves(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

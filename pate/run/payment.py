@@ -32,64 +32,19 @@ from pate.accounting.events import leaves
 from pate.aggregators import Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
+from pate.files.arrays import npz_bytes
 from pate.files.disk import FROM_BACKUP, damaged, file_digest, make_folder, read_text, replacing, write_text
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
+from pate.run.progress import Monitor
 from pate.validation import InvalidValue, require
 
 _MOST = 1000  # folders that are looked at
 _NAMES = re.compile(r"(?:[0-9a-f]{32}\n)+")
+_NAMES_RULE = "the names of the run and of its draws, 32 hexadecimal digits a line"
 _WRITTEN = ":written"  # the key of the digest of a release's file
 _GONE = "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
-
-
-def sibling_lines(
-    folder: RunFolder, priced: PricedRelease, budget: Budget, *, data: str, known: Collection[str], seeded: bool
-) -> Iterator[str]:
-    """What the owner of the data should know of runs on the same records in the folders beside a run's own.
-
-    Args:
-        folder: the run's.
-        priced: its release.
-        budget: delta and accountant.
-        data: `Dataset.private_digest`.
-        known: names of runs that are not counted, as a ledger of several runs has them.
-        seeded: whether the noise comes from a seed.
-    """
-    events, num_runs, num_others = [priced.event], 0, 0
-    terms = priced.aggregator.adjacency, budget.target_delta
-    for beside in map(RunFolder, sorted(folder.path.resolve().parent.iterdir())[:_MOST]):
-        try:
-            text = read_text(beside.path / "private.sha256", rule="a digest", remedy="none")
-        except (OSError, InvalidValue):
-            continue  # no run's
-        if beside.path == folder.path.resolve() or text.strip() != data or not beside.ledger.is_file():
-            continue
-        try:
-            ledger = Ledger.stored(beside.ledger, data=data)
-            require((ledger.adjacency, ledger.target_delta) == terms, "ledger", beside.ledger, "the same terms")
-            found = [entry.event for entry in ledger.entries if entry.key[:32] not in known]
-        except (InvalidValue, OSError):
-            num_others += 1
-            continue
-        events += found
-        num_runs += bool(found)
-    if num_runs:
-        total = epsilon_of_all(events, budget.target_delta)
-        bound = (
-            f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "no epsilon, as they may fail too often,"
-        )
-        price = f"together with this one {bound} at delta {format_delta(budget.target_delta)}"
-        alone = ", if no two share a seed" if seeded else ""
-        yield f"output_dir: {_runs(num_runs)} released something of these records, {price}{alone}"
-    if num_others:
-        rule = "cannot be added up with this one: their adjacency or delta differs, or their ledger is unreadable"
-        yield f"output_dir: {_runs(num_others)} on these records {rule}"
-
-
-def _runs(count: int) -> str:
-    return f"{count} other run{'s' if count > 1 else ''} beside this one"
 
 
 def epsilon_of_all(events: Collection[Event], target_delta: float) -> float:
@@ -157,10 +112,18 @@ class Payment(Drawn):
         self._shared_names: dict[str, str] = {}
         self.priced, self.budget, self.folder = priced, budget, folder
         self.data, self.seed, self.across = data, seed, across
-        if across is not None:
-            own = os.path.realpath(across.path) == os.path.realpath(folder.ledger)
-            require(not own, "ledger", across.path, "another file than the run's own, for all runs on these records")
-            self._require_room()
+        self._id_path, self.release = folder.path / "run.id", folder.release / "release.npz"
+        if across is None:
+            return
+        own = os.path.realpath(across.path) == os.path.realpath(folder.ledger)
+        require(not own, "ledger", across.path, "another file than the run's own, for all runs on these records")
+        assert self.shared is not None
+        name = self._names[0] if os.path.lexists(self._id_path) else "new"
+        used = self.shared.has_noise(seed_name(seed), but=name)
+        rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
+        require(not used, "ledger", self.shared.path, rule)
+        if not any(entry.key.startswith(name) for entry in self.shared.entries):
+            require_room(self.shared, priced)  # for what this run has yet to charge
 
     @cached_property
     def own(self) -> Ledger:
@@ -180,56 +143,53 @@ class Payment(Drawn):
             return SharedLedger(self.across.path, **settings).account(self.data)
 
     @property
-    def release(self) -> Path:
-        """The file that the release is written to."""
-        return self.folder.release / "release.npz"
-
-    @property
-    def num_draws(self) -> int:
-        """How often the release was drawn, the draw that is going on included."""
-        return len(self._names)
-
-    @property
     def epsilon(self) -> float:
         """What all draws cost: the plan's price, or the ledger's total where that is larger."""
-        return max(self._price(self.num_draws), self.own.epsilon)
+        return max(self._price(len(self._names)), self.own.epsilon)
 
-    @property
-    def shown_price(self) -> str:
-        """The plan's price of all draws, for people."""
-        return format_epsilon(self._price(self.num_draws))
-
-    def begin(self, *, redraw: bool) -> int:
+    def begin(self, *, redraw: bool, monitor: Monitor) -> int:
         """Makes the run's ledger, or opens it, and returns the number of the draw that the run is at, >= 1.
 
         Args:
             redraw: whether a release that was written and is gone is drawn again, with fresh noise and at its price.
+            monitor: told of other releases of the same records.
 
         Raises:
             InvalidValue: the ledger does not hold what was drawn, or the cap has no room for another draw.
         """
-        if not os.path.lexists(_id_path(self.folder)) and not os.path.lexists(self.release):
+        if not os.path.lexists(self._id_path) and not os.path.lexists(self.release):
             self._ledger(self.folder.ledger)  # first, so that a folder with a name and without a ledger has lost it
-            write_text(_id_path(self.folder), secrets.token_hex(16) + "\n")
+            write_text(self._id_path, secrets.token_hex(16) + "\n")
         self.require_paid()
-        self._introduce()
-        self._enter_own()
+        if self.shared is not None:
+            self._enter(self.shared)
         if redraw and self.seed is None and self._written is not None and not os.path.lexists(self.release):
-            both = self._price(self.num_draws + 1)
+            both = self._price(len(self._names) + 1)
             rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(both)} with those before"
             require(math.isfinite(both), "redraw", "true", rule)
             if self.shared is not None:
                 require_room(self.shared, self.priced)
-            write_text(_id_path(self.folder), "".join(f"{name}\n" for name in (*self._names, secrets.token_hex(16))))
-        return self.num_draws
+            write_text(self._id_path, "".join(f"{name}\n" for name in (*self._names, secrets.token_hex(16))))
+        if (draws := len(self._names)) > 1:
+            price = format_epsilon(self._price(draws))
+            monitor.say(f"redraw=true: draw {draws} of this release; together they cost epsilon {price}")
+        for line in self._lines():
+            monitor.say(line)
+        return draws
 
     def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
         """See `Drawn.once`; committed in the ledger of all runs first, then in the run's own."""
+
+        def packed() -> bytes:
+            return npz_bytes(**draw())
+
+        def first() -> bytes:
+            """What the ledger of all runs has of it, or is given."""
+            shared = self.shared
+            return packed() if shared is None else self._committed(shared, self._shared_name(self._name), part, packed)
+
         if part not in self._parts:
-            content = self.own.read(f"{self._name}:{part}")
-            if content is None:
-                content = self._committed(self.own, self._name, part, partial(self._first_committed, part, draw))
-            self._parts[part] = _unpacked(content)
+            self._parts[part] = _unpacked(self._committed(self.own, self._name, part, first))
         return self._parts[part]
 
     def read(self, part: str) -> Arrays | None:
@@ -237,7 +197,7 @@ class Payment(Drawn):
         content = self.own.read(f"{self._name}:{part}")
         return None if content is None else _unpacked(content)
 
-    def lines(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         """What is known of earlier releases of the same records."""
         known: set[str] = set()
         if self.shared is not None:
@@ -251,18 +211,45 @@ class Payment(Drawn):
                 fits = "any number" if math.isinf(more) else f"{more:.0f}"
                 cap = f"max_total_epsilon={self.shared.max_epsilon:g}"
                 yield f"{cap}: {fits} of this release fit into what is left for these records"
-        seeded = self.seed is not None
-        yield from sibling_lines(self.folder, self.priced, self.budget, data=self.data, known=known, seeded=seeded)
+        events, others = self._beside(known)
+        said = "output_dir: {} other run{} beside this one"
+        if events:
+            total = epsilon_of_all([self.priced.event, *(event for run in events for event in run)], self._delta)
+            bound = f"epsilon {format_epsilon(total)}"
+            bound = bound if math.isfinite(total) else "no epsilon, as they may fail too often,"
+            price = f"together with this one {bound} at delta {format_delta(self._delta)}"
+            alone = "" if self.seed is None else ", if no two share a seed"
+            runs = said.format(len(events), "s" * (len(events) > 1))
+            yield f"{runs} released something of these records, {price}{alone}"
+        if others:
+            rule = "cannot be added up with this one: their adjacency or delta differs, or their ledger is unreadable"
+            yield f"{said.format(others, 's' * (others > 1))} on these records {rule}"
 
-    def total_lines(self) -> Iterator[str]:
-        """What all releases of these records cost together, once this run is charged."""
-        if self.shared is not None:
-            count = len(self.shared.entries)
-            said = f"all {count} releases of these records cost" if count > 1 else "this first release costs"
-            yield f"ledger={self.shared.path}: {said} epsilon {self._spent}"
+    def _beside(self, known: Collection[str]) -> tuple[list[list[Event]], int]:
+        """What runs on the same records released in the folders beside this one, and how many others there are.
 
-    def save(self, release: Release, names: PublicNames) -> None:
-        """Commits the digest of the release's file, and writes the file where it is missing.
+        `known` are names of runs that the ledger of all runs has counted.
+        """
+        runs, num_others, own = [], 0, self.folder.path.resolve()
+        terms = self.priced.aggregator.adjacency, self._delta
+        for beside in map(RunFolder, sorted(own.parent.iterdir())[:_MOST]):
+            try:
+                text = read_text(beside.path / "private.sha256", rule="a digest", remedy="none")
+            except (OSError, InvalidValue):
+                continue  # no run's
+            if beside.path == own or text.strip() != self.data or not beside.ledger.is_file():
+                continue
+            try:
+                ledger = Ledger.stored(beside.ledger, data=self.data)
+                require((ledger.adjacency, ledger.target_delta) == terms, "ledger", beside.ledger, "the same terms")
+                if found := [entry.event for entry in ledger.entries if entry.key[:32] not in known]:
+                    runs.append(found)
+            except (InvalidValue, OSError):
+                num_others += 1
+        return runs, num_others
+
+    def save(self, release: Release, names: PublicNames, monitor: Monitor) -> None:
+        """Commits the digest of the release's file, writes the file where it is missing, and says the total.
 
         In this order, a file that is there was committed: a ledger that does not know of it is an older copy.
 
@@ -271,7 +258,7 @@ class Payment(Drawn):
         """
         kind, charge = type(self.priced.aggregator).__name__, self._charge_of(self.own, self._name)
         require(charge != "", "aggregator", kind, "one that draws by `ReleaseContext.drawn`, which pays for it")
-        content = _packed(release.arrays() | names.arrays())
+        content = npz_bytes(**release.arrays(), **names.arrays())
         if self._written is None:
             self.own.add(f"{self._name}{_WRITTEN}", charge, hashlib.sha256(content).hexdigest().encode)
         if not os.path.lexists(self.release):
@@ -279,6 +266,10 @@ class Payment(Drawn):
             with replacing(self.release) as file:
                 file.write(content)
         self.require_paid()
+        if self.shared is not None:
+            count = len(self.shared.entries)
+            said = f"all {count} releases of these records cost" if count > 1 else "this first release costs"
+            monitor.say(f"ledger={self.shared.path}: {said} epsilon {self._spent}")
 
     def require_paid(self) -> None:
         """Raises unless the ledger holds the charges of all draws, each at the price, and the release is as it was."""
@@ -288,18 +279,10 @@ class Payment(Drawn):
         good = all(entry.event == self.priced.event and entry.key[:32] == names[0] for entry in charges)
         require(good and len(charges) in (len(names), len(names) - 1), "ledger", self.folder.ledger, rule)
         if os.path.lexists(self.release):
-            written = self._written
-            require(
-                written is not None, "ledger", self.folder.ledger, f"the one that {self.release} came from; {_GONE}"
-            )
+            written, rule = self._written, f"the one that {self.release} came from; {_GONE}"
+            require(written is not None, "ledger", self.folder.ledger, rule)
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
             require(written == file_digest(self.release, remedy=_GONE), "release", self.release, rule)
-
-    def _first_committed(self, part: str, draw: Callable[[], Arrays]) -> bytes:
-        """What the run's own ledger is to hold of a part: drawn; or what the ledger of all runs has, or is given."""
-        if self.shared is None:
-            return _packed(draw())
-        return self._committed(self.shared, self._shared_name(self._name), part, lambda: _packed(draw()))
 
     def _committed(self, ledger: Ledger, name: str, part: str, make: Callable[[], bytes]) -> bytes:
         """The bytes of a part: with the charge where it is the first of its draw, else under that charge."""
@@ -309,37 +292,36 @@ class Payment(Drawn):
         content = make()  # which may commit parts of its own; the first of them carries the charge
         if charge := self._charge_of(ledger, name):
             return ledger.add(key, charge, lambda: content)
+        of_each = [f"{each.name} {format_epsilon(each.epsilon)}" for each in self.priced.classes]
+        classes = f", epsilon {', '.join(of_each)}" if of_each else ""  # the charge is that of the largest budget
         try:
             return ledger.once(
                 key,
                 self.priced.event,
                 lambda: content,
                 adjacency=self.priced.aggregator.adjacency,
-                description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{self._said_of_classes}",
+                description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
                 run=self._names[0],
                 noise=seed_name(self.seed),
             )
         except BudgetExceeded as error:
             raise refusal(ledger, self.priced) from error
 
-    def _introduce(self) -> None:
-        """Refuses a new account in the ledger of all runs for people that another account there knows."""
-        if self.across is None or self.shared is None:
-            return
-        found = self.shared.introduce(self.across.owners, anyway=self.across.new_account)
-        for other, count in found.items():
-            total = sum(map(len, self.across.owners.values()))
+    def _enter(self, shared: Ledger) -> None:
+        """Has the ledger of all runs know whose records these are, and charges it for what was drawn without it.
+
+        Raises:
+            InvalidValue: a new account for people that another account there knows.
+        """
+        owners, new_account = (self.across.owners, self.across.new_account) if self.across is not None else ({}, False)
+        for other, count in shared.introduce(owners, anyway=new_account).items():
+            total = sum(map(len, owners.values()))
             rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
             rest = "; or new_account=true, whose epsilons do not count what these people have spent there"
-            raise InvalidValue(f"ledger={self.shared.path}: expected {rule}{rest}")
-
-    def _enter_own(self) -> None:
-        """Charges the ledger of all runs for draws that this folder has made before it was given that ledger."""
-        if self.shared is None:
-            return
+            raise InvalidValue(f"ledger={shared.path}: expected {rule}{rest}")
         for name in self._draws:
             for part, content in self._parts_of(name).items():
-                self._committed(self.shared, self._shared_name(name), part, lambda found=content: found)  # type: ignore[misc]
+                self._committed(shared, self._shared_name(name), part, partial(bytes, content))
 
     def _shared_name(self, name: str) -> str:
         """A draw's name in the ledger of all runs; another one where that has another release under it.
@@ -383,6 +365,10 @@ class Payment(Drawn):
         return _names_in(self.folder)
 
     @property
+    def _delta(self) -> float:
+        return self.budget.target_delta
+
+    @property
     def _written(self) -> str | None:
         """The digest of the release's file once it was written."""
         found = self.own.read(f"{self._name}{_WRITTEN}")
@@ -390,23 +376,14 @@ class Payment(Drawn):
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return {
-            "adjacency": self.priced.aggregator.adjacency,
-            "target_delta": self.budget.target_delta,
-            "accountant": self.budget.accountant,
-        }
-
-    @property
-    def _said_of_classes(self) -> str:
-        """The charge is that of the largest budget."""
-        said = [f"{each.name} {format_epsilon(each.epsilon)}" for each in self.priced.classes]
-        return f", epsilon {', '.join(said)}" if said else ""
+        adjacency, accountant = self.priced.aggregator.adjacency, self.budget.accountant
+        return {"adjacency": adjacency, "target_delta": self._delta, "accountant": accountant}
 
     @property
     def _spent(self) -> str:
         assert self.shared is not None
-        delta = format_delta(self.budget.target_delta)
-        return f"{format_epsilon(self.shared.spent_epsilon)} at delta {delta}, {self.shared.adjacency}"
+        spent = format_epsilon(self.shared.spent_epsilon)
+        return f"{spent} at delta {format_delta(self._delta)}, {self.shared.adjacency}"
 
     def _ledger(self, path: Path) -> Ledger:
         return Ledger(path, **self._settings, data=self.data)
@@ -420,43 +397,22 @@ class Payment(Drawn):
         except InvalidValue:
             return math.inf
 
-    def _require_room(self) -> None:
-        """Raises where the ledger of all runs has no room for what this run has yet to charge, or knows its seed."""
-        assert self.shared is not None
-        entries = self.shared.entries
-        name = self._names[0] if os.path.lexists(_id_path(self.folder)) else "new"
-        used = self.shared.has_noise(seed_name(self.seed), but=name)
-        rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
-        require(not used, "ledger", self.shared.path, rule)
-        if not any(entry.key.startswith(name) for entry in entries):
-            require_room(self.shared, self.priced)
-
-
-def _id_path(folder: RunFolder) -> Path:
-    """Where a run keeps its name and those of its redraws: drawn once, from the operating system."""
-    return folder.path / "run.id"
-
 
 def _names_in(folder: RunFolder) -> list[str]:
-    rule, path = "the names of the run and of its draws, 32 hexadecimal digits a line", _id_path(folder)
-    text = read_text(path, rule=rule, remedy=FROM_BACKUP)
+    """A run's name and those of its redraws: drawn once, from the operating system."""
+    path = folder.path / "run.id"
+    text = read_text(path, rule=_NAMES_RULE, remedy=FROM_BACKUP)
     if _NAMES.fullmatch(text) is None:
-        raise damaged(path, rule, "others", FROM_BACKUP)
+        raise damaged(path, _NAMES_RULE, "others", FROM_BACKUP)
     return text.split()
 
 
 def require_entered(path: Path | str, folder: RunFolder) -> None:
-    """Raises unless a finished run is charged to a ledger of several runs.
-
-    Args:
-        path: of the ledger.
-        folder: the run's.
-    """
+    """Raises unless a finished run is charged to a ledger of several runs."""
     data = read_text(folder.path / "private.sha256", rule="the digest of the private records", remedy=FROM_BACKUP)
     charged = Ledger.stored(path, data=data.strip()).entries if os.path.exists(path) else []
-    rule = (
-        "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
-    )
+    others = "remove report.json and run again, to charge it there too"
+    rule = f"the ledger that this finished run is charged to; or {others}"
     name = _names_in(folder)[0]
     require(any(entry.key.startswith(name) for entry in charged), "ledger", path, rule)
 
@@ -489,13 +445,6 @@ def by_its_setting() -> Iterator[None]:
 def seed_name(seed: int | None) -> str:
     """What a ledger says of a seed, which no two releases may have; nothing of noise that nothing repeats."""
     return "" if seed is None else f"seed {seed}"
-
-
-def _packed(arrays: Arrays) -> bytes:
-    """Equal arrays give equal bytes."""
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
 
 
 def _unpacked(content: bytes) -> Arrays:

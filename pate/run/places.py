@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ComposedEvent, Event, GaussianEvent, RdpAccountant, SelfComposedEvent
+from pate.aggregators import Release
 from pate.pricing import Budget
 from pate.report import format_epsilon
 from pate.validation import InvalidValue, require, require_count
@@ -37,12 +37,18 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     """
     if require_count("size", size) == 1:
         return budget.epsilon_of(event)
-    wider = _shared_by(event, size)
-    if wider is not None:
+    if (wider := _shared_by(event, size)) is not None:
         return budget.epsilon_of(wider)
-    spent = RdpAccountant().compose(event)  # any accountant's bound will do, and this one is quick
-    found = (_of_pair(spent, size, float(delta), budget.target_delta) for delta in _deltas(budget))
-    return min(found, default=math.inf)
+    spent, found = RdpAccountant().compose(event), math.inf  # any accountant's bound will do, and this one is quick
+    for delta in np.geomspace(budget.target_delta, _SMALLEST_DELTA, _POINTS).tolist():
+        try:
+            epsilon = spent.get_epsilon(delta)
+        except InvalidValue:  # failures of the mechanism use up that delta
+            continue
+        log_growth = (size - 1) * epsilon + math.log(size)  # at least the log of the geometric sum
+        if math.isfinite(epsilon) and math.log(delta) + log_growth <= math.log(budget.target_delta):
+            found = min(found, size * epsilon)
+    return found
 
 
 def _shared_by(event: Event, size: int) -> Event | None:
@@ -56,22 +62,6 @@ def _shared_by(event: Event, size: int) -> Event | None:
         parts = [_shared_by(part, size) for part in event.events]
         return None if None in parts else ComposedEvent(tuple(part for part in parts if part is not None))
     return None
-
-
-def _deltas(budget: Budget) -> NDArray[np.float64]:
-    return np.geomspace(budget.target_delta, _SMALLEST_DELTA, _POINTS)
-
-
-def _of_pair(spent: RdpAccountant, size: int, delta: float, target_delta: float) -> float:
-    """`size` times epsilon at a smaller delta, where what becomes of that delta fits into the target."""
-    try:
-        epsilon = spent.get_epsilon(delta)
-    except InvalidValue:  # failures of the mechanism use up that delta
-        return math.inf
-    if not math.isfinite(epsilon):
-        return math.inf
-    log_growth = (size - 1) * epsilon + math.log(size)  # at least the log of the geometric sum
-    return size * epsilon if math.log(delta) + log_growth <= math.log(target_delta) else math.inf
 
 
 _BOTH = 2  # holders of one person, the case that a card prices
@@ -102,22 +92,25 @@ class Places:
         require(num_teachers % num_holders == 0, "holders", num_holders, rule)
         return cls(num_holders, num_teachers // num_holders)
 
-    def said(self, event: Event, budget: Budget, adjacency: Adjacency, *, num_draws: int = 1) -> tuple[str, ...]:
+    def said(self, release: Release, budget: Budget, *, num_draws: int = 1) -> tuple[str, ...]:
         """A sentence or two for each question that a holder asks; no line says more than its proof.
 
         Args:
-            event: the release, as one unit is charged for it.
+            release: with its event, as one unit is charged for it, and what one unit is.
             budget: delta and accountant.
-            adjacency: what one unit is.
             num_draws: how often it was drawn with fresh noise.
         """
-        event = event if num_draws == 1 else SelfComposedEvent(event, num_draws)
+
+        def priced(size: int) -> str:
+            epsilon = group_epsilon(event, size, budget)
+            return f"epsilon {format_epsilon(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon at this delta"
+
+        event = release.event if num_draws == 1 else SelfComposedEvent(release.event, num_draws)
         some = self.teachers_each
-        replace = adjacency is Adjacency.REPLACE_ONE
+        replace = release.adjacency is Adjacency.REPLACE_ONE
         unit = "one teacher's votes replaced by any others" if replace else "one teacher added or removed"
         spread = "each of which is one teacher" if some == 1 else f"each of which has up to {some} teachers"
         lines = [f"The votes come from {self.num_holders} holders of records, {spread}. The epsilon is for {unit}."]
-        price = self._price(some, event, budget)
         if some == 1 and replace:
             lines.append("A record of a holder, any number of its records, and the holder itself are covered by it.")
         elif some == 1:
@@ -125,18 +118,13 @@ class Places:
         elif replace:
             lines.append(
                 "One record of a holder, or one group of records that the holder keeps together, is covered by it. "
-                f"The holder itself, all of its records, is covered at group size {some}: {price}."
+                f"The holder itself, all of its records, is covered at group size {some}: {priced(some)}."
             )
         else:
-            lines.append(f"A holder that comes or goes is covered at group size {some}: {price}.")
+            lines.append(f"A holder that comes or goes is covered at group size {some}: {priced(some)}.")
         both = _BOTH if replace else 2 * _BOTH
-        price = self._price(both, event, budget)
         lines.append(
             "Whoever has records at m holders changes a teacher at each of them. For m = 2 that is "
-            f"group size {both}: {price}. No holder can know of the others' records, so this cannot be excluded."
+            f"group size {both}: {priced(both)}. No holder can know of the others' records, so this cannot be excluded."
         )
         return tuple(lines)
-
-    def _price(self, size: int, event: Event, budget: Budget) -> str:
-        epsilon = group_epsilon(event, size, budget)
-        return f"epsilon {format_epsilon(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon at this delta"

@@ -111,7 +111,5 @@ def release_once(
             advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(epsilon)}")
 
         release = draw(priced, source, streams=streams, student=student, inputs=inputs, drawn=payment, watch=watch)
-    payment.save(release, names)
-    for line in payment.total_lines():
-        place.monitor.say(line)
+    payment.save(release, names, place.monitor)
     return release

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from pate import aggregators
 from pate.accounting import Adjacency, ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, Release
+from pate.aggregators import Release
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
 from pate.files.values import published_fields
-from pate.pricing import Budget, BudgetClass, PricedRelease, ReleaseShape
+from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.pricing.priced_release import epsilon_on
 from pate.pricing.remedies import group_votes_tell_more
 from pate.report import (
@@ -56,30 +57,27 @@ _OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
 
 
 def privacy_of(
-    release: Release,
-    aggregator: Aggregator,
-    budget: Budget,
-    *,
-    epsilon: float,
-    num_teachers: int,
-    seeded: bool,
-    won_by: str | None = None,
-    classes: Sequence[BudgetClass] = (),
-    unit: str | None = None,
+    release: Release, priced: PricedRelease, budget: Budget, *, epsilon: float, seeded: bool, unit: str | None = None
 ) -> Privacy:
     """The price of a release with the parameters that it was made with; all of it may be published.
 
-    `epsilon` is the total of the ledger, `won_by` the accountant whose figure it is, where the budget's asks others.
+    `epsilon` is the total of the ledger.
     """
+    aggregator, num_teachers, session = priced.aggregator, priced.shape.num_teachers, release.session
     test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), vars(aggregator))
+    plain = None  # what the price of a session is compared with
+    if session is not None:
+        plain = aggregator.plain_event(
+            num_queries=session.num_asked, num_labels=session.labels.shape[1], num_teachers=num_teachers
+        )
     return Privacy(
         epsilon=epsilon,
         delta=budget.target_delta,
         adjacency=str(release.adjacency),
-        unit=unit or _UNITS[release.adjacency] + (_OF_A_CLASS if classes else ""),
+        unit=unit or _UNITS[release.adjacency] + (_OF_A_CLASS if priced.classes else ""),
         accountant=budget.accountant().name,
-        won_by=won_by,
+        won_by=priced.won_by,
         mechanism=type(aggregator).__name__,
         num_queries=release.num_queries,
         paper_epsilon=aggregator.paper_epsilon(num_queries=release.num_queries, target_delta=budget.target_delta),
@@ -88,20 +86,11 @@ def privacy_of(
         max_gap=None if test is None else test.num_teachers,
         gap_at_50=None if test is None else test.gap_to_pass(0.5),
         gap_at_95=None if test is None else test.gap_to_pass(0.95),
+        target_hits=None if session is None else session.target_hits,
+        plain_epsilon=None if plain is None else budget.epsilon_of(plain),
         parameters={name: value for name, value in published.items() if isinstance(value, (str, int, float, bool))},
-        classes={each.name: each.epsilon for each in classes},
-        **_charging(release, aggregator, budget, num_teachers),
+        classes={each.name: each.epsilon for each in priced.classes},
     )
-
-
-def _charging(release: Release, aggregator: Aggregator, budget: Budget, num_teachers: int) -> dict[str, Any]:
-    """What the price of a session is compared with."""
-    if (session := release.session) is None:
-        return {}
-    num_labels = session.labels.shape[1]
-    event = aggregator.plain_event(num_queries=session.num_asked, num_labels=num_labels, num_teachers=num_teachers)
-    plain_epsilon = None if event is None else budget.epsilon_of(event)
-    return {"target_hits": session.target_hits, "plain_epsilon": plain_epsilon}
 
 
 def summary_of(release: Release) -> ReleaseSummary:
@@ -125,15 +114,12 @@ class Results:
         dataset: the data.
         queries: the public samples that were asked.
         release: what was released.
-        num_teachers: T.
+        priced: the plan of it, with the aggregator as it was used.
         histogram: int `[Q, L]`, the noiseless votes, or None where votes are not bits.
         teacher_accuracies: `[T]`, or empty where votes are not bits.
         predictions: of the student and of the models beside it that were trained, by the names of report.json.
-        aggregator: as it was used.
         budget: the delta of the guarantee, and the accountant.
         epsilon: the total of the ledger.
-        won_by: the accountant whose figure one draw's price is, where the budget's asks others.
-        classes: of groups that have budgets of their own.
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
         heading: what the run is called.
@@ -144,15 +130,12 @@ class Results:
     dataset: Dataset
     queries: Split
     release: Release
-    num_teachers: int
+    priced: PricedRelease
     histogram: NDArray[np.int64] | None
     teacher_accuracies: NDArray[np.float64]
     predictions: Mapping[str, Prediction]
-    aggregator: Aggregator
     budget: Budget
     epsilon: float
-    won_by: str | None = None
-    classes: tuple[BudgetClass, ...] = ()
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
     heading: Heading = field(default_factory=Heading)
@@ -161,7 +144,7 @@ class Results:
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
-        data, frequencies = self.dataset, self.dataset.private.labels.mean(axis=0)
+        data, shape, frequencies = self.dataset, self.priced.shape, self.dataset.private.labels.mean(axis=0)
         constants = {
             name: Prediction(*Constant.named(name, frequencies).for_samples(len(data.test))) for name in CONSTANT_NAMES
         }
@@ -171,20 +154,17 @@ class Results:
         return Report(
             privacy=privacy_of(
                 self.release,
-                self.aggregator,
+                self.priced,
                 self.budget,
                 epsilon=self.epsilon,
-                num_teachers=self.num_teachers,
                 seeded=self.seed is not None,
-                won_by=self.won_by,
-                classes=self.classes,
                 unit=None if data.shared is None else data.shared.unit,
             ),
             release=self._release_summary(),
             teachers=TeacherSummary(
-                num_teachers=self.num_teachers,
+                num_teachers=shape.num_teachers,
                 mean_accuracy=float(self.teacher_accuracies.mean()) if len(self.teacher_accuracies) else None,
-                records_per_teacher=len(data.private) / self.num_teachers,
+                records_per_teacher=len(data.private) / shape.num_teachers,
             ),
             student=scores["student"],
             baselines=baselines,
@@ -192,7 +172,7 @@ class Results:
                 scores["student"],
                 baselines,
                 num_answered=self.release.num_answered,
-                remedies=self.aggregator.remedies,
+                remedies=self.priced.aggregator.remedies,
                 better=self._better(),
             ),
             intervals={
@@ -220,17 +200,14 @@ class Results:
         """What the release cost on the votes at hand, if asked and known."""
         if not self.says_data_dependent or self.histogram is None:
             return None
-        shape = ReleaseShape(
-            num_queries=len(self.histogram), num_labels=self.dataset.num_labels, num_teachers=self.num_teachers
-        )
         delta, answered = self.budget.target_delta, self.release.answered
-        return epsilon_on(self.aggregator, self.histogram, shape, delta, answered)
+        return epsilon_on(self.priced.aggregator, self.histogram, self.priced.shape, delta, answered)
 
     def figures(self, report: Report) -> RunFigures:
         """The arrays behind the pictures."""
-        gaps = None if self.histogram is None else _largest_gaps(self.histogram, self.num_teachers)
-        student, data = self.predictions["student"], self.dataset
-        test = self.aggregator.stability_test(num_teachers=self.num_teachers)
+        num_teachers, student, data = self.priced.shape.num_teachers, self.predictions["student"], self.dataset
+        gaps = None if self.histogram is None else _largest_gaps(self.histogram, num_teachers)
+        test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
         names = self.student_curve[0].keys() if self.student_curve else ()
         return RunFigures(
             label_names=data.label_names,
@@ -240,7 +217,7 @@ class Results:
             gaps=gaps,
             gap_name="largest gap",
             histogram=self.histogram,
-            num_teachers=self.num_teachers,
+            num_teachers=num_teachers,
             pass_gaps=None if test is None else np.arange(test.num_teachers + 1),
             pass_probability=None if test is None else test.pass_probabilities(np.arange(test.num_teachers + 1)),
             per_label={name: found for name, found in self._per_label.items() if name in _EACH_LABEL},
@@ -256,15 +233,11 @@ class Results:
 
     def _better(self) -> str:
         """A method that public numbers put far ahead on these data, in a sentence; empty where there is none."""
-        shape = ReleaseShape(
-            num_queries=len(self.release.labels), num_labels=self.dataset.num_labels, num_teachers=self.num_teachers
-        )
-        priced = PricedRelease(self.aggregator, shape, self.release.event, self.epsilon)
         groups = self.dataset.private.num_groups
-        applies = self.dataset.kind == "features" and not self.aggregator.single_label
-        if not applies:
+        if self.dataset.kind != "features" or self.priced.aggregator.single_label:
             return ""
         centered = aggregators.CenteredVotes(noise_multiplier=1.0)
+        priced = replace(self.priced, epsilon=self.epsilon)
         if not group_votes_tell_more(priced, self.budget, centered, num_groups=groups):
             return ""
         reason = f"it learns from all {groups:,} private groups"
@@ -299,15 +272,13 @@ class Results:
 
         Where the budget's accountant asks others, the one whose figure the whole has is asked alone: a bound, and fast.
         """
-        num_queries, num_labels = self.release.labels.shape
-        if self.aggregator.pays_in_advance:
+        aggregator, (num_queries, num_labels) = self.priced.aggregator, self.release.labels.shape
+        if aggregator.pays_in_advance:
             return np.full(num_queries, total)
         points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
-        budget = replace(self.budget, accountant=_ASKED.get(self.won_by or "", self.budget.accountant))
-        values = []
-        for count in points.tolist():
-            event = self.aggregator.event_for(num_queries=count, num_labels=num_labels, num_teachers=self.num_teachers)
-            values.append(budget.epsilon_of(event))
+        budget = replace(self.budget, accountant=_ASKED.get(self.priced.won_by or "", self.budget.accountant))
+        shape = {"num_labels": num_labels, "num_teachers": self.priced.shape.num_teachers}
+        values = [budget.epsilon_of(aggregator.event_for(num_queries=count, **shape)) for count in points.tolist()]
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
 
@@ -322,6 +293,20 @@ def _largest_gaps(histogram: NDArray[np.int64], num_teachers: int) -> NDArray[np
     return gaps
 
 
+def write_price(
+    folder: Path, privacy: Privacy, released: ReleaseSummary, shape: ReleaseShape, *, data: str, **told: Any
+) -> None:
+    """The privacy card, and the same price for programs; `told` is told to the card."""
+    counts = {
+        "num_answered": released.num_answered,
+        "num_labels": shape.num_labels,
+        "num_teachers": shape.num_teachers,
+    }
+    card = privacy_card(privacy, dataset=data, **counts, num_hits=released.num_hits, **told)
+    write_text(folder / "privacy_card.md", card)
+    PrivacyStatement.of(privacy, data=data, **counts).write(folder)
+
+
 def write_report_files(
     place: Workplace,
     report: Report,
@@ -331,43 +316,25 @@ def write_report_files(
     public_settings: str,
     places: Places | None = None,
 ) -> None:
-    """Writes what people read, and closes the events. `report.json`, which says that the run is complete, comes last.
-
-    Args:
-        place: where the run works.
-        report: of the results.
-        results: all that the run knows.
-        model: the student that is published.
-        public_settings: the settings that may be published, as YAML.
-        places: of the holders whose teachers voted; None for one.
-    """
+    """Writes what people read, and closes the events; `report.json`, which says that the run is complete, last."""
     from pate.report.page import render_html  # loads matplotlib
 
     release, data, folder, events = results.release, results.dataset, place.folder, place.events
     figures = results.figures(report)
     write_text(folder.release / "config.yaml", public_settings)
-    name = data.name if data.real else f"{data.name} (synthetic)"
-    counts = {
-        "num_answered": report.release.num_answered,
-        "num_labels": data.num_labels,
-        "num_teachers": results.num_teachers,
-    }
-    card = privacy_card(
+    write_price(
+        folder.release,
         report.privacy,
+        report.release,
+        results.priced.shape,
         name=report.heading.aggregator if report.heading.is_public else None,
-        dataset=name,
-        **counts,
-        num_hits=report.release.num_hits,
+        data=data.name if data.real else f"{data.name} (synthetic)",
         features=report.data.features,
-        places=()
-        if places is None
-        else places.said(release.event, results.budget, release.adjacency, num_draws=place.draw),
+        places=places.said(release, results.budget, num_draws=place.draw) if places is not None else (),
     )
-    write_text(folder.release / "privacy_card.md", card)
-    PrivacyStatement.of(report.privacy, data=name, **counts).write(folder.release)
     form = ModelForm.of(model, data.name, data.kind, data.label_names, data.preprocessing)
     form.write(folder.release)
-    write_text(folder.release / "README.md", model_card(form, report))
+    write_text(folder.release / "README.md", model_card(form, report.privacy, report.release))
     write_text(folder.path / "report.html", render_html(report, figures))
     if figures.gaps is not None:
         events.gaps(figures.gaps)

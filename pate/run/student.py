@@ -108,21 +108,13 @@ def _on_held_out(recipe: Student, private: Split, seed: int) -> float:
 
 @dataclass(frozen=True)
 class Students:
-    """The students of one run: all trained alike, and watched while they learn.
+    """The students of one run: all trained alike, and watched while they learn."""
 
-    Attributes:
-        student: the recipe.
-        dataset: the data.
-        num_queries: as in `train_student`.
-        place: where the run works.
-        curves: the values of each epoch, by the name of the student.
-    """
-
-    student: Student
+    student: Student  # the recipe
     dataset: Dataset
-    num_queries: int
-    place: Workplace
-    curves: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)
+    num_queries: int  # as in `train_student`
+    place: Workplace  # where the run works
+    curves: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)  # of each epoch, by the student's name
 
     def train(self, name: str, training: TrainingSet) -> StudentModel:
         """Trains one under a name of report.json."""
@@ -138,10 +130,9 @@ class Students:
 
     def train_ceiling(self) -> StudentModel:
         """Trains the model of all private records, or reads it back."""
-        folder = self.place.folder.path / "all_records_model"
+        folder, seed = self.place.folder.path / "all_records_model", self.place.randomness.seeds("student", 1)[0]
         if (folder / "student.json").exists():
             return StudentModel.load(folder)
-        seed = self.place.randomness.seeds("student", 1)[0]
         with self.place.monitor.stage("training the all-records model"):
             model = train_on_all_records(self.student, self.dataset, seed=seed)
         model.save(folder)

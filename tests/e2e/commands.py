@@ -54,3 +54,18 @@ def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
             code = stopped.code
     assert code is None or isinstance(code, int), code
     return subprocess.CompletedProcess([module, *arguments], code or 0, written.getvalue(), said.getvalue())
+
+
+def succeeded(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """What `call` gives, of a command that has to end well."""
+    ended = call(module, *arguments, cwd=cwd)
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+def refused(module: str, *arguments: str, cwd: Path | None = None) -> str:
+    """What a command says on standard error that refuses its settings, without the last line break."""
+    ended = call(module, *arguments, cwd=cwd)
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stderr.rstrip("\n")

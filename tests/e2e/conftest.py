@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pate.aggregators import GaussianVotes
+from pate.pipeline import train
 from tests.e2e.small_run import small_plan
 from tests.e2e.stages_of_run import HOLDERS, SEED, cast_all
 
 FORMS: dict[str, dict[str, Any]] = {"bits": {}, "confidences": {"cast": "confidences"}, "clipped": {"vote_clip": 2}}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_pictures() -> Iterator[None]:
+@contextmanager
+def without_pictures() -> Iterator[None]:
     """The pictures of a report take longer than the rest of so small a run and decide nothing; processes draw them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pate.report.page.pictures", lambda *_, **__: {})
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small run, to be read and shown again; nobody changes it."""
+    folder = tmp_path_factory.mktemp("run") / "out"
+    with without_pictures():
+        train(small_plan(), folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -69,15 +69,11 @@ class Deployment:
     Args:
         folder: of certificates, logs, holders and the release.
         holders: their number; named 1, 2, ….
-        tls: whether connections are encrypted.
         seconds: how long holders have for an answer.
-        rounds: whether the server asks for centered votes in rounds.
     """
 
-    def __init__(
-        self, folder: Path, holders: int, *, tls: bool = True, seconds: float = 120, rounds: bool = False
-    ) -> None:
-        self.folder, self.holders, self.tls, self.seconds, self.rounds = folder, holders, tls, seconds, rounds
+    def __init__(self, folder: Path, holders: int, *, seconds: float = 120) -> None:
+        self.folder, self.holders, self.seconds = folder, holders, seconds
         self.port = free_port()
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
         self.link: subprocess.Popen[bytes] | None = None
@@ -85,11 +81,9 @@ class Deployment:
 
     def __enter__(self) -> Self:
         self.home.mkdir(parents=True, exist_ok=True)
-        if self.tls:
-            certificates(self.folder)
-        ca = f'root-certificates = "{self.folder / "ca.pem"}"' if self.tls else "insecure = true"
-        lines = '[superlink]\ndefault = "here"\n\n[superlink.here]\n'
-        (self.home / "config.toml").write_text(f'{lines}address = "127.0.0.1:{self.port}"\n{ca}\n')
+        certificates(self.folder)
+        lines = f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\n'
+        (self.home / "config.toml").write_text(f'{lines}root-certificates = "{self.folder / "ca.pem"}"\n')
         self.start_link()
         for holder in range(1, self.holders + 1):
             self.start_node(holder)
@@ -105,12 +99,12 @@ class Deployment:
         secured = ["--ssl-ca-certfile", "ca.pem", "--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"]
         options = ["--host", "127.0.0.1", "--port", str(self.port), "--disable-runtime-dependency-installation"]
         options += ["--database", str(self.folder / "link.db")]
-        self.link = self._started("flower-superlink", *options, *(secured if self.tls else ["--insecure"]), log="link")
+        self.link = self._started("flower-superlink", *options, *secured, log="link")
         wait_for_port(self.port, self.link)
 
     def start_node(self, holder: int) -> None:
         """The SuperNode of a holder, which starts its app in a process of its own."""
-        secured = ["--root-certificates", "ca.pem"] if self.tls else ["--insecure"]
+        secured = ["--root-certificates", "ca.pem"]
         options = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
         options += ["--node-config", f'holder="{holder}"']
         self.nodes[holder] = self._started("flower-supernode", *options, *secured, log=f"node-{holder}")
@@ -157,7 +151,7 @@ class Deployment:
         known = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         own = {"SMALL_HOLDERS": str(self.holders), "SMALL_FOLDER": str(self.folder / "holders")}
-        own |= {"SMALL_SECONDS": str(self.seconds)} | ({"SMALL_ROUNDS": "1"} if self.rounds else {})
+        own |= {"SMALL_SECONDS": str(self.seconds)}
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         tools = str(Path(sys.executable).parent)
         return known | own | quiet | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}
@@ -187,11 +181,3 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 
             return
         time.sleep(0.2)
     raise AssertionError("the SuperLink does not listen")
-
-
-def wait_for(path: Path, seconds: float) -> bool:
-    """Whether a file appears in time."""
-    until = time.monotonic() + seconds
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.2)
-    return path.exists()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pate.accounting import Ledger
 from tests.e2e.deployment import Deployment, end
+from tests.e2e.small_run import released
 
 VICTIMS = ("holder's app", "node", "server's app", "link")
 _SUBMISSIONS = 6
@@ -103,11 +104,11 @@ def main() -> None:
     with Deployment(given.folder, 3, seconds=30) as federation:
         assert federation.run(given.folder / "whole").returncode == 0
         assert finished(federation, given.folder / "whole", 180), federation.log("link")[-2000:]
-        expected = (given.folder / "whole" / "release" / "release" / "release.npz").read_bytes()
+        expected = released(given.folder / "whole" / "release")
         for number in range(given.tries):
             folder, victim = given.folder / f"try-{number}", VICTIMS[number % len(VICTIMS)]
             line = attempt(federation, folder, rng, victim, given.span)
-            same = (folder / "release" / "release" / "release.npz").read_bytes() == expected
+            same = released(folder / "release") == expected
             print(f"{number}: {line}; same={same} charges={charges(folder)}", flush=True)  # noqa: T201
             assert same and charges(folder) == 1
             shutil.rmtree(folder)

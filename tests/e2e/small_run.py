@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from pate.accounting import Ledger, RdpAccountant
 from pate.accounting.events import event_to_json
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
+from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.progress import Advance
 from pate.student import LinearStudent
@@ -67,17 +68,31 @@ class SilentMonitor:
         self.stages.append(name)
         if self.stop_at is not None and name.startswith(self.stop_at):
             raise KeyboardInterrupt
-        yield lambda done, note="": self.notes.append(note)
+        yield lambda done, note="": self.told(note)
+
+    def told(self, note: str) -> None:
+        self.notes.append(note)
 
     def say(self, line: str) -> None:
         self.lines.append(line)
 
 
-class PrintingMonitor(SilentMonitor):
-    """Prints what is said, for a process whose output is read."""
+def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
+    """A run that is interrupted where a stage begins."""
+    monitor = SilentMonitor(stage)
+    with pytest.raises(KeyboardInterrupt):
+        train(plan, folder, monitor)
+    return monitor
 
-    def say(self, line: str) -> None:
-        sys.stdout.write(f"{line}\n")
+
+def release_of(plan: Plan, folder: Path) -> bytes:
+    """What a run releases, which is stopped before its student."""
+    stopped(plan, folder, "training the student")
+    return released(folder)
+
+
+def released(folder: Path) -> bytes:
+    return (folder / "release" / "release.npz").read_bytes()
 
 
 def small_plan(**changes: Any) -> Plan:

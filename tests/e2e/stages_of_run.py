@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,15 @@ def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
+    """What a task leaves that is killed at its first file, its second, …: before it or after it by turns."""
+    for number in count():
+        own = folder / str(number)
+        if not killed_at(number + 1, partial(task, own), after=bool(number % 2)):
+            return
+        yield own
 
 
 def killed_at(number: int, task: Callable[[], object], *, after: bool) -> bool:

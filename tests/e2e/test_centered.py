@@ -17,13 +17,23 @@ from pate.data.dataset import require_dataset
 from pate.data.owners import SharedRecords
 from pate.pipeline import train
 from pate.report import Report
+from pate.report.metrics import micro_f1
 from pate.run.plan import Plan
 from pate.student import LinearStudent, LowRankStudent, StudentModel
 from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MomentVotes
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, SilentMonitor, charges, parts, small_dataset, small_plan
+from tests.e2e.small_run import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    SilentMonitor,
+    charges,
+    parts,
+    small_dataset,
+    small_plan,
+    stopped,
+)
 
 
 def centered_plan(**changes: Any) -> Plan:
@@ -90,8 +100,7 @@ def test_a_run_that_is_killed_between_rounds_asks_only_for_the_others(
     assert [part for part in parts(tmp_path / "run") if part.startswith("round-")] == ["round-0", "round-1", "round-2"]
     before = len(asked)
     monkeypatch.setattr(MomentVotes, "total", lambda *arguments: (asked.append(0), total(*arguments))[1])
-    with pytest.raises(KeyboardInterrupt):
-        train(centered_plan(), tmp_path / "run", SilentMonitor(stop_at="training the majority"))
+    stopped(centered_plan(), tmp_path / "run", "training the majority")
     assert len(asked) - before == 3 + 6  # the six of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
@@ -164,15 +173,6 @@ def test_other_aggregators_cannot_read_convex_teachers() -> None:
         centered_plan(teacher=ConvexTeacher(), num_teachers=4, aggregator=GNMax(noise_std=10.0))
 
 
-def student_f1(plan: Plan, folder: Path) -> float:
-    """Micro-F1 of a run's student, without the report that takes most of a run's time."""
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, folder, SilentMonitor(stop_at="training the majority"))
-    test = small_dataset().test
-    predicted = StudentModel.load(folder / "release" / "student").predict(test.inputs)
-    return float(2 * (predicted & test.labels).sum() / (predicted.sum() + test.labels.sum()))
-
-
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
     """At the price of one matrix of votes."""
     ended = {}
@@ -188,7 +188,9 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
 def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(tmp_path: Path) -> None:
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=0.4)
     plan = centered_plan(aggregator=aggregator, student=LinearStudent())
-    assert student_f1(plan, tmp_path / "run") > 0.6
+    stopped(plan, tmp_path / "run", "training the majority")
+    said, test = StudentModel.load(tmp_path / "run" / "release" / "student"), small_dataset().test
+    assert micro_f1(said.predict(test.inputs), test.labels) > 0.6
     assert len(charges(tmp_path / "run")) == 1
     assert "prevalence" not in parts(tmp_path / "run")
 

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
 from pate.config.location import members
-from tests.e2e.commands import SMALL, call, command
+from tests.e2e.commands import SMALL, call, command, refused, succeeded
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
 QUICK = [*SMALL, "aggregator=gaussian_votes", "target_epsilon=200", "seed=1"]
@@ -36,14 +36,12 @@ def quick(word: str) -> list[str]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An undisturbed run, whose seed and place are easily found wherever they are written."""
     folder = tmp_path_factory.mktemp("whole") / "private-place"
-    done = call("train", *SEEDED, f"output_dir={folder}")
-    assert done.returncode == 0, done.stderr
+    succeeded("train", *SEEDED, f"output_dir={folder}")
     return folder
 
 
 def quote(*arguments: str) -> dict[str, object]:
-    done = call("account", *SIZE, *arguments)
-    assert done.returncode == 0, done.stderr
+    done = succeeded("account", *SIZE, *arguments)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -120,18 +118,15 @@ def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
     again = call("account", *size, noise, f"aggregator.table={path}")
     assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == answer["epsilon"]
     words = [*SMALL, "teacher.num_teachers=60", "target_epsilon=100", "seed=1"]
-    done = call("train", *words, f"aggregator.table={path}", f"output_dir={folder}")
-    assert done.returncode == 0, done.stderr
+    succeeded("train", *words, f"aggregator.table={path}", f"output_dir={folder}")
     assert json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] <= 100
     published = (folder / "release" / "config.yaml").read_text()
     assert answer["table"]["sha256"] in published
     assert "private-place" not in published
     values = json.loads(path.read_text())
     path.write_text(json.dumps(values | {"rdp": values["rdp"] * 0.9}))
-    refused = call("account", *size, f"aggregator.table={path}")
-    assert refused.returncode == 2
-    assert "what the table costs at order" in refused.stderr
-    assert len(refused.stderr.strip().splitlines()) == 1
+    said = refused("account", *size, f"aggregator.table={path}")
+    assert "what the table costs at order" in said and "\n" not in said
 
 
 MISTAKES = {
@@ -178,11 +173,8 @@ def test_the_fixed_variant_costs_8_as_it_comes() -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake_is_one_line_and_exit_code_2(name: str) -> None:
     arguments, message = MISTAKES[name]
-    done = call("account", "aggregator=stable_top_k_gumbel", *SIZE, *arguments)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert done.stdout == ""
+    said = refused("account", "aggregator=stable_top_k_gumbel", *SIZE, *arguments)
+    assert message in said and "\n" not in said
 
 
 TRAINING_MISTAKES = {
@@ -194,10 +186,7 @@ TRAINING_MISTAKES = {
 @pytest.mark.parametrize("name", TRAINING_MISTAKES)
 def test_training_mistake_is_one_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
     arguments, message = TRAINING_MISTAKES[name]
-    done = call("train", *arguments, f"output_dir={tmp_path / 'run'}")
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert message in refused("train", *arguments, f"output_dir={tmp_path / 'run'}")
     assert not (tmp_path / "run" / "ledger.db").exists()
 
 
@@ -330,9 +319,8 @@ def test_the_last_line_of_an_audit_is_one_json_object(tmp_path: Path) -> None:
 
 
 def test_an_audit_of_no_file_is_one_line(tmp_path: Path) -> None:
-    done = call("audit", "votes=none.npy", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == ["votes=none.npy: expected an existing .npy or .npz file"]
+    line = "votes=none.npy: expected an existing .npy or .npz file"
+    assert refused("audit", "votes=none.npy", cwd=tmp_path) == line
 
 
 def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
@@ -349,6 +337,6 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
     assert "noise_std 50 (assumed)" in assumed
     assert "is no bound for yours" in assumed
     (tmp_path / "votes.csv").write_text("\n".join([*rows, "1;secret;3"]))
-    refused = call("audit", f"votes={tmp_path / 'votes.csv'}", *words)
     line = "expected a number in each cell, as many in each row, row 21 below the heading holds something else"
-    assert (refused.returncode, refused.stderr) == (2, f"votes={tmp_path / 'votes.csv'}: {line}\n")
+    said = refused("audit", f"votes={tmp_path / 'votes.csv'}", *words)
+    assert said == f"votes={tmp_path / 'votes.csv'}: {line}"

@@ -16,7 +16,7 @@ from pate.run.plan import Plan
 from pate.student import LinearStudent
 from pate.validation import InvalidValue
 from tests.e2e.damage import WAYS, damaged_copy, files_of, flipped, flipped_once
-from tests.e2e.small_run import SilentMonitor, small_plan
+from tests.e2e.small_run import SilentMonitor, small_plan, stopped
 
 STATES = ("casting", "releasing", "writing", None)
 OTHERS = ("training.secret", "teachers.key")  # of the randomness's own tests
@@ -29,7 +29,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture(scope="module", params=STATES, ids=str)
-def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("state") / "run"
     monitor = SilentMonitor(stop_at=request.param)
     if request.param is None:
@@ -54,12 +54,12 @@ def damaged(folder: Path, copy: Path) -> Iterator[tuple[str, Path]]:
 
 
 @pytest.mark.slow
-def test_damage_is_one_line_or_mended(stopped: Path, tmp_path: Path) -> None:
-    finished = (stopped / "report.json").exists()
-    release = stopped / "release" / "release.npz"
+def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
+    finished = (state / "report.json").exists()
+    release = state / "release" / "release.npz"
     drawn = release.read_bytes() if release.exists() else None
     tried, refused = 0, 0
-    for case, name in damaged(stopped, tmp_path / "copy"):
+    for case, name in damaged(state, tmp_path / "copy"):
         if finished and name.name not in SHOWN_AGAIN:
             continue  # read by whoever checks a finished run as a whole
         if drawn is not None and name.name == "release.npz":
@@ -85,8 +85,7 @@ def test_damage_is_one_line_or_mended(stopped: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_path: Path) -> None:
     """From the ledger: nothing is drawn or charged."""
-    with pytest.raises(KeyboardInterrupt):
-        train(plan(), tmp_path / "run", SilentMonitor(stop_at="training the student"))
+    stopped(plan(), tmp_path / "run", "training the student")
     charged = (tmp_path / "run" / "ledger.db").read_bytes()
     name = Path("release/release.npz")
     for way in WAYS:
@@ -103,8 +102,7 @@ def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_pat
 
 
 def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train(plan(), tmp_path, SilentMonitor(stop_at="releasing"))
+    stopped(plan(), tmp_path, "releasing")
     with np.load(tmp_path / "votes.npz") as votes:
         packed, num_labels = votes["packed"], votes["num_labels"]
     np.savez(tmp_path / "votes.npz", packed=packed[:, :5], num_labels=num_labels)

@@ -6,16 +6,14 @@ import random
 import socket
 import ssl
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from pate.pipeline import train
-from tests.e2e.deployment import Deployment, wait_for
-from tests.e2e.federated_kills import attempt, charges, finished, kill
+from pate.aggregators import StableTopK
+from tests.e2e.deployment import Deployment
+from tests.e2e.federated_kills import attempt, charges, finished
 from tests.e2e.federated_run import federated_plan
-from tests.e2e.rounds_run import rounds_plan
-from tests.e2e.small_run import SilentMonitor
+from tests.e2e.small_run import release_of, released
 
 pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
 pytest.importorskip("cryptography", reason="certificates for the test need it; it comes with Flower")
@@ -31,13 +29,8 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    from pate.aggregators import StableTopK
-
-    folder = tmp_path_factory.mktemp("train")
     plan = federated_plan(StableTopK(selection_scale=2.0, test_std=1.0), HOLDERS)
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, folder / "train", SilentMonitor(stop_at="training the student"))
-    return (folder / "train" / "release" / "release.npz").read_bytes()
+    return release_of(plan, tmp_path_factory.mktemp("train") / "train")
 
 
 def test_a_deployment_releases_what_train_does(federation: Deployment, expected: bytes) -> None:
@@ -45,7 +38,7 @@ def test_a_deployment_releases_what_train_does(federation: Deployment, expected:
     sent = federation.run(folder)
     assert sent.returncode == 0, sent.stderr
     assert finished(federation, folder, 240), federation.log("link")[-3000:]
-    assert (folder / "release" / "release" / "release.npz").read_bytes() == expected
+    assert released(folder / "release") == expected
     assert charges(folder) == 1
 
 
@@ -70,27 +63,5 @@ def test_what_is_killed_ends_with_the_same_release_and_one_charge(
 ) -> None:
     folder = federation.folder / f"killed-{victim.split(chr(39))[0]}"
     attempt(federation, folder, random.Random(3), victim, 20.0)
-    assert (folder / "release" / "release" / "release.npz").read_bytes() == expected
+    assert released(folder / "release") == expected
     assert charges(folder) == 1
-
-
-def test_a_server_that_is_killed_between_rounds_goes_on_with_the_next(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train(rounds_plan(HOLDERS), tmp_path / "train", SilentMonitor(stop_at="training the student"))
-    with Deployment(tmp_path / "rounds", HOLDERS, seconds=60, rounds=True) as federation:
-        folder = tmp_path / "released"
-        sent = federation.run(folder)
-        assert sent.returncode == 0, sent.stderr
-        assert wait_for(folder / "release" / "rounds" / "round_0.npz", 120), federation.log("link")[-3000:]
-        kill(federation, "server's app", 1)
-        first = (folder / "release" / "rounds" / "round_0.npz").read_bytes()
-        for _ in range(3):
-            if finished(federation, folder, 120, seen=True):
-                break
-            sent = federation.run(folder)
-            assert sent.returncode == 0, sent.stderr
-            wait_for(folder / "release" / "manifest.json", 60)
-        found, expected = (place / "release" / "release.npz" for place in (folder / "release", tmp_path / "train"))
-        assert found.read_bytes() == expected.read_bytes()
-        assert (folder / "release" / "rounds" / "round_0.npz").read_bytes() == first
-        assert charges(folder) == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import call
+from tests.e2e.commands import call, succeeded
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -52,8 +52,7 @@ def test_there_are_such_commands() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", documented(), ids=" ".join)
 def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
-    priced = call("account", *settings)
-    assert priced.returncode == 0, priced.stderr
+    succeeded("account", *settings)
 
 
 @pytest.mark.slow

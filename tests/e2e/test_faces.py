@@ -9,7 +9,7 @@ from pate.data import FaceCopy, SynthFaces
 from pate.data.dataset import unwatched
 from pate.data.synth_faces import split_sizes
 from pate.pipeline import train
-from tests.e2e.commands import call
+from tests.e2e.commands import succeeded
 from tests.e2e.small_run import SilentMonitor, small_plan
 
 COUNT = 160
@@ -32,8 +32,7 @@ def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> Non
     arguments = ["data=celeba", f"data.root={root}", f"data.cache={cache}", "data.image_size=12", "seed=1"]
     arguments += ["teacher.num_teachers=8", f"num_queries={NUM_QUERIES}", "target_epsilon=200"]
     arguments += ["all_records=false", "accountant=rdp", "allow_useless=true"]
-    done = call("train", *arguments, f"output_dir={folder}")
-    assert done.returncode == 0, done.stderr
+    done = succeeded("train", *arguments, f"output_dir={folder}")
     (warning,) = [line for line in done.stderr.splitlines() if "missing" in line]
     assert "are missing; going on with what is there (data.missing=error refuses)" in warning
     assert "decoding photographs" in done.stderr

@@ -5,37 +5,26 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.flower_simulation import simulate
-from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, StableTopK
+from pate.aggregators import DistributedVotes, GaussianVotes, StableTopK
 from pate.federated import Roll
 from pate.federated.summed_release import HolderSum, SummedRelease
-from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.votes.vote_file import VoteFile
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
 from tests.e2e.rounds_run import rounds_plan, small_rounds
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, release_of, released
 from tests.e2e.stages_of_run import release_plan
 
 pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
+flower = pytest.importorskip("pate.federated.flower")
 pytest.importorskip("ray", reason="Flower's simulation needs Ray: the extra flower")
 
 HOLDERS = 12
-
-
-def release_of_train(aggregator: Aggregator, folder: Path, holders: int = HOLDERS, **changes: Any) -> bytes:
-    with pytest.raises(KeyboardInterrupt):  # before the student
-        train(
-            federated_plan(aggregator, holders, **changes),
-            folder / "train",
-            SilentMonitor(stop_at="training the student"),
-        )
-    return (folder / "train" / "release" / "release.npz").read_bytes()
 
 
 def fails(name: str) -> None:
@@ -44,24 +33,20 @@ def fails(name: str) -> None:
 
 
 def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None:
-    from pate.federated.flower import holder_app, release_app
-
     plan, monitor = federated_plan(StableTopK(selection_scale=2.0, test_std=1.0), HOLDERS), SilentMonitor()
-    app = release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
-    simulate(app, holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)), HOLDERS)
-    found = (tmp_path / "release" / "release" / "release.npz").read_bytes()
-    assert found == release_of_train(plan.aggregator, tmp_path)
+    app = flower.release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
+    simulate(app, flower.holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)), HOLDERS)
+    found = released(tmp_path / "release")
+    assert found == release_of(plan, tmp_path / "train")
     assert len(charges(tmp_path / "release")) == 1
 
 
 def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_path: Path) -> None:
-    from pate.federated.flower import holder_app, release_app
-
     plan, monitor = federated_plan(GaussianVotes(noise_std=1.0), 4), SilentMonitor()
     made = small_release(plan, tmp_path, 4, max_absent=1)
     simulate(
-        release_app(made, seconds=300, monitor=monitor),
-        holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails)),
+        flower.release_app(made, seconds=300, monitor=monitor),
+        flower.holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails)),
         4,
     )
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
@@ -84,25 +69,23 @@ def summed(plan: Plan, folder: Path, holders: int, max_absent: int) -> SummedRel
 
 
 def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
-    from pate.federated.flower import secure_holder_app, summed_app
-
     plan = federated_plan(GaussianVotes(noise_std=1.0), 4, target_epsilon=None)
     made = summed(plan, tmp_path, 4, 1)
-    holders = secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms))
-    simulate(summed_app(made, seconds=120), holders, 4)
-    found = (tmp_path / "release" / "release" / "release.npz").read_bytes()
-    assert found == release_of_train(plan.aggregator, tmp_path, 4, target_epsilon=None)
+    holders = flower.secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms))
+    simulate(flower.summed_app(made, seconds=120), holders, 4)
+    found = released(tmp_path / "release")
+    assert found == release_of(plan, tmp_path / "train")
 
 
 def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path) -> None:
-    from pate.federated.flower import secure_holder_app, summed_app
-
     noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
     plan = federated_plan(noise, 4, target_epsilon=None)
     made = summed(plan, tmp_path, 4, 1)
     own = HolderSum(made.terms, noise, seed=7)
     simulate(
-        summed_app(made, seconds=120), secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails), own), 4
+        flower.summed_app(made, seconds=120),
+        flower.secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails), own),
+        4,
     )
     total, present = made._made(lambda: pytest.fail("asked again"))
     assert sorted(present) == ["1", "2", "4"]
@@ -128,15 +111,10 @@ def test_masks_of_flower_hang_on_32_bits_of_each_key_as_the_page_says() -> None:
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(secure: bool, tmp_path: Path) -> None:
-    from pate.federated.flower import holder_app, rounds_app, secure_holder_app
-
     plan = rounds_plan()
     made = small_rounds(plan, tmp_path, max_absent=1)
     plans = SmallHolders(tmp_path / "holders", 4, plan)
-    app = secure_holder_app(plans, made.roll) if secure else holder_app(plans)
-    simulate(rounds_app(made, secure=secure, seconds=300), app, 4)
-    with pytest.raises(KeyboardInterrupt):  # before the student
-        train(plan, tmp_path / "train", SilentMonitor(stop_at="training the student"))
-    files = [tmp_path / name / "release" / "release.npz" for name in ("release", "train")]
-    assert files[0].read_bytes() == files[1].read_bytes()
+    app = flower.secure_holder_app(plans, made.roll) if secure else flower.holder_app(plans)
+    simulate(flower.rounds_app(made, secure=secure, seconds=300), app, 4)
+    assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
     assert len(charges(tmp_path / "release")) == 1

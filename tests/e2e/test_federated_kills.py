@@ -18,7 +18,7 @@ from pate.federated.summed_release import HolderSum, Summed, SummedRelease
 from pate.validation import InvalidValue
 from tests.e2e.federated_kills import charges
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
-from tests.e2e.small_run import NUM_TEACHERS
+from tests.e2e.small_run import NUM_TEACHERS, released
 from tests.e2e.stages_of_run import killed_at, release_plan
 from tests.e2e.test_parity import form_for, shipped
 
@@ -42,14 +42,10 @@ def answers(homes: Path) -> list[Contribution]:
     return [Contribution(name, votes_path(small_request(), homes / name).read_bytes()) for name in names]
 
 
-def released(folder: Path) -> bytes:
-    return (folder / "release" / "release" / "release.npz").read_bytes()
-
-
 def test_a_server_killed_at_any_file_goes_on_with_the_same_votes_noise_and_charge(homes: Path, tmp_path: Path) -> None:
     whole = small_release(PLAN, tmp_path / "whole", HOLDERS)
     whole.run(lambda: answers(homes))
-    expected, number, kills = released(tmp_path / "whole"), 0, 0
+    expected, number, kills = released(tmp_path / "whole" / "release"), 0, 0
     while True:
         number += 1
         folder = tmp_path / "killed"
@@ -57,7 +53,7 @@ def test_a_server_killed_at_any_file_goes_on_with_the_same_votes_noise_and_charg
         killed = [killed_at(number, go, after=after) for after in (False, True)]
         kills += sum(killed)
         go()
-        assert (released(folder), charges(folder)) == (expected, 1)
+        assert (released(folder / "release"), charges(folder)) == (expected, 1)
         shutil.rmtree(folder)
         if not killed[0]:
             break
@@ -69,7 +65,7 @@ def test_holders_that_answer_otherwise_after_a_kill_change_nothing_once_votes_ar
 ) -> None:
     made = small_release(PLAN, tmp_path / "whole", HOLDERS)
     made.run(lambda: answers(homes))
-    expected = released(tmp_path / "whole")
+    expected = released(tmp_path / "whole" / "release")
     folder = tmp_path / "killed"
     made = small_release(PLAN, folder, HOLDERS, max_absent=1)
     for number in range(1, 40):
@@ -79,7 +75,7 @@ def test_holders_that_answer_otherwise_after_a_kill_change_nothing_once_votes_ar
             break
     assert not (folder / "release" / "release" / "release.npz").exists()
     made.run(lambda: pytest.fail("holders were asked again"))
-    assert (released(folder), charges(folder)) == (expected, 1)
+    assert (released(folder / "release"), charges(folder)) == (expected, 1)
 
 
 def noisy(homes: Path) -> SummedRelease:

@@ -13,43 +13,40 @@ import pytest
 from pate.aggregators import GaussianVotes
 from pate.federated import Contribution, Question, Roll, answer_question
 from pate.files.disk import make_folder
-from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
 from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.validation import InvalidValue
 from tests.e2e.federated_run import SmallHolders, federated_plan
 from tests.e2e.rounds_run import HOLDERS, Exchanges, rounds_plan, small_rounds
-from tests.e2e.small_run import SilentMonitor, charges, small_dataset
+from tests.e2e.small_run import SilentMonitor, charges, release_of, released, small_dataset, stopped
 from tests.e2e.stages_of_run import contents, killed_at, student
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    folder = tmp_path_factory.mktemp("train")
-    with pytest.raises(KeyboardInterrupt):  # before the student
-        train(rounds_plan(), folder / "train", SilentMonitor(stop_at="training the student"))
-    return (folder / "train" / "release" / "release.npz").read_bytes()
+    return release_of(rounds_plan(), tmp_path_factory.mktemp("train") / "train")
+
+
+def exchange_of(folder: Path, plan: Plan, roll: Roll, spoil: Any = None) -> Exchanges:
+    return Exchanges(SmallHolders(folder / "holders", HOLDERS, plan), roll, spoil)
 
 
 def test_rounds_of_holders_release_what_train_does(expected: bytes, tmp_path: Path) -> None:
     plan = rounds_plan()
     made = small_rounds(plan, tmp_path)
-    exchange = Exchanges(SmallHolders(tmp_path / "holders", 4, plan), made.roll)
+    exchange = exchange_of(tmp_path, plan, made.roll)
     made.run(exchange, SilentMonitor())
     assert exchange.asked == ["opening", "lengths", "shares", "shares", "moments", "moments"]
-    assert (tmp_path / "release" / "release" / "release.npz").read_bytes() == expected
+    assert released(tmp_path / "release") == expected
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
 
 
 def test_kernel_teachers_of_holders_release_what_train_does(tmp_path: Path) -> None:
     plan = rounds_plan(teacher=KernelTeacher())
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, tmp_path / "train", SilentMonitor(stop_at="training the student"))
     made = small_rounds(plan, tmp_path)
-    made.run(Exchanges(SmallHolders(tmp_path / "holders", 4, plan), made.roll))
-    expected = (tmp_path / "train" / "release" / "release.npz").read_bytes()
-    assert (tmp_path / "release" / "release" / "release.npz").read_bytes() == expected
+    made.run(exchange_of(tmp_path, plan, made.roll))
+    assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
 
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
@@ -84,15 +81,7 @@ def test_convex_teachers_are_of_one_place(tmp_path: Path) -> None:
     plan = rounds_plan(holders=None, teacher=ConvexTeacher())
     made = small_rounds(plan, tmp_path)
     with pytest.raises(InvalidValue, match="teacher=ConvexTeacher: expected teachers that answer in rounds"):
-        made.run(Exchanges(SmallHolders(tmp_path / "holders", 4, plan), made.roll))
-
-
-def released(folder: Path) -> bytes:
-    return (folder / "release" / "release" / "release.npz").read_bytes()
-
-
-def exchange_of(folder: Path, plan: Plan, roll: Roll, spoil: Any = None) -> Exchanges:
-    return Exchanges(SmallHolders(folder / "holders", HOLDERS, plan), roll, spoil)
+        made.run(exchange_of(tmp_path, plan, made.roll))
 
 
 def test_the_student_is_that_of_train_too(tmp_path: Path) -> None:
@@ -100,8 +89,7 @@ def test_the_student_is_that_of_train_too(tmp_path: Path) -> None:
     made = small_rounds(plan, tmp_path)
     made.run(exchange_of(tmp_path, plan, made.roll))
     student(plan, tmp_path / "release")
-    with pytest.raises(KeyboardInterrupt):  # before the baselines
-        train(plan, tmp_path / "whole", SilentMonitor(stop_at="training the majority"))
+    stopped(plan, tmp_path / "whole", "training the majority")
     whole, apart = contents(tmp_path / "whole" / "release"), contents(tmp_path / "release" / "release")
     assert whole.keys() == {"release.npz", "student/student.json", "student/student.safetensors"}
     assert {name: apart[name] for name in whole} == whole
@@ -117,7 +105,7 @@ def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(expected: 
             number, lambda made=made: made.run(exchange_of(tmp_path, plan, made.roll)), after=bool(number % 2)
         )
         made.run(exchange_of(tmp_path, plan, made.roll))
-        assert released(folder) == expected
+        assert released(folder / "release") == expected
         assert len(charges(folder / "release")) == 1
     assert killed >= 3
 
@@ -142,7 +130,7 @@ def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(expec
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
     present = [sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("moments-*.npz")]
     assert sorted(present) == [["1", "2", "3", "4"], ["1", "2", "4"]]
-    assert released(tmp_path) != expected  # the second round had fewer teachers in it
+    assert released(tmp_path / "release") != expected  # the second round had fewer teachers in it
     whole = small_rounds(plan, tmp_path / "whole")
     assert terms.privacy.epsilon == whole.run(exchange_of(tmp_path, plan, whole.roll)).privacy.epsilon
     assert terms.num_teachers == 24
@@ -175,7 +163,7 @@ def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(expected: 
     again = exchange_of(tmp_path, plan, made.roll)
     made.run(again)
     assert again.asked == ["moments"]
-    assert released(tmp_path) == expected
+    assert released(tmp_path / "release") == expected
     assert len(charges(tmp_path / "release")) == 1
 
 
@@ -189,7 +177,7 @@ def test_a_sum_that_is_lost_is_not_asked_for_again_once_its_round_is_released(ex
     again = exchange_of(tmp_path, plan, made.roll)
     made.run(again)
     assert again.asked == ["moments"], "the round before is read back from the ledger"
-    assert released(tmp_path) == expected
+    assert released(tmp_path / "release") == expected
     (tmp_path / "release" / "manifest.json").unlink()
     shutil.rmtree(made.inbox)
     with pytest.raises(InvalidValue, match="data=another"):

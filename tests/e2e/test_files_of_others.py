@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from pate.config import CONFIG_FOLDER
 from pate.config.loader import FileGuard
-from tests.e2e.commands import call
+from tests.e2e.commands import call, succeeded
 
 CODE = "open(r'{mark}', 'w').close()"
 RUNS = {"_target_": "pate.validation.np.testing.runstring", "_args_": [CODE, {}]}
@@ -110,8 +110,7 @@ def test_files_say_all_else_and_the_command_line_everything(tmp_path: Path) -> N
         },
     )
     words = ["experiment=s", "+hydra.job.env_set.X=1", "engine.address='a:1'", "allowed_targets=[mine.]"]
-    said = call("train", "--config-dir", str(given), *words, "--cfg", "all")
-    assert said.returncode == 0, said.stderr
+    said = succeeded("train", "--config-dir", str(given), *words, "--cfg", "all")
     shown = OmegaConf.create(said.stdout)
     assert (shown.num_queries, shown.engine.address, shown.hydra.job.env_set.X) == (33, "a:1", "1")
     assert shown.allowed_targets == ["mine."]

@@ -29,13 +29,6 @@ FILES = (
 )
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run") / "out"
-    train(small_plan(), folder, SilentMonitor())
-    return folder
-
-
 @pytest.fixture
 def folder(finished: Path, tmp_path: Path) -> Iterator[Path]:
     yield Path(shutil.copytree(finished, tmp_path / "out"))

@@ -19,54 +19,20 @@ from tests.e2e.commands import call
 from tests.privacy.case import Shape
 from tests.privacy.test_shipped import verdict_of
 
-CLASS = '''
-from dataclasses import dataclass, field, replace
-
-import numpy as np
-
-from pate.accounting import PureDpEvent, SelfComposedEvent
-from pate.aggregators import PerQueryAggregator
-from pate.validation import require_count, require_positive
-
-print("laplace_votes was loaded")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaplaceVotes(PerQueryAggregator):
-    """Whether count + Laplace(murmur) exceeds half the teachers, for each label: (1 / murmur)-DP a label."""
-
-    murmur: float = field(metadata={"noise": True})
-    quorum: float = 0.5
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_positive("murmur", self.murmur)
-
-    def event_for(self, *, num_queries, num_labels, num_teachers):
-        require_count("num_teachers", num_teachers)
-        num_bits = require_count("num_queries", num_queries, minimum=0) * require_count("num_labels", num_labels)
-        return SelfComposedEvent(PureDpEvent(1 / self.murmur), num_bits)
-
-    def scaled(self, factor):
-        return replace(self, murmur=self.murmur * factor)
-
-    def _draw(self, votes, *, num_teachers, rng):
-        noisy = votes + rng.laplace(scale=self.murmur, size=votes.shape)
-        return noisy > self.quorum * num_teachers, np.ones(len(votes), dtype=np.bool_)
-'''
-YAML = "# Laplace noise on every count.\n_target_: laplace_votes.LaplaceVotes\nmurmur: 100.0\n"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_aggregator.py"
+YAML = "# Laplace noise on every count.\n_target_: own_votes.LaplaceQuorum\nnoise_scale: 100.0\n"
 CASES = """
 import numpy as np
-from laplace_votes import LaplaceVotes
+from own_votes import LaplaceQuorum
 
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase, rename_bits
 
-CONTRACT = (Case("laplace_votes", LaplaceVotes(murmur=1.5), refuses=False),)
+CONTRACT = (Case("own_votes", LaplaceQuorum(noise_scale=1.5), refuses=False),)
 
 
 def distribution(aggregator, histogram, shape):
-    x = (histogram - shape.num_teachers / 2) / aggregator.murmur
+    x = (histogram - shape.num_teachers / 2) / aggregator.noise_scale
     ones = np.where(x < 0, np.exp(-abs(x)) / 2, 1 - np.exp(-abs(x)) / 2)
     patterns = np.ndindex(*(2,) * len(histogram))
     return {bits: float(np.where(bits, ones, 1 - ones).prod()) for bits in patterns}
@@ -74,10 +40,10 @@ def distribution(aggregator, histogram, shape):
 
 DISTRIBUTIONS = (
     LawCase(
-        "LaplaceVotes",
-        lambda shape: LaplaceVotes(murmur=FACTOR, adjacency=shape.adjacency),
+        "LaplaceQuorum",
+        lambda shape: LaplaceQuorum(noise_scale=FACTOR, adjacency=shape.adjacency),
         distribution,
-        lambda subject, shape: LaplaceVotes(murmur=1.0).event_for(
+        lambda subject, shape: LaplaceQuorum(noise_scale=1.0).event_for(
             num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers
         ),
         rename=rename_bits,
@@ -90,10 +56,10 @@ DISTRIBUTIONS = (
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     made = tmp_path_factory.mktemp("new")
     texts = {
-        "laplace_votes.py": CLASS,
-        "conf/aggregator/laplace_votes.yaml": YAML,
-        "cases/laplace_votes.py": CASES.replace("FACTOR", "1.0"),
-        "too_cheap/laplace_votes.py": CASES.replace("FACTOR", "0.9"),
+        "own_votes.py": EXAMPLE.read_text() + '\nprint("own_votes was loaded")\n',
+        "conf/aggregator/own_votes.yaml": YAML,
+        "cases/own_votes.py": CASES.replace("FACTOR", "1.0"),
+        "too_cheap/own_votes.py": CASES.replace("FACTOR", "0.9"),
     }
     for name, text in texts.items():
         (made / name).parent.mkdir(exist_ok=True, parents=True)
@@ -101,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.path.insert(0, str(made))
     yield made
     sys.path.remove(str(made))
-    sys.modules.pop("laplace_votes", None)
+    sys.modules.pop("own_votes", None)
 
 
 @pytest.fixture(scope="module")
@@ -111,34 +77,34 @@ def found(folder: Path) -> CaseFile:
 
 
 def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    own = ["--config-dir", str(folder / "conf"), "aggregator=laplace_votes", "allowed_targets=[laplace_votes.]"]
-    sys.modules.pop("laplace_votes", None)  # so that it is seen whether the command loads it
+    own = ["--config-dir", str(folder / "conf"), "aggregator=own_votes", "allowed_targets=[own_votes.]"]
+    sys.modules.pop("own_votes", None)  # so that it is seen whether the command loads it
     return call("account", *own, "num_queries=50", "num_labels=4", "format=json", "allow_useless=true", *words)
 
 
 def test_it_is_priced_and_solved_for(folder: Path) -> None:
-    done = account(folder, "aggregator.murmur=400", "accountant=pure_dp")
+    done = account(folder, "aggregator.noise_scale=400", "accountant=pure_dp")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
-    assert (answer["aggregator"]["name"], answer["aggregator"]["murmur"]) == ("LaplaceVotes", 400.0)
+    assert (answer["aggregator"]["name"], answer["aggregator"]["noise_scale"]) == ("LaplaceQuorum", 400.0)
     bits = SelfComposedEvent(PureDpEvent(1 / 400), 50 * 4)
     assert answer["epsilon"] == pytest.approx(PureDpAccountant().compose(bits).get_epsilon(1e-6), rel=1e-12)
-    assert "laplace_votes was loaded" in done.stdout  # as the test of a class that is not allowed relies on
+    assert "own_votes was loaded" in done.stdout  # as the test of a class that is not allowed relies on
     solved = json.loads(account(folder, "target_epsilon=2").stdout.splitlines()[-1])
-    assert list(solved["solved_for"]) == ["murmur"]
+    assert list(solved["solved_for"]) == ["noise_scale"]
     assert 1.99 < solved["epsilon"] <= 2
 
 
 @pytest.mark.parametrize(
     ("word", "line"),
     [
-        ("aggregator.murmur=loud", "aggregator.murmur=loud: expected a number"),
+        ("aggregator.noise_scale=loud", "aggregator.noise_scale=loud: expected a number"),
         (
-            "aggregator.murmer=3",
-            "aggregator.murmer: expected a key of the configuration: "
-            "one of murmur, quorum (did you mean murmur or quorum?)",
+            "aggregator.noise_scal=3",
+            "aggregator.noise_scal: expected a key of the configuration: "
+            "one of noise_scale, quorum (did you mean noise_scale?)",
         ),
-        ("aggregator.murmur=-1", "murmur=-1.0: expected a number > 0"),
+        ("aggregator.quorum=-1", "quorum=-1.0: expected a number in (0, 1)"),
     ],
 )
 def test_its_keys_are_typed_and_others_refused(folder: Path, word: str, line: str) -> None:
@@ -153,9 +119,9 @@ def test_a_field_that_its_yaml_leaves_out_can_be_set(folder: Path) -> None:
 
 def test_a_class_is_not_loaded_before_it_is_allowed(folder: Path) -> None:
     """The module of a configuration that nobody trusts is never imported."""
-    done = account(folder, "allowed_targets=[]", "aggregator.murmur=3")
+    done = account(folder, "allowed_targets=[]", "aggregator.noise_scale=3")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("_target_=laplace_votes.LaplaceVotes: expected a name that begins with pate. or")
+    assert done.stderr.startswith("_target_=own_votes.LaplaceQuorum: expected a name that begins with pate. or")
 
 
 def test_every_promise_of_the_contract_is_kept(found: CaseFile, request: pytest.FixtureRequest) -> None:
@@ -171,7 +137,7 @@ def test_every_promise_of_the_contract_is_kept(found: CaseFile, request: pytest.
 
 def test_its_noise_is_declared(found: CaseFile) -> None:
     assert is_dataclass(found.kind)
-    assert declared(found.kind) == {"murmur"} == noise_fields(found.contract[0].aggregator)
+    assert declared(found.kind) == {"noise_scale"} == noise_fields(found.contract[0].aggregator)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))

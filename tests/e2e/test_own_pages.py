@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import call
+from tests.e2e.commands import succeeded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "your-own-data.md").read_text(encoding="utf-8")
 _FILE = re.compile(r"`([\w/]+\.(?:py|yaml))` [^\n]*:\n\n```\w+\n(.*?)```", re.DOTALL)
@@ -32,7 +32,6 @@ def test_a_section_works_as_it_stands(part: str, tmp_path: Path, monkeypatch: py
     (command,) = _COMMAND.findall(SECTIONS[part])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    ended = call("train", *shlex.split(command), "output_dir=run", "all_records=false")
-    assert ended.returncode == 0, ended.stderr
+    succeeded("train", *shlex.split(command), "output_dir=run", "all_records=false")
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["student"]["accuracy"] > 0.5

@@ -24,7 +24,16 @@ from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
 from pate.votes.source import VoteSource
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+from tests.e2e.small_run import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    NUM_TEACHERS,
+    SilentMonitor,
+    released,
+    small_dataset,
+    small_plan,
+    stopped,
+)
 
 CENTERED: dict[str, Any] = {
     "teacher": KernelTeacher(),
@@ -64,10 +73,6 @@ def unfinished(folder: Path, to: Path) -> Path:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def released(folder: Path) -> bytes:
-    return (folder / "release" / "release.npz").read_bytes()
 
 
 def charges(ledger: Path) -> int:
@@ -161,6 +166,7 @@ def test_no_secret_of_the_noise_is_on_disk_and_a_draw_that_was_not_committed_is_
             patch.setattr(Store, "_insert", seen)
             train(plan_of(name), folder, SilentMonitor())
         assert not list(folder.rglob("*noise*"))
+        assert [path.name for path in folder.rglob("*.secret")] == ["training.secret"]
     assert drawn[0] != drawn[1]
     assert Store._insert is insert
 
@@ -201,8 +207,7 @@ def test_a_round_is_released_around_one_sum_only(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("name", RUNS)
 def test_copies_of_a_run_are_one_release_in_one_ledger(name: str, tmp_path: Path) -> None:
     plan = plan_of(name, ledger=tmp_path / "all.db")
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, tmp_path / "a", SilentMonitor(stop_at="releasing labels"))
+    stopped(plan, tmp_path / "a", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
         train(plan, tmp_path / each, SilentMonitor())
@@ -227,12 +232,10 @@ def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(
     run: tuple[str, Path, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, plan = run[0], plan_of(run[0])
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, tmp_path / "a", SilentMonitor(stop_at="releasing labels"))
+    stopped(plan, tmp_path / "a", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
-        with pytest.raises(KeyboardInterrupt):
-            train(plan, tmp_path / each, SilentMonitor(stop_at="training the student"))
+        stopped(plan, tmp_path / each, "training the student")
     assert released(tmp_path / "a") != released(tmp_path / "b")
     for each in "abab":
         train(plan_of(name, ledger=tmp_path / "all.db"), tmp_path / each, SilentMonitor())
@@ -260,9 +263,8 @@ def test_on_request_it_is_drawn_again_at_the_price_of_both(run: tuple[str, Path,
     name, whole, epsilon = run
     folder = unfinished(whole, tmp_path / "copy")
     shutil.rmtree(folder / "release")
-    plan, monitor = plan_of(name, redraw=True), SilentMonitor(stop_at="training the student")
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, folder, monitor)
+    plan = plan_of(name, redraw=True)
+    monitor = stopped(plan, folder, "training the student")
     assert released(folder) != released(whole), "the noise is fresh"
     assert any("redraw=true" in line for line in monitor.lines)
     report = train(plan_of(name), folder, SilentMonitor())  # which was asked for once
@@ -281,8 +283,7 @@ def test_a_second_draw_goes_on_and_a_ledger_of_one_draw_is_not_enough(
     folder = unfinished(whole, tmp_path / "copy")
     once = (folder / "ledger.db").read_bytes()
     (folder / "release" / "release.npz").unlink()
-    with pytest.raises(KeyboardInterrupt):
-        train(plan_of(name, redraw=True), folder, SilentMonitor(stop_at="releasing labels"))
+    stopped(plan_of(name, redraw=True), folder, "releasing labels")
     train(plan_of(name), folder, SilentMonitor())
     assert charges(folder / "ledger.db") == 2
     twice = unfinished(folder, tmp_path / "twice")
@@ -329,8 +330,7 @@ def exchanged(**changes: Any) -> Callable[[Path, str], None]:
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other"
-        with pytest.raises(KeyboardInterrupt):
-            train(plan_of(name, **changes), other, SilentMonitor(stop_at="training the student"))
+        stopped(plan_of(name, **changes), other, "training the student")
         shutil.copy(other / "ledger.db", folder / "ledger.db")
 
     return damage
@@ -423,8 +423,7 @@ def test_an_aggregator_that_draws_past_the_ledger_releases_nothing(tmp_path: Pat
 
 def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: Path) -> None:
     plan = small_plan(aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, tmp_path, SilentMonitor(stop_at="releasing"))
+    stopped(plan, tmp_path, "releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
     with pytest.raises(InvalidValue, match=r"release=.*expected the release that this run began with"):
         train(other, tmp_path, SilentMonitor())

@@ -22,7 +22,6 @@ from pate.comparison import Bench, PATEMethod
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
 from pate.data import Dataset, Split
-from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.student import (
     CNNStudent,
@@ -36,7 +35,7 @@ from pate.student import (
 )
 from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
+from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan, stopped
 from tests.e2e.stages_of_run import HOLDERS, SEED, contents, release, release_plan, student
 
 EPSILON, DELTA = 50.0, 1e-5
@@ -88,8 +87,7 @@ def names_in(data: Dataset, num_queries: int) -> PublicNames:
 
 
 def require_parity(plan: Plan, folder: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):  # before the baselines, which take most of a run's time
-        train(plan, folder / "train", SilentMonitor(stop_at="training the majority"))
+    stopped(plan, folder / "train", "training the majority")
     release, student = compared(plan, folder / "compare")
     assert release == (folder / "train" / "release" / "release.npz").read_bytes()
     trained = StudentModel.load(folder / "train" / "release" / "student")
@@ -179,8 +177,7 @@ def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
     data, aggregator = small_dataset(), shipped(name)
     plan = plan_of(aggregator, teacher=SklearnTeacher(GaussianNB()))
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, tmp_path, SilentMonitor(stop_at="training the student"))
+    stopped(plan, tmp_path, "training the student")
     model = PATEClassifier(
         GaussianNB(),
         n_teachers=NUM_TEACHERS,

@@ -10,7 +10,7 @@ import pytest
 
 import pate
 from pate.accounting import SharedLedger
-from tests.e2e.commands import call
+from tests.e2e.commands import call, refused, succeeded
 from tests.e2e.small_run import small_dataset
 from tests.e2e.stages_of_run import contents
 
@@ -30,39 +30,22 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "public.npz", **public)
     np.savez(folder / "others.npz", **(public | {"inputs": data.public.inputs + np.float32(1)}))
     for place in ("north", "south"):
-        result = call(*vote(folder, place))
-        assert result.returncode == 0, result.stderr
+        result = succeeded(*vote(folder, place))
         assert "no epsilon covers it. It has mode 0600" in result.stdout
     return folder
 
 
 def vote(folder: Path, place: str, *changes: str, queries: str = "public", output: str = "votes") -> tuple[str, ...]:
     given = (f"data.private={folder / place}.npz", f"queries={folder / queries}.npz", "num_queries=40")
-    return (
-        "vote",
-        f"holder={place}",
-        "data=arrays",
-        *given,
-        *TEACHER,
-        f"output={folder / output / place}.npz",
-        *changes,
-    )
-
-
-def refused(*arguments: str) -> str:
-    result = call(*arguments)
-    assert result.returncode == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.stderr.splitlines()[-1]
+    output = f"output={folder / output / place}.npz"
+    return ("vote", f"holder={place}", "data=arrays", *given, *TEACHER, output, *changes)
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
     pattern, ledger = f"votes={files}/votes/*.npz", tmp_path / "ledger.db"
-    released = call("release", pattern, *RELEASE, f"ledger={ledger}", f"output_dir={tmp_path / 'many'}")
-    assert released.returncode == 0, released.stderr
+    released = succeeded("release", pattern, *RELEASE, f"ledger={ledger}", f"output_dir={tmp_path / 'many'}")
     assert "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers" in released.stdout
-    made = call("student", f"release={tmp_path / 'many'}", f"queries={files / 'public.npz'}")
-    assert made.returncode == 0, made.stderr
+    succeeded("student", f"release={tmp_path / 'many'}", f"queries={files / 'public.npz'}")
     model = pate.load(tmp_path / "many" / "release")
     assert model.labels == small_dataset().label_names
     names = {path.name for path in (tmp_path / "many" / "release").iterdir()}
@@ -142,15 +125,13 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(files
     np.save(tmp_path / "histogram.npy", counts)
     folder = tmp_path / "theirs"
     given = (f"votes={tmp_path}/histogram.npy", "num_teachers=250", "name=theirs", f"output_dir={folder}")
-    result = call("release", *given, "layout=histogram", "aggregator=gaussian_votes", "target_epsilon=20")
-    assert result.returncode == 0, result.stderr
+    succeeded("release", *given, "layout=histogram", "aggregator=gaussian_votes", "target_epsilon=20")
     with np.load(folder / "release" / "release.npz") as found:
         assert found["labels"].shape == (40, 5)
         assert found["label_names"][0] == "label_0"
     numbers = tmp_path / "numbers.npz"
     np.savez(numbers, inputs=data.public.inputs)
-    made = call("student", f"release={folder}", f"queries={numbers}")
-    assert made.returncode == 0, made.stderr
+    succeeded("student", f"release={folder}", f"queries={numbers}")
     assert pate.load(folder / "release").form.name == "theirs"
     card = (folder / "release" / "privacy_card.md").read_text()
     assert "| data set | theirs |" in card
@@ -195,12 +176,9 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
     for place in ("a", "b"):
         roles = (f"data.private={tmp_path / place}.csv", "data.labels=[ill]", "data.group=patient", f"data.{schema}")
         given = ("data=table", *roles, queries, "num_queries=20", "teacher.num_teachers=5", "teacher.device=cpu")
-        result = call("vote", f"holder={place}", *given, f"output={tmp_path / 'votes' / place}.npz")
-        assert result.returncode == 0, result.stderr
-    released = call("release", f"votes={tmp_path}/votes/*.npz", *RELEASE, f"output_dir={tmp_path / 'many'}")
-    assert released.returncode == 0, released.stderr
-    made = call("student", f"release={tmp_path / 'many'}", queries, f"table_{schema}")
-    assert made.returncode == 0, made.stderr
+        succeeded("vote", f"holder={place}", *given, f"output={tmp_path / 'votes' / place}.npz")
+    succeeded("release", f"votes={tmp_path}/votes/*.npz", *RELEASE, f"output_dir={tmp_path / 'many'}")
+    succeeded("student", f"release={tmp_path / 'many'}", queries, f"table_{schema}")
     model = pate.load(tmp_path / "many" / "release")
     assert model.predict({"age": [1.5], "dose": [0.0], "days": [0.0]}).shape == (1, 1)
 
@@ -211,29 +189,19 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
     terms = ("aggregator=centered_votes", "aggregator.rounds=2", "allow_useless=true", f"output_dir={many}")
     kinds = []
     for _ in range(20):
-        released = call("release", *given, *terms)
-        assert released.returncode == 0, released.stderr
+        released = succeeded("release", *given, *terms)
         if "queries answered" in released.stdout:
             break
         (name,) = {path.stem for path in (mail / "questions").iterdir()} - set(kinds)
         kinds.append(name)
         assert "2 of 2 are missing: north, south" in released.stdout.replace("\n", " ")
         for place in ("north", "south"):
-            answered = call(
-                "vote",
-                f"holder={place}",
-                "data=arrays",
-                f"data.private={files / place}.npz",
-                *TEACHER,
-                f"question={mail / 'questions' / name}.npz",
-                f"output={mail / 'answers' / name / place}.npz",
-                f"output_dir={tmp_path / place}",
-            )
-            assert answered.returncode == 0, answered.stderr
+            asked = (f"question={mail / 'questions' / name}.npz", f"output={mail / 'answers' / name / place}.npz")
+            own = ("data=arrays", f"data.private={files / place}.npz", *TEACHER, f"output_dir={tmp_path / place}")
+            succeeded("vote", f"holder={place}", *own, *asked)
     assert [name.partition("-")[0] for name in kinds] == ["opening", "lengths", *2 * ["shares"], *2 * ["moments"]]
     assert "by 2 holders, 24 teachers" in released.stdout
-    made = call("student", f"release={many}", f"queries={files / 'public.npz'}", "student=low_rank")
-    assert made.returncode == 0, made.stderr
+    succeeded("student", f"release={many}", f"queries={files / 'public.npz'}", "student=low_rank")
     assert pate.load(many / "release").labels == small_dataset().label_names
     assert "output_dir=None: expected the folder of this place's teachers" in refused(
         "vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", "question=q.npz"
@@ -251,12 +219,10 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
 
 def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> None:
     for place in ("north", "south"):
-        added = call("release", f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz")
-        assert added.returncode == 0, added.stderr
+        added = succeeded("release", f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz")
         assert "the votes of 1 holders, 12 teachers, added up" in added.stdout.replace("\n", " ")
     for name, votes in (("whole", f"{files}/votes/*.npz"), ("tree", f"{tmp_path}/*.npz")):
-        made = call("release", f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}")
-        assert made.returncode == 0, made.stderr
+        succeeded("release", f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}")
     assert contents(tmp_path / "whole" / "release") == contents(tmp_path / "tree" / "release")
     centered = ("aggregator=centered_votes", "aggregator.rounds=1")
     assert "aggregator: expected one that reads counts" in refused("release", f"votes={tmp_path}/*.npz", *centered)

@@ -18,17 +18,18 @@ from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.stages.holder import cast_vote_file
+from pate.run.stages.release import Terms
 from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteFile
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, released, small_dataset, small_plan, stopped
 from tests.e2e.stages_of_run import (
     HOLDERS,
     SEED,
+    after_kills,
     cast,
     contents,
     holder_plan,
-    killed_at,
     release,
     release_plan,
     student,
@@ -45,8 +46,7 @@ def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
 
 def test_votes_that_are_clipped_where_they_are_cast_are_the_same(votes: dict[str, list[Path]], tmp_path: Path) -> None:
     plan = plan_of(replace(shipped("clipped_votes"), norm="l1"), all_records=False)
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, tmp_path / "train", SilentMonitor(stop_at="training the majority"))
+    stopped(plan, tmp_path / "train", "training the majority")
     require_the_same_apart(plan, votes, tmp_path)
 
 
@@ -118,13 +118,8 @@ def test_a_real_holder_deals_its_own_records(tmp_path: Path) -> None:
 
 
 def test_a_killed_holder_goes_on_to_the_same_votes(votes: dict[str, list[Path]], tmp_path: Path) -> None:
-    plan = holder_plan(plan_of(GaussianVotes(noise_std=1.0)), 2)
-    kills = 0
-    while True:
-        folder = tmp_path / str(kills)
-        task = lambda folder=folder: cast(plan, folder)  # noqa: E731
-        if not killed_at(kills + 1, task, after=bool(kills % 2)):
-            break
+    plan, kills = holder_plan(plan_of(GaussianVotes(noise_std=1.0)), 2), 0
+    for folder in after_kills(tmp_path, lambda folder: cast(plan, folder)):
         assert cast(plan, folder).read_bytes() == votes["bits"][1].read_bytes()
         assert not list(folder.rglob("*.partial"))
         kills += 1
@@ -135,27 +130,21 @@ def test_a_killed_holder_goes_on_to_the_same_votes(votes: dict[str, list[Path]],
 def test_a_killed_release_is_drawn_once_and_charged_once(
     seed: int | None, votes: dict[str, list[Path]], tmp_path: Path
 ) -> None:
-    plan = plan_of(GaussianVotes(noise_std=1.0), seed=seed)
-    kills = 0
-    while True:
-        folder, ledger = tmp_path / str(kills), tmp_path / f"{kills}.db"
-        ours = release_plan(plan, ledger=ledger)
-        task = lambda folder=folder, ours=ours: release(ours, votes["bits"], folder)  # noqa: E731
-        if not killed_at(kills + 1, task, after=bool(kills % 2)):
-            break
-        drawn = folder / "release" / "release.npz"
-        before = drawn.read_bytes() if drawn.exists() else None
-        release(ours, votes["bits"], folder)
-        assert before in (None, drawn.read_bytes())
-        assert len(charges(folder)) == 1
-        assert len(SharedLedger.stored(ledger).entries) == 1
+    plan, results = plan_of(GaussianVotes(noise_std=1.0), seed=seed), []
+
+    def ours(folder: Path) -> Terms:
+        return release(release_plan(plan, ledger=folder.with_suffix(".db")), votes["bits"], folder)
+
+    for folder in after_kills(tmp_path, ours):
+        before = released(folder) if (folder / "release" / "release.npz").exists() else None
+        ours(folder)
+        results.append(released(folder))
+        assert before in (None, results[-1])
+        assert len(charges(folder)) == len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
         student(plan, folder)
         assert not (folder / "release" / "terms.json").exists()
-        kills += 1
-    assert kills > 8
-    if seed is not None:
-        results = {(tmp_path / str(n) / "release" / "release.npz").read_bytes() for n in range(kills)}
-        assert len(results) == 1
+    assert len(results) > 8
+    assert seed is None or len(set(results)) == 1
 
 
 def test_a_killed_student_is_trained_to_the_same_bytes(votes: dict[str, list[Path]], tmp_path: Path) -> None:
@@ -163,12 +152,12 @@ def test_a_killed_student_is_trained_to_the_same_bytes(votes: dict[str, list[Pat
     release(release_plan(plan), votes["bits"], tmp_path / "apart")
     wanted = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
     student(plan, wanted)
+
+    def copied(folder: Path) -> None:
+        student(plan, Path(shutil.copytree(tmp_path / "apart", folder)))
+
     kills = 0
-    while True:
-        folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / str(kills)))
-        task = lambda folder=folder: student(plan, folder)  # noqa: E731
-        if not killed_at(kills + 1, task, after=bool(kills % 2)):
-            break
+    for folder in after_kills(tmp_path, copied):
         student(plan, folder)
         assert contents(folder / "release") == contents(wanted / "release")
         kills += 1

@@ -27,7 +27,7 @@ from pate.report import format_epsilon
 from pate.run.payment import epsilon_of_all
 from pate.run.plan import Plan
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan, stopped
 
 NOISE = GaussianVotes(noise_std=40.0)
 EVENT = NOISE.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
@@ -44,13 +44,6 @@ def epsilon_of(count: int) -> float:
 def account(path: Path, dataset: Dataset | None = None) -> Ledger:
     digest = (dataset or small_dataset()).private_digest()
     return SharedLedger(path, target_delta=1e-5, accountant=RdpAccountant).account(digest)
-
-
-def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
-    monitor = SilentMonitor(stop_at=stage)
-    with pytest.raises(KeyboardInterrupt):
-        train(plan, folder, monitor)
-    return monitor
 
 
 def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path: Path) -> None:

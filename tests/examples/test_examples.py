@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +14,7 @@ from sklearn.linear_model import RidgeClassifier
 from pate import PATEClassifier
 from pate.aggregators import GaussianVotes
 from pate.classifier import SeededNoise
+from tests.e2e.commands import succeeded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN_RUN = EXAMPLES / "own_run"
@@ -42,30 +40,30 @@ def test_every_example_is_run_and_listed() -> None:
     assert all(f"`{name}.py`" in listed for name in PRINTED)
 
 
+def test_the_aggregator_of_ones_own_is_short() -> None:
+    source = (EXAMPLES / "custom_aggregator.py").read_text()
+    body = source[source.index("@dataclass") : source.index('if __name__ == "__main__"')]
+    assert len([line for line in body.splitlines() if line.strip()]) <= 30
+
+
 def own_run(folder: Path, *overrides: str) -> tuple[np.lib.npyio.NpzFile, str]:
-    """The run of the example in a process of its own: what it released, and what it printed."""
+    """The run of the example: what it released, and what it printed."""
     options = ["--config-dir", str(OWN_RUN / "conf"), "experiment=own_run", f"output_dir={folder}"]
-    options += ["allowed_targets=[blobs.]"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pate.cli.train", *options, *overrides],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(OWN_RUN)},
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return np.load(folder / "release" / "release.npz"), done.stdout
+    small = ["allowed_targets=[blobs.]", "all_records=false"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(OWN_RUN))
+        printed = succeeded("train", *options, *small, *overrides).stdout
+    return np.load(folder / "release" / "release.npz"), printed
 
 
-@pytest.mark.process
+@pytest.mark.slow
 def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(tmp_path: Path) -> None:
     released, printed = own_run(tmp_path / "run")
     assert released["labels"].shape == (200, 4)
     assert "blobs (synthetic)" in printed
 
 
-@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
 def test_the_classifier_releases_what_the_command_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The same data, estimator, aggregator and seed: the same partition, votes and noise."""

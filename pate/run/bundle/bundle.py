@@ -109,7 +109,8 @@ class Bundle:
         Raises:
             InvalidValue: onnx is not installed; a kind of student that has no graph.
         """
-        from pate.run.bundle.onnx_export import write_onnx
+        require_extra("to_onnx", "onnx")
+        from pate.run.bundle.onnx_export import write_onnx  # loads torch and onnx
 
         write_onnx(self.model, Path(path), labels=self.form.labels, features=self.form.features)
 

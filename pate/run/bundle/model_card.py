@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from string import Template
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
@@ -88,36 +88,30 @@ _USES = {
 }
 
 
-class PricedModel(Protocol):
-    """What a card reads of a report: the price and how much was released, and no score on true labels."""
-
-    @property
-    def privacy(self) -> Privacy: ...
-
-    @property
-    def release(self) -> ReleaseSummary: ...
-
-
-def model_card(form: ModelForm, report: PricedModel) -> str:
+def model_card(form: ModelForm, privacy: Privacy, release: ReleaseSummary) -> str:
     """Renders the card as Markdown with a head in YAML; no score on true labels can get in, as it is given none."""
-    command, data = _USES[_brought(form)]
-    seeded = f" The noise was seeded: {SEEDED_WARNING}." if report.privacy.noise_seeded else ""
+    made = form.preprocessing
+    kind = "none" if made is None else made.kind
+    if isinstance(made, ExtractedForm):
+        kind = "none" if made.pictures is None else "images"
+    command, data = _USES[kind]
+    seeded = f" The noise was seeded: {SEEDED_WARNING}." if privacy.noise_seeded else ""
     python = "\n".join(
         f"{name} = model.{method}(data)".ljust(_COMMENTS) + f"# {said}"
         for name, method, said in (("probabilities", "predict_proba", data), ("labels", "predict", "true or false"))
     )
     return _CARD.substitute(
-        head=yaml.safe_dump(_head(form, report), sort_keys=False, allow_unicode=True),
+        head=yaml.safe_dump(_head(form, release), sort_keys=False, allow_unicode=True),
         title=cell(f"{form.name}, a private student"),
         num_labels=len(form.labels),
         labels=", ".join(f"`{cell(name)}`" for name in form.labels),
-        promise=f"{guarantee(report.privacy)}.{seeded}",
+        promise=f"{guarantee(privacy)}.{seeded}",
         install=how_to_install(_extra(form), anywhere=True) + ("" if PUBLISHED else _WHOSE),
         command=command,
         python=python,
         inputs=_inputs(form),
         unpublished="| not published | no |",
-        answered=f"{report.release.num_answered} of {report.release.num_queries}",
+        answered=f"{release.num_answered} of {release.num_queries}",
     )
 
 
@@ -127,16 +121,9 @@ def _extra(form: ModelForm) -> str:
     return "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"
 
 
-def _brought(form: ModelForm) -> str:
-    """What a user brings: a table, pictures, or an array."""
-    if isinstance(form.preprocessing, ExtractedForm):
-        return "images" if form.preprocessing.pictures is not None else "none"
-    return "none" if form.preprocessing is None else form.preprocessing.kind
-
-
-def _head(form: ModelForm, report: PricedModel) -> dict[str, Any]:
+def _head(form: ModelForm, release: ReleaseSummary) -> dict[str, Any]:
     task = _TASKS["images" if isinstance(form.preprocessing, ExtractedForm) else form.kind]
-    rate = round(report.release.answer_rate, 4)
+    rate = round(release.answer_rate, 4)
     metrics = [{"type": "answer_rate", "value": rate, "name": "answer rate (covered by the epsilon)"}]
     source = {"name": f"labels released for public records of {form.name}", "type": form.name}
     result = {"task": {"type": task}, "dataset": source, "metrics": metrics}

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.helper
+import onnx.numpy_helper
 import torch
 from numpy.typing import NDArray
 
@@ -17,7 +20,7 @@ from pate.files.disk import replacing
 from pate.models.image import ImageModel
 from pate.models.student import StudentModel
 from pate.networks.network import Network, Tensors
-from pate.validation import require, require_extra
+from pate.validation import require
 
 _OPSET, _IR = 17, 8
 INPUTS, PROBABILITIES = "inputs", "probabilities"
@@ -31,12 +34,11 @@ def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], featur
     differ from those of `Bundle.predict_proba` by rounding alone, less than 1e-5.
 
     Raises:
-        InvalidValue: onnx is not installed; a student of a kind that has no graph.
+        InvalidValue: a student of a kind that has no graph.
     """
-    onnx = _onnx()
     require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
     require(model.kind in _WRITERS, "model", model.kind, f"one of {', '.join(_WRITERS)}")
-    made = _WRITERS[model.kind](onnx, model, len(labels))
+    made = _WRITERS[model.kind](model, len(labels))
     known = {
         "labels": "\n".join(labels),
         "features": "\n".join(features),
@@ -52,24 +54,22 @@ def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], featur
 class _Graph:
     """Nodes and constants so far, for inputs `[n, d]`."""
 
-    onnx: Any
     nodes: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
 
     def constant(self, array: Any) -> str:
         name = f"constant{len(self.constants)}"
-        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name))
+        self.constants.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name))
         return name
 
     def add(self, kind: str, *inputs: Any, **attributes: Any) -> str:
         """The name of what an operation gives; arrays among its inputs become constants."""
         names = [given if isinstance(given, str) else self.constant(given) for given in inputs]
         name = f"value{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, names, [name], **attributes))
+        self.nodes.append(onnx.helper.make_node(kind, names, [name], **attributes))
         return name
 
     def made(self, model: StudentModel, last: str, num_labels: int) -> Any:
-        onnx = self.onnx
         self.nodes.append(onnx.helper.make_node("Identity", [last], [PROBABILITIES]))
         values = [
             onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", *shape])
@@ -98,7 +98,7 @@ def _scores(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]])
         squares = graph.add("ReduceSumSquare", features, axes=[1], keepdims=1)
         return graph.add("Div", scores, graph.add("Sqrt", graph.add("Add", squares, np.float32(1))))
     lengths = graph.add("ReduceL2", features, axes=[1], keepdims=1)
-    flat = graph.add("Cast", graph.add("Equal", lengths, np.float32(0)), to=graph.onnx.TensorProto.FLOAT)
+    flat = graph.add("Cast", graph.add("Equal", lengths, np.float32(0)), to=onnx.TensorProto.FLOAT)
     return graph.add("MatMul", graph.add("Div", features, graph.add("Add", lengths, flat)), weights)
 
 
@@ -141,8 +141,8 @@ def _mlp(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) ->
 def _of_rows(build: Callable[[_Graph, str, Mapping[str, NDArray[np.float32]]], str]) -> Callable[..., Any]:
     """The writer of a student on flat inputs."""
 
-    def write(onnx: Any, model: StudentModel, num_labels: int) -> Any:
-        graph = _Graph(onnx)
+    def write(model: StudentModel, num_labels: int) -> Any:
+        graph = _Graph()
         rows = graph.add("Flatten", INPUTS, axis=1) if len(model.input_shape) > 1 else INPUTS
         return graph.made(model, build(graph, rows, model.arrays), num_labels)
 
@@ -188,10 +188,10 @@ def _exported(model: ImageModel) -> bytes:
     return file.getvalue()
 
 
-def _of_images(onnx: Any, model: Any, num_labels: int) -> Any:
+def _of_images(model: Any, num_labels: int) -> Any:
     """The writer of a network on images."""
     if "constant" in model.arrays:
-        graph = _Graph(onnx)
+        graph = _Graph()
         none = graph.add("Mul", graph.add("Flatten", INPUTS, axis=1), np.float32(0))
         zeros = graph.add("MatMul", none, np.zeros((int(np.prod(model.input_shape)), num_labels), np.float32))
         return graph.made(model, graph.add("Add", zeros, model.arrays["constant"]), num_labels)
@@ -210,12 +210,3 @@ _WRITERS: dict[str, Callable[..., Any]] = {
     "cnn": _of_images,
     "resnet50": _of_images,
 }
-
-
-def _onnx() -> Any:
-    require_extra("to_onnx", "onnx")
-    import onnx  # loads slowly, and is optional
-    import onnx.helper
-    import onnx.numpy_helper
-
-    return onnx

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.teachers import Engine, Voter
-from pate.validation import InvalidValue, require, require_choice, require_count, require_text
+from pate.validation import require, require_choice, require_count, require_text
 from pate.votes.histogram import limited
 from pate.votes.source import VoteSource
 from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, queries_digest
@@ -29,13 +29,9 @@ from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, qu
 
 @dataclass(frozen=True)
 class HolderRandomness(Randomness):
-    """The streams of an ensemble, of which a holder has some of the teachers.
+    """The streams of an ensemble, of which a holder has some of the teachers."""
 
-    Attributes:
-        first: the number of its first teacher.
-    """
-
-    first: int = 0
+    first: int = 0  # the number of its first teacher
 
     def seeds(self, purpose: str, count: int) -> list[int]:
         skipped = self.first if purpose == "teachers" else 0
@@ -44,49 +40,12 @@ class HolderRandomness(Randomness):
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """A holder's records, dealt to its teachers.
+    """A holder's records, dealt to its teachers."""
 
-    Attributes:
-        dataset: whose private records are the holder's alone.
-        partition: of these.
-        teacher: the recipe, with teachers apart from each other where the whole ensemble has them apart.
-        randomness: the streams of its teachers.
-    """
-
-    dataset: Dataset
-    partition: Partition
-    teacher: Voter
-    randomness: Randomness
-
-    @classmethod
-    def own(cls, dataset: Dataset, teacher: Voter, num_teachers: int, randomness: Randomness) -> Self:
-        """All private records of a data set, dealt to so many teachers; the partition is kept in the folder."""
-        require_groups(dataset, num_teachers)
-        return cls(dataset, deal(dataset.private, num_teachers, randomness), teacher, randomness)
-
-    @classmethod
-    def dealt(
-        cls, dataset: Dataset, teacher: Voter, num_teachers: int, *, holder: int, holders: int, seed: int, folder: Path
-    ) -> Self:
-        """The share of one holder where all have the data set: to try on one machine what many places would do.
-
-        Rule: `Partition.draw` with the seed deals the groups to `holders * num_teachers` teachers, as `pate-train` with
-        that many teachers and this seed does. Holder h of 1..holders has the teachers from (h - 1) num_teachers on; the
-        partition of its records is kept in its folder.
-        """
-        require(1 <= holder <= holders, "holder", holder, f"a number in 1..{holders}, of holders={holders}")
-        total, first = holders * num_teachers, (holder - 1) * num_teachers
-        require_groups(dataset, total)
-        randomness = HolderRandomness(folder, seed, first)
-        whole = Partition.draw(dataset.private.group_ids, total, randomness.generator("partition"))
-        rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < first + num_teachers))
-        private = dataset.private.take(rows)
-        partition = Partition(whole.teacher_of[rows] - first, num_teachers)
-        path = folder / "partition.json"
-        if not os.path.lexists(path):
-            write_text(path, partition.to_json(private))
-        apart = isolated(teacher, dataset.private.group_ids)
-        return cls(replace(dataset, private=private), partition, apart, randomness)
+    dataset: Dataset  # whose private records are the holder's alone
+    partition: Partition  # of these
+    teacher: Voter  # the recipe, with teachers apart from each other where the whole ensemble has them apart
+    randomness: Randomness  # the streams of its teachers
 
 
 def require_groups(dataset: Dataset, num_teachers: int) -> None:
@@ -110,7 +69,7 @@ class HolderPlan:
         num_teachers: how many teachers its records are dealt to; None makes one of each group, where none is trained.
         engine: how they are trained.
         holder: its name, which no other holder has; a number of 1..holders where records are dealt.
-        holders: among how many holders the records of the data set are dealt, see `Share.dealt`; None where all of them
+        holders: among how many holders the records of the data set are dealt, see `share_of`; None where all of them
             are this holder's.
         num_queries: how many public samples are asked, the first ones; None for all.
         cast: one of `CASTS`.
@@ -184,13 +143,14 @@ def cast_vote_file(
         for line in dataset.notes:
             monitor.say(line)
         plan.teacher.check(dataset.input_shape)
-        num_queries = plan.num_queries or len(dataset.public)
         pool = len(dataset.public)
+        num_queries = plan.num_queries or pool
         require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples")
         require_groups(dataset, plan.num_teachers_of(dataset) * (plan.holders or 1))
-        _require_own(output, plan.holder)
-        private = dataset.private_digest()
-        folder.claim(plan.settings, data=dataset.digest(), private=private)
+        if os.path.lexists(output):  # one that this holder was killed over is written again
+            own = is_vote_file(output) and VoteFile.open(output).manifest.holder == plan.holder
+            require(own, "output", output, "the name of a new file, or of this holder's own votes")
+        folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         share = share_of(plan, dataset, output_dir)
         votes = ensemble_of(plan, share, num_queries, output_dir, monitor).votes()
         file = _write_votes(plan, share, votes, output)
@@ -199,11 +159,27 @@ def cast_vote_file(
 
 
 def share_of(plan: HolderPlan, dataset: Dataset, folder: Path | str) -> Share:
-    """The records that a holder teaches with, in its folder."""
-    folder, recipe = Path(folder), (dataset, plan.teacher, plan.num_teachers_of(dataset))
+    """The records that a holder teaches with; their partition is kept in its folder.
+
+    Rule, where all holders have the data set, to try on one machine what many places would do: `Partition.draw` with
+    the seed deals the groups to `holders * num_teachers` teachers, as `pate-train` with that many teachers and this
+    seed does. Holder h of 1..holders has the teachers from (h - 1) num_teachers on.
+    """
+    folder, each = Path(folder), plan.num_teachers_of(dataset)
+    total = each * (plan.holders or 1)
+    require_groups(dataset, total)
     if plan.holders is None or plan.seed is None:
-        return Share.own(*recipe, Randomness(folder, plan.seed))
-    return Share.dealt(*recipe, holder=int(plan.holder), holders=plan.holders, seed=plan.seed, folder=folder)
+        randomness = Randomness(folder, plan.seed)
+        return Share(dataset, deal(dataset.private, each, randomness), plan.teacher, randomness)
+    first = (int(plan.holder) - 1) * each
+    randomness = HolderRandomness(folder, plan.seed, first)
+    whole = Partition.draw(dataset.private.group_ids, total, randomness.generator("partition"))
+    rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < first + each))
+    private, partition = dataset.private.take(rows), Partition(whole.teacher_of[rows] - first, each)
+    if not os.path.lexists(path := folder / "partition.json"):
+        write_text(path, partition.to_json(private))
+    apart = isolated(plan.teacher, dataset.private.group_ids)
+    return Share(replace(dataset, private=private), partition, apart, randomness)
 
 
 def ensemble_of(plan: HolderPlan, share: Share, num_queries: int, folder: Path | str, monitor: Monitor) -> Ensemble:
@@ -267,12 +243,3 @@ def _is_done(folder: RunFolder, output: Path) -> bool:
     same = file_digest(output, remedy=remedy) == known.strip()
     require(same, "output", output, f"the file as this command left it; {remedy}")
     return True
-
-
-def _require_own(output: Path, holder: str) -> None:
-    """Raises where another file has the name; one that this holder was killed over is written again."""
-    if not os.path.lexists(output):
-        return
-    own = is_vote_file(output) and VoteFile.open(output).manifest.holder == holder
-    if not own:
-        raise InvalidValue(f"output={output}: expected the name of a new file, or of this holder's own votes")

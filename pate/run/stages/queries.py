@@ -65,30 +65,27 @@ class Queries:
             InvalidValue: no such file, a damaged one, a table without a schema.
         """
         if path.suffix != ".npz":
-            return cls._of_table(path, schema)
+            if schema is None:
+                rule = "the file of pate-schema beside a table: data.schema=FILE for pate-vote, else table_schema=FILE"
+                raise InvalidValue(f"queries={path}: expected {rule}")
+            form = TableSchema.load(schema)
+            try:
+                inputs = form.inputs(TableFile(path, "queries").read(list(form.names)))
+            except InvalidValue as error:
+                raise InvalidValue(_own_words(str(error))) from error
+            return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
         arrays = read_arrays(path, _FORMS, beside=_BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
         inputs = arrays["inputs"]
         rule = "[P, d], or images [P, channels, height, width]"
         require(inputs.ndim in _RANKS and len(inputs) > 0, "queries.inputs", inputs.shape, rule)
-        given = inputs.astype(np.float32) / _LEVELS if inputs.dtype == np.uint8 and inputs.ndim == 4 else inputs
-        given = given.astype(np.float32)
+        given = inputs.astype(np.float32)
+        if inputs.dtype == np.uint8 and inputs.ndim == 4:
+            given /= _LEVELS
         require_moderate("queries.inputs", given)
         ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
         require(len(ids) == len(inputs), "len(queries.ids)", len(ids), f"{len(inputs)}, one for each sample")
         require(len(np.unique(ids)) == len(ids), "queries.ids", "one twice", "another id for each sample")
         return cls(given, ids, tuple(arrays.get("label_names", np.zeros(0, np.str_)).tolist()))
-
-    @classmethod
-    def _of_table(cls, path: Path, schema: Path | None) -> Self:
-        if schema is None:
-            rule = "the file of pate-schema beside a table: data.schema=FILE for pate-vote, else table_schema=FILE"
-            raise InvalidValue(f"queries={path}: expected {rule}")
-        form = TableSchema.load(schema)
-        try:
-            inputs = form.inputs(TableFile(path, "queries").read(list(form.names)))
-        except InvalidValue as error:
-            raise InvalidValue(_own_words(str(error))) from error
-        return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
 
     @property
     def kind(self) -> str:
@@ -108,15 +105,10 @@ def _own_words(message: str) -> str:
 
 @dataclass(frozen=True)
 class AskedData:
-    """A reader of a holder's records whose public records are the queries of a file.
+    """A reader of a holder's records whose public records are the queries of a file."""
 
-    Attributes:
-        data: the reader of the records; of one that can, only the private ones are read.
-        path: of the queries. In a table they are read by the data's own schema.
-    """
-
-    data: Any
-    path: Path
+    data: Any  # the reader of the records; of one that can, only the private ones are read
+    path: Path  # of the queries; in a table they are read by the data's own schema
 
     def load(self) -> Dataset:
         """The data set, asked about other public samples; their true labels are not known.

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_diges
 from pate.files.values import to_json
 from pate.models.student import Learner
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
-from pate.report import Privacy, PrivacyStatement, privacy_card
+from pate.report import Privacy
 from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
@@ -33,7 +33,7 @@ from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
-from pate.run.results import privacy_of, summary_of
+from pate.run.results import privacy_of, summary_of, write_price
 from pate.run.stages.queries import Queries
 from pate.validation import InvalidValue, require, require_text
 from pate.votes.foreign import ForeignVotes
@@ -41,11 +41,10 @@ from pate.votes.gathered import GatheredVotes, SummedVotes
 from pate.votes.source import VoteSource
 from pate.votes.vote_file import VoteManifest, queries_digest
 
-TERMS = "terms.json"
-"""The name of the terms in `release/`, until a student is there."""
+TERMS, ANEW = "terms.json", "copy the folder anew from where pate-release left it"
+"""The name of the terms in `release/`, until a student is there; and what mends a damaged folder."""
 
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
-_TERMS_REMEDY = "copy the folder anew from where pate-release left it"
 _NAMES = SettingNames(num_teachers="{} teachers in all vote files")
 _DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
 _RULE = "a file of this finished release"
@@ -116,28 +115,17 @@ class Cohort:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the student's card says of a release whose student is still to be trained; the price covers all of it.
+    """What the student's card says of a release whose student is still to be trained; the price covers all of it."""
 
-    Attributes:
-        privacy: the price.
-        release: how much was answered.
-        num_labels: L.
-        num_teachers: T.
-        dataset: the public name of the data.
-        real: False for synthetic records.
-        queries: `queries_digest` of what was asked; empty where it is not known.
-        sha256: of release.npz, privacy_card.md and privacy.json, by name.
-        features: what stands for pictures.
-    """
-
-    privacy: Privacy
-    release: ReleaseSummary
+    privacy: Privacy  # the price
+    release: ReleaseSummary  # how much was answered
     num_labels: int
     num_teachers: int
-    dataset: str
-    real: bool
-    queries: str
-    sha256: Mapping[str, str]
+    dataset: str  # the public name of the data
+    real: bool  # False for synthetic records
+    queries: str  # `queries_digest` of what was asked; empty where it is not known
+    sha256: Mapping[str, str]  # of release.npz, privacy_card.md and privacy.json, by name
+    # what stands for pictures
     features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
     def write(self, folder: Path | str) -> None:
@@ -146,13 +134,7 @@ class Terms:
     @classmethod
     def read(cls, folder: Path | str) -> Self:
         """From a folder; raises `DamagedFile` where there are none, or they were changed."""
-        return read_value(cls, Path(folder, TERMS), name="terms", rule=_TERMS_RULE, remedy=_TERMS_REMEDY)
-
-
-class PublicSettings(Protocol):
-    """What becomes `release/config.yaml`: YAML of the aggregator as it was used, the cohort and the queries."""
-
-    def __call__(self, aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str: ...
+        return read_value(cls, Path(folder, TERMS), name="terms", rule=_TERMS_RULE, remedy=ANEW)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +155,8 @@ class ReleasePlan:
         allow_useless: whether a release that tells nothing is said and not refused.
         seed: None draws the noise from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
-        public_settings: of `release/config.yaml`.
+        public_settings: the text of `release/config.yaml`, given the aggregator as it was used, the cohort, and by name
+            `num_queries` and `num_teachers`.
     """
 
     aggregator: Aggregator
@@ -189,7 +172,7 @@ class ReleasePlan:
     allow_useless: bool = False
     seed: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    public_settings: PublicSettings | None = None
+    public_settings: Callable[..., str] | None = None
 
     @property
     def budget(self) -> Budget:
@@ -198,12 +181,7 @@ class ReleasePlan:
 
 
 def price_votes(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> PricedRelease:
-    """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent.
-
-    Raises:
-        InvalidValue: an aggregator that needs votes which are not there; a target that no noise reaches; a release that
-            tells nothing; a prior without queries.
-    """
+    """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent."""
     aggregator, budget = plan.aggregator, plan.budget
     aggregator.check_run()
     aggregator.require_source(source)
@@ -233,65 +211,61 @@ def release_votes(
         monitor: told of progress.
 
     Raises:
-        InvalidValue: see `price_votes`; a folder or a ledger of others; votes that are not those that were begun with.
+        InvalidValue: an aggregator that needs votes which are not there; a target that no noise reaches; a release that
+            tells nothing; a prior without queries; a folder or a ledger of others; votes that are not those that were
+            begun with.
     """
     folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
     with folder.opened(plan.settings):
         priced = price_votes(plan, source, cohort)
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
-            shape = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
-            plan.public_settings(priced.aggregator, cohort, **shape)
-        _require_account(plan.ledger, cohort)
-        payment = _payment(plan, priced, folder, cohort)
+            plan.public_settings(priced.aggregator, cohort, **_counts(priced.shape))
+        across = _across(plan, cohort)
+        payment = Payment(priced, plan.budget, folder, data=cohort.account, seed=plan.seed, across=across)
         folder.claim(plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account)
         if os.path.lexists(folder.path / MANIFEST):
-            _require_finished(folder)
+            listed = Manifest.read(folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP).sha256
+            for name, digest in _digests(folder.path, *_DONE).items():  # a student may be there beside them
+                if listed.get(name) != digest:
+                    raise damaged(folder.path / name, "the file as this release left it", "it is another", FROM_BACKUP)
             payment.require_paid()
             monitor.say(f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again")
             return Terms.read(folder.path)
         for line in priced.doubts:
             monitor.say(line)
-        if (draw := payment.begin(redraw=plan.redraw)) > 1:
-            monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
-        for line in payment.lines():
-            monitor.say(line)
+        draw = payment.begin(redraw=plan.redraw, monitor=monitor)
         place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, RunWriter(None), draw)
         release = _drawn(plan, source, cohort, payment, place)
         return _write(plan, release, cohort, payment, place)
 
 
-def _payment(plan: ReleasePlan, priced: PricedRelease, folder: RunFolder, cohort: Cohort) -> Payment:
-    """What is charged for a release, under the account of its holders."""
-    if plan.ledger is None and plan.max_total_epsilon is not None:
+def _across(plan: ReleasePlan, cohort: Cohort) -> AcrossRuns | None:
+    """The ledger of all releases of these holders; another's would say nothing of what they have spent."""
+    if plan.ledger is None:
         rule = "a ledger= beside it, the file that all releases of these holders are charged to"
-        raise InvalidValue(f"max_total_epsilon={plan.max_total_epsilon}: expected {rule}")
-    across = None if plan.ledger is None else AcrossRuns(Path(plan.ledger), plan.max_total_epsilon)
-    return Payment(priced, plan.budget, folder, data=cohort.account, seed=plan.seed, across=across)
-
-
-def _require_account(path: Path | str | None, cohort: Cohort) -> None:
-    """Raises where a ledger counts for other data: it would say nothing of what these holders have spent."""
-    if path is None or not os.path.exists(path):
-        return
-    Ledger.stored(path, data=cohort.account)
-    others = [data for data in SharedLedger.stored(path).data if data != cohort.account]
-    rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
-    require(not others, "ledger", path, rule)
+        require(plan.max_total_epsilon is None, "max_total_epsilon", plan.max_total_epsilon, rule)
+        return None
+    if os.path.exists(plan.ledger):
+        Ledger.stored(plan.ledger, data=cohort.account)
+        others = [data for data in SharedLedger.stored(plan.ledger).data if data != cohort.account]
+        rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
+        require(not others, "ledger", plan.ledger, rule)
+    return AcrossRuns(Path(plan.ledger), plan.max_total_epsilon)
 
 
 def _drawn(plan: ReleasePlan, source: VoteSource, cohort: Cohort, payment: Payment, place: Workplace) -> Release:
-    inputs = np.zeros((0, 1), dtype=np.float32)
+    inputs, count = np.zeros((0, 1), dtype=np.float32), source.num_queries
     if payment.priced.aggregator.expects_prior and plan.queries is not None:
         queries = plan.queries()
-        require(len(queries) >= source.num_queries, "queries", len(queries), f"at least {source.num_queries} samples")
-        inputs = queries.inputs[: source.num_queries]
-        require_queries(queries, source.num_queries, cohort.queries)
+        require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
+        inputs = queries.inputs[:count]
     names = PublicNames(cohort.record_ids, cohort.label_names)
     return release_once(payment, source, place, student=plan.student, inputs=inputs, names=names)
 
 
-def require_queries(queries: Queries, count: int, digest: str) -> None:
-    """Raises where these samples are not those that were asked; an empty digest cannot tell."""
+def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> None:
+    """Raises where these are too few samples, by a rule, or not those that were asked; an empty digest cannot tell."""
+    require(len(queries) >= count, "queries", len(queries), rule)
     found = queries_digest(queries.inputs[:count], queries.record_ids[:count])
     rule = f"those that the teachers answered: the same {count} samples first, in the same order, by the same ids"
     require(digest in ("", found), "queries", "others", rule)
@@ -299,45 +273,26 @@ def require_queries(queries: Queries, count: int, digest: str) -> None:
 
 def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, place: Workplace) -> Terms:
     """The files of `release/` but the student's, and what the student's will say of it."""
-    folder, priced = place.folder, payment.priced
-    num_teachers = priced.shape.num_teachers
-    privacy = privacy_of(
-        release,
-        priced.aggregator,
-        plan.budget,
-        epsilon=payment.epsilon,
-        num_teachers=num_teachers,
-        seeded=plan.seed is not None,
-        won_by=priced.won_by,
-    )
+    folder, priced, shape, places = place.folder, payment.priced, payment.priced.shape, cohort.places
+    privacy = privacy_of(release, priced, plan.budget, epsilon=payment.epsilon, seeded=plan.seed is not None)
     summary = summary_of(release)
-    places = cohort.places
-    said = () if places is None else places.said(release.event, plan.budget, release.adjacency, num_draws=place.draw)
-    name = cohort.dataset if cohort.real else f"{cohort.dataset} (synthetic)"
-    counts = {
-        "num_answered": summary.num_answered,
-        "num_labels": priced.shape.num_labels,
-        "num_teachers": num_teachers,
-    }
-    card = privacy_card(
+    write_price(
+        folder.release,
         privacy,
+        summary,
+        shape,
         name=plan.aggregator_name,
-        dataset=name,
-        **counts,
-        num_hits=summary.num_hits,
+        data=cohort.dataset if cohort.real else f"{cohort.dataset} (synthetic)",
         features=dict(cohort.features) or None,
-        places=said,
+        places=places.said(release, plan.budget, num_draws=place.draw) if places is not None else (),
     )
-    write_text(folder.release / "privacy_card.md", card)
-    PrivacyStatement.of(privacy, data=name, **counts).write(folder.release)
     if plan.public_settings is not None:
-        shape = {"num_queries": release.num_queries, "num_teachers": num_teachers}
-        write_text(folder.release / "config.yaml", plan.public_settings(priced.aggregator, cohort, **shape))
+        write_text(folder.release / "config.yaml", plan.public_settings(priced.aggregator, cohort, **_counts(shape)))
     terms = Terms(
         privacy,
         summary,
-        priced.shape.num_labels,
-        num_teachers,
+        shape.num_labels,
+        shape.num_teachers,
         cohort.dataset,
         cohort.real,
         cohort.queries,
@@ -350,13 +305,9 @@ def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment
     return terms
 
 
+def _counts(shape: ReleaseShape) -> dict[str, int]:
+    return {"num_queries": shape.num_queries, "num_teachers": shape.num_teachers}
+
+
 def _digests(folder: Path, *names: str) -> Mapping[str, str]:
     return {name: file_digest(folder / name, remedy=FROM_BACKUP, rule=_RULE) for name in names}
-
-
-def _require_finished(folder: RunFolder) -> None:
-    """Raises unless the files of a finished release are as they were left; a student may be there beside them."""
-    listed = Manifest.read(folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP).sha256
-    for name, digest in _digests(folder.path, *_DONE).items():
-        if listed.get(name) != digest:
-            raise damaged(folder.path / name, "the file as this release left it", "it is another", FROM_BACKUP)

@@ -36,11 +36,10 @@ from pate.run.plan import student_is_the_prior
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Streams
 from pate.run.stages.queries import Queries
-from pate.run.stages.release import TERMS, Terms, require_queries
+from pate.run.stages.release import ANEW, TERMS, Terms, require_queries
 from pate.student import Student, StudentModel
 from pate.validation import InvalidValue, require
 
-_REMEDY = "copy the folder anew from where pate-release left it"
 _GIVEN = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
 _MADE = ("README.md", SCHEMA, "extractor.safetensors", "student/student.json", "student/student.safetensors")
 _NEEDED = ("labels", "answered")
@@ -80,22 +79,21 @@ def train_on_release(
     monitor = monitor or NullMonitor()
     release, output = Path(release), None if output is None else Path(output)
     source = folder_of(release)
-    target = source if output is None else output
+    target = output or source
     require_no_links(*((release, "release") if output is None else (output, "output")))
     terms = _terms_of(source, release)
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")
         return Bundle.load(target).model
-    _clear(target)
+    for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):  # what a killed call half-wrote there
+        remove_partials(path.parent, [re.escape(path.name)])
     for name, digest in terms.sha256.items():
-        if file_digest(source / name, rule="a file of a release", remedy=_REMEDY) != digest:
-            raise damaged(source / name, "the file as it was released", "it is another", _REMEDY)
+        if file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
+            raise damaged(source / name, "the file as it was released", "it is another", ANEW)
     with monitor.stage("reading what was released"):
         found, names = _read_release(source / "release.npz", Adjacency.parse(terms.privacy.adjacency))
-        queries = plan.queries()
-    count = found.num_queries
-    require(len(queries) >= count, "queries", len(queries), f"at least {count} samples, those that were asked")
-    require_queries(queries, count, terms.queries)
+        queries, count = plan.queries(), found.num_queries
+    require_queries(queries, count, terms.queries, rule=f"at least {count} samples, those that were asked")
     same = terms.queries or np.array_equal(queries.record_ids[:count].astype(str), names.record_ids.astype(str))
     require(bool(same), "queries", "others", f"those that were asked: {count} samples with the ids of release.npz")
     if queries.label_names and terms.queries:
@@ -104,21 +102,22 @@ def train_on_release(
     for line in student_is_the_prior(model, queries.inputs):
         monitor.say(line)
     if output is not None:
-        _copy(source, output)
+        make_folder(output)
+        for path in filter(Path.is_file, (source / name for name in _GIVEN)):
+            with path.open("rb") as given, replacing(output / path.name) as file:
+                shutil.copyfileobj(given, file)
     _write(plan, model, queries, terms, names, target)
     return model
 
 
 def _trained(plan: StudentPlan, release: Release, queries: Queries, folder: Path, monitor: Monitor) -> StudentModel:
-    inputs = queries.inputs
+    inputs, count, entropy = queries.inputs, release.num_queries, plan.seed
     plan.student.check(tuple(inputs.shape[1:]), release.labels.shape[1])
-    entropy = plan.seed
     if entropy is None:
-        entropy = int(file_digest(folder / "release.npz", rule="a release", remedy=_REMEDY)[:16], 16)
+        entropy = int(file_digest(folder / "release.npz", rule="a release", remedy=ANEW)[:16], 16)
     seed = Streams(entropy).seeds("student", 1)[0]
-    asked = inputs[: release.num_queries]
     with monitor.stage("training the student"):
-        return plan.student.learn(release.training_set(asked), pool=inputs[release.num_queries :], seed=seed)
+        return plan.student.learn(release.training_set(inputs[:count]), pool=inputs[count:], seed=seed)
 
 
 def _write(
@@ -128,13 +127,13 @@ def _write(
     model.save(folder / "student")
     form = ModelForm.of(model, terms.dataset, queries.kind, names.label_names, queries.preprocessing)
     form.write(folder)
-    write_text(folder / "README.md", model_card(form, terms))
+    write_text(folder / "README.md", model_card(form, terms.privacy, terms.release))
     if (folder / "config.yaml").exists():
-        text = read_text(folder / "config.yaml", rule="settings of a release", remedy=_REMEDY)
+        text = read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
         write_text(folder / "config.yaml", plan.with_student(text))
     of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
     listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
-    Manifest.of(folder, listed, remedy=_REMEDY).write(folder)
+    Manifest.of(folder, listed, remedy=ANEW).write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
 
@@ -166,27 +165,12 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     arrays = read_arrays(path, beside=PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")})
     rule = "labels, answered, record_ids and label_names of a release"
     if lacking := [name for name in (*_NEEDED, *PublicNames.FORMS) if name not in arrays]:
-        raise damaged(path, rule, f"it lacks {', '.join(lacking)}", _REMEDY)
+        raise damaged(path, rule, f"it lacks {', '.join(lacking)}", ANEW)
     labels, answered = arrays["labels"], arrays["answered"]
     ids, names = arrays["record_ids"], tuple(map(str, arrays["label_names"].tolist()))
     if labels.ndim != 2 or answered.shape != ids.shape or labels.shape != (len(answered), len(names)):
-        raise damaged(path, rule, "arrays of different lengths", _REMEDY)
+        raise damaged(path, rule, "arrays of different lengths", ANEW)
     for kind, own in ((CenteredRelease, {"scores", "noise_std", "center"}), (RoundsRelease, {"scores", "weights"})):
         if own <= arrays.keys():
             return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(ids, names)
     return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)
-
-
-def _clear(folder: Path) -> None:
-    """Removes what a killed call half-wrote there."""
-    for path in (folder / name for name in (*_GIVEN, *_MADE, MANIFEST)):
-        remove_partials(path.parent, [re.escape(path.name)])
-
-
-def _copy(source: Path, output: Path) -> None:
-    """What was released, into a folder of its own."""
-    make_folder(output)
-    for name in _GIVEN:
-        if (source / name).is_file():
-            with (source / name).open("rb") as given, replacing(output / name) as file:
-                shutil.copyfileobj(given, file)

@@ -24,7 +24,7 @@ from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
 from pate.files.disk import Manifest
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.form import SCHEMA
-from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student
+from pate.student import LinearStudent, LogisticStudent, LowRankStudent, MLPStudent, Student
 from pate.validation import InvalidValue
 
 pa = pytest.importorskip("pyarrow")
@@ -40,17 +40,7 @@ def bundle_of(folder: Path, student: Student | None = None) -> Path:
     labels = np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1)
     model = (student or LinearStudent()).fit(inputs, labels, seed=0)
     model.save(folder / "student")
-    form = ModelForm(
-        "people",
-        "features",
-        LABELS,
-        model.input_shape,
-        schema.feature_names,
-        schema,
-        model.threshold,
-        model.kind,
-        {"pate": pate.__version__},
-    )
+    form = ModelForm.of(model, "people", "features", LABELS, schema)
     form.write(folder)
     listed(folder)
     return folder
@@ -66,17 +56,11 @@ def folder(tmp_path: Path) -> Path:
     return bundle_of(tmp_path / "release")
 
 
-def students() -> list[Student]:
-    torch = pytest.importorskip("torch")
-    assert torch
-    from pate.student import MLPStudent
-
-    return [LinearStudent(), LogisticStudent(), LowRankStudent(), MLPStudent(epochs=3, threshold_each_label=True)]
+STUDENTS = (LinearStudent(), LogisticStudent(), LowRankStudent(), MLPStudent(epochs=3, threshold_each_label=True))
 
 
-@pytest.mark.parametrize("place", range(4))
-def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, place: int) -> None:
-    student = students()[place]
+@pytest.mark.parametrize("student", STUDENTS, ids=lambda student: type(student).__name__)
+def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, student: Student) -> None:
     bundle = pate.load(bundle_of(tmp_path / "release", student))
     inputs = TableSchema.of(pa.table(TABLE)).inputs(TABLE)
     trained = student.fit(inputs, np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1), seed=0)
@@ -111,6 +95,14 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
     assert repr(bundle) == f"<Bundle {bundle.form.name}: linear model of {', '.join(LABELS)}>"
 
 
+def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = None) -> str:
+    """What the command says before its last line; it writes p.csv beside the folder."""
+    pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
+    config = {"release": str(folder), "data": str(folder.parent / "new.csv"), "id": id_column, "encoding": "utf-8"}
+    predict(OmegaConf.create(config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}))
+    return str(capsys.readouterr().err).rpartition("\n")[0].rpartition("\n")[0]
+
+
 def test_records_that_do_not_look_like_the_public_ones_are_said(folder: Path, capsys: Any) -> None:
     """By the library as a warning, by the command as a line; once, however many batches there are."""
     bundle, strange = pate.load(folder), {"age": TABLE["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
@@ -118,11 +110,7 @@ def test_records_that_do_not_look_like_the_public_ones_are_said(folder: Path, ca
         UnlikePublic, match=r"^data\.sex: 120 cells, 120 with a word that the public file does not have$"
     ):
         bundle.predict(strange)
-    pa.csv.write_csv(pa.table(strange), folder.parent / "strange.csv")
-    config = {"release": str(folder), "data": str(folder.parent / "strange.csv"), "id": None}
-    config |= {"output": str(folder.parent / "p.csv"), "encoding": "utf-8", "decimal": "point"}
-    predict(OmegaConf.create(config))
-    said = capsys.readouterr().err
+    said = predicted(folder, strange, capsys)
     assert said.count("warning: data.sex: 120 cells, 120 with a word that the public file does not have") == 1
     assert "data.age" not in said
 
@@ -160,14 +148,6 @@ def test_a_handful_of_columns_is_named() -> None:
     lines = list(strange_lines("data", schema, strange_cells(schema, new), 2))
     assert [line.partition(":")[0] for line in lines[:2]] == ["data.size_8", "data.size_0"]
     assert lines[5:] == ["data: 4 more columns have such cells"]
-
-
-def predicted(folder: Path, given: Any, capsys: Any) -> str:
-    """What the command says before its last line."""
-    pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
-    config = {"release": str(folder), "data": str(folder.parent / "new.csv"), "id": None, "encoding": "utf-8"}
-    predict(OmegaConf.create(config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}))
-    return str(capsys.readouterr().err).rpartition("\n")[0].rpartition("\n")[0]
 
 
 def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
@@ -259,9 +239,7 @@ def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any
     (folder / SCHEMA).write_text(json.dumps(said))
     listed(folder)
     given = {"age": [20.0, 40.0], "sex": ["F", "M"], "who": ["=1+1", "-7"]}
-    pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
-    config = {"release": str(folder), "data": str(folder.parent / "new.csv"), "id": "who", "encoding": "utf-8"}
-    predict(OmegaConf.create(config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}))
+    predicted(folder, given, capsys, "who")
     with (folder.parent / "p.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
     assert head[1::2] == ["'=cmd|' /C calc'!A0", "'@male"]

@@ -30,7 +30,7 @@ from tests.unit.bundle.test_bundle import bundle_of
 CARD, WEIGHTS, EXTRACTOR = "student/student.json", "student/student.safetensors", "extractor.safetensors"
 KINDS = ("table", "pictures", "extracted", "constant")
 MOST_MB = 200
-_APART = 4  # of so many values one is tried in a place
+_APART = 6  # of so many values one is tried in a place
 VALUES: tuple[Any, ...] = (
     *(None, True, -1, 0, 1, 7, 2**20, 2**31, 2**63, 10**400, 0.5, -0.5, float("nan"), float("inf"), 1e308),
     *("", "x", "NaN", "inf", "\x1b[2J\n\u202e", [], {}, [[[]]], [0], [2**40], [1e9, 1e9], [float("nan")]),

@@ -229,6 +229,9 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
         ({"estimator": StandardScaler()}, r"estimator=StandardScaler\(\): expected a scikit-learn estimator"),
         ({"student": GNMax}, r"student=<class .*: expected a scikit-learn estimator"),
         ({"classes": ["a", "b"]}, "y\\[0\\]: expected one of the classes"),
+        ({"estimator": Ridge()}, "estimator=Ridge: expected a classifier, as y holds classes"),
+        ({"student": Ridge()}, "student=Ridge: expected a classifier"),
+        ({"max_total_epsilon": 3.0, "ledger": None}, r"^max_total_epsilon=3\.0: expected a ledger= beside it"),
         ({"public_fraction": 0.1}, "X_public=given: expected public samples, or public_fraction, .* not both"),
     ],
 )
@@ -244,11 +247,6 @@ def test_mistakes_are_named_before_anything_is_spent(
 def test_an_aggregator_for_one_label_warns_where_samples_have_more(labels: Data) -> None:
     with pytest.warns(UserWarning, match=r"aggregator=GNMax: names one label per query; any others"):
         fitted(labels, aggregator=GNMax(noise_std=1.0))
-
-
-def test_public_samples_are_asked_for(classes: Data) -> None:
-    with pytest.raises(InvalidValue, match="X_public=None: expected public samples, or public_fraction"):
-        PATEClassifier().fit(*classes[:2])
 
 
 def test_predicting_needs_a_fit(classes: Data) -> None:
@@ -356,14 +354,6 @@ def test_records_that_are_public_too_are_told(labels: Data) -> None:
         PATEClassifier(n_teachers=10).fit(inputs, targets, X_public=inputs[:5])
 
 
-def test_a_regressor_is_no_teacher_of_classes(classes: Data) -> None:
-    inputs, targets, public = classes
-    with pytest.raises(InvalidValue, match="estimator=Ridge: expected a classifier, as y holds classes"):
-        PATEClassifier(Ridge()).fit(inputs, targets, X_public=public)
-    with pytest.raises(InvalidValue, match="student=Ridge: expected a classifier"):
-        PATEClassifier(student=Ridge()).fit(inputs, targets, X_public=public)
-
-
 @pytest.mark.slow
 def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
     """An imputer inside learns from one teacher's records; where nothing takes missing values they are refused."""
@@ -411,8 +401,3 @@ def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
         with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):
             fitted(labels, n_teachers=20, ledger=tmp_path / "ledger")
         assert len(runs.entries) == count
-
-
-def test_a_cap_needs_a_ledger(labels: Data) -> None:
-    with pytest.raises(InvalidValue, match=r"^max_total_epsilon=3\.0: expected a ledger= beside it"):
-        fitted(labels, n_teachers=20, max_total_epsilon=3.0)

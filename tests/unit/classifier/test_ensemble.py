@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
@@ -33,15 +35,16 @@ QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
 TASKS = [(ManyLabels(3), MANY), (OneClass(np.arange(3)), ONE)]
 
 
-def source(task: Task, targets: np.ndarray) -> FittedVotes:
-    pools = Pools(INPUTS, targets, GROUPS, QUERIES)
-    return FittedVotes(task, GaussianNB(), pools, num_teachers=10, streams=Streams(3), num_jobs=None)
+def source(task: Task, targets: np.ndarray, **changes: Any) -> FittedVotes:
+    given: dict[str, Any] = {"inputs": INPUTS, "groups": GROUPS, "queries": QUERIES, "teachers": 10, "seed": 3}
+    given |= {"estimator": GaussianNB(), "jobs": None} | changes
+    pools = Pools(given["inputs"], targets, given["groups"], given["queries"])
+    how = {"num_teachers": given["teachers"], "streams": Streams(given["seed"]), "num_jobs": given["jobs"]}
+    return FittedVotes(task, given["estimator"], pools, **how)
 
 
-def votes(task: Task, targets: np.ndarray, inputs: np.ndarray = INPUTS, estimator: object = None) -> np.ndarray:
-    pools = Pools(inputs, targets, GROUPS, QUERIES)
-    how = {"num_teachers": 10, "streams": Streams(3), "num_jobs": None}
-    return np.concatenate(list(FittedVotes(task, estimator or GaussianNB(), pools, **how).bits()))
+def votes(task: Task, targets: np.ndarray, **changes: Any) -> np.ndarray:
+    return np.concatenate(list(source(task, targets, **changes).bits()))
 
 
 @pytest.mark.parametrize(("task", "targets"), TASKS, ids=["many", "one"])
@@ -50,7 +53,7 @@ def test_replacing_one_group_changes_one_teacher_at_most(task: Task, targets: np
     inputs, changed = INPUTS.copy(), targets.copy()
     inputs[group == GROUPS] *= -5
     changed[group == GROUPS] = changed[group == GROUPS][:, ::-1]
-    moved = (votes(task, targets) != votes(task, changed, inputs)).any(axis=(1, 2))
+    moved = (votes(task, targets) != votes(task, changed, inputs=inputs)).any(axis=(1, 2))
     assert moved.sum() == 1
 
 
@@ -66,10 +69,8 @@ def test_a_teacher_who_saw_one_class_votes_for_it() -> None:
 
 
 def test_nearest_neighbors_vote_as_by_hand() -> None:
-    task = OneClass(np.arange(3))
-    pools = Pools(INPUTS[:2], ONE[:2], np.arange(2), INPUTS[:2])
-    how = {"num_teachers": 2, "streams": Streams(0), "num_jobs": None}
-    cast = np.concatenate(list(FittedVotes(task, KNeighborsClassifier(1), pools, **how).bits()))
+    few = {"inputs": INPUTS[:2], "groups": np.arange(2), "queries": INPUTS[:2], "teachers": 2, "seed": 0}
+    cast = votes(OneClass(np.arange(3)), ONE[:2], estimator=KNeighborsClassifier(1), **few)
     assert {tuple(vote[0]) for vote in cast} == {tuple(ONE[0]), tuple(ONE[1])}  # one record each, repeated
 
 
@@ -120,8 +121,7 @@ class _Failing(GaussianNB):
 def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(way: str, words: str, num_jobs: int | None) -> None:
     targets = MANY.copy()
     targets[:, 2] = np.arange(240) % 24 == 0
-    pools = Pools(INPUTS, targets, np.arange(240), QUERIES)
-    made = FittedVotes(ManyLabels(3), _Failing(way), pools, num_teachers=10, streams=Streams(3), num_jobs=num_jobs)
+    made = source(ManyLabels(3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs)
     with pytest.raises(InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"):
         list(made.bits())
 
@@ -138,8 +138,7 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(way: str, wor
 )
 def test_nothing_is_charged_for_teachers_that_fail(aggregator: Aggregator) -> None:
     ledger = Ledger(target_delta=1e-5)
-    pools = Pools(INPUTS, MANY, np.arange(240), QUERIES)
-    made = FittedVotes(ManyLabels(3), _Failing("nan"), pools, num_teachers=10, streams=Streams(3), num_jobs=None)
+    made = source(ManyLabels(3), MANY, groups=np.arange(240), estimator=_Failing("nan"))
     with pytest.raises(InvalidValue, match=r"^estimator=_Failing"):
         aggregator.release_from(made, ReleaseContext(np.random.default_rng(3), ledger))
     assert ledger.entries == []

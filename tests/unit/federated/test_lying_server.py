@@ -24,7 +24,9 @@ from pate.votes.vote_file import VoteFile
 from tests.e2e.federated_run import SmallHolders, federated_plan, small_request
 from tests.e2e.small_run import NUM_TEACHERS
 
-pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
+flwr = pytest.importorskip("flwr.app", reason="Flower is not installed: the extra flower")
+flower, messages = (pytest.importorskip(f"pate.federated.flower{part}") for part in ("", ".messages"))
+servers = pytest.importorskip("pate.federated.flower.server_apps")
 
 ROLL = Roll.numbered(4, NUM_TEACHERS // 4, max_absent=1)
 NODES = {101: "1", 102: "2", 103: "3", 104: "4"}
@@ -76,15 +78,16 @@ class Link:
     run = SimpleNamespace(run_id=1)
 
     def __init__(self, homes: Path, own: Any = None, spoil: Callable[[Any], None] = lambda message: None) -> None:
-        from flwr.app import Context, RecordDict
-
-        from pate.federated.flower import secure_holder_app
-
-        self.app, self.spoil = secure_holder_app(plans_in(homes), own or HolderSum(SumTerms.of_counts(ROLL))), spoil
+        self.app, self.spoil = (
+            flower.secure_holder_app(plans_in(homes), own or HolderSum(SumTerms.of_counts(ROLL))),
+            spoil,
+        )
         self.sent: dict[tuple[str, int], Any] = {}
         self.answers: list[Any] = []
         self.contexts = {
-            node: Context(run_id=1, node_id=node, node_config={"holder": name}, state=RecordDict(), run_config={})
+            node: flwr.Context(
+                run_id=1, node_id=node, node_config={"holder": name}, state=flwr.RecordDict(), run_config={}
+            )
             for node, name in NODES.items()
         }
 
@@ -95,8 +98,6 @@ class Link:
         return [self.deliver(message) for message in messages]
 
     def deliver(self, message: Any) -> Any:
-        from flwr.app import Error, Message
-
         message = copy.deepcopy(message)
         self.spoil(message)
         node = message.metadata.dst_node_id
@@ -105,19 +106,15 @@ class Link:
         try:
             reply = self.app(message, self.contexts[node])
         except Exception as error:
-            return Message(Error(0, f"{type(error).__name__}: {error}"), reply_to=changed(message, "train"))
+            return flwr.Message(flwr.Error(0, f"{type(error).__name__}: {error}"), reply_to=changed(message, "train"))
         self.answers.append(reply)
         return reply
 
     def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
         """A sum by Flower's own workflow."""
-        from flwr.app import Context, RecordDict
-
-        from pate.federated.flower.server_apps import secure_sum
-
-        context, said = Context(1, 0, {}, RecordDict(), {}), {"request": small_request().to_bytes()}
+        context, said = flwr.Context(1, 0, {}, flwr.RecordDict(), {}), {"request": small_request().to_bytes()}
         grid: Any = self
-        return secure_sum(grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1)
+        return servers.secure_sum(grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1)
 
     def until(self, stage: str) -> Any:
         """The message of a stage that holder 1 is ready for, after an honest sum so far."""
@@ -204,15 +201,13 @@ def test_of_all_types_of_messages_one_is_answered(stage: str, homes: Path) -> No
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_request_beside_the_protocol_opens_nobody(kind: str, homes: Path) -> None:
     """One message, `train.default`, once got a holder's counts without masks."""
-    from flwr.app import ConfigRecord
-
     link = Link(homes)
     message = changed(link.until(COLLECT), kind)
     del message.content.config_records[CONFIGS]
     assert not is_answered(link, message)
-    message.content.config_records["pate"] = ConfigRecord({"request": small_request().to_bytes()})
+    message.content.config_records["pate"] = flwr.ConfigRecord({"request": small_request().to_bytes()})
     assert not is_answered(link, message)
-    message.content.config_records[CONFIGS] = ConfigRecord({})
+    message.content.config_records[CONFIGS] = flwr.ConfigRecord({})
     assert not is_answered(link, message)
 
 
@@ -309,12 +304,10 @@ def test_a_stage_with_less_more_or_other_than_it_has_is_refused(stage: str, home
 
 
 def test_records_beside_those_of_a_stage_are_refused(homes: Path) -> None:
-    from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
-
     for stage in STAGES:
         link = Link(homes)
         message = link.until(stage)
-        for record in (ArrayRecord(), ConfigRecord({}), MetricRecord({})):
+        for record in (flwr.ArrayRecord(), flwr.ConfigRecord({}), flwr.MetricRecord({})):
             other = copy.deepcopy(message)
             other.content["more"] = record
             assert not is_answered(link, other)
@@ -326,7 +319,7 @@ def test_records_beside_those_of_a_stage_are_refused(homes: Path) -> None:
             for said in ({}, {"request": "text"}, {"question": b"x"}, {"more": 1}):
                 other = copy.deepcopy(message)
                 config = other.content.config_records["fitins.config"]
-                other.content.config_records["fitins.config"] = ConfigRecord(
+                other.content.config_records["fitins.config"] = flwr.ConfigRecord(
                     {**config, **said} if "more" in said else said
                 )
                 assert not is_answered(link, other)
@@ -366,18 +359,16 @@ def test_who_is_told_absent_by_some_and_present_by_others_stays_masked() -> None
 
 
 def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> None:
-    from flwr.app import Message
-
-    from pate.federated.flower.messages import content, contribution_of
-
     link, opening = Link(homes, own=ROLL), Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
     said = {}
     for question in (opening, lengths):
         for kind in TYPES:
-            message = Message(content(question=question.to_bytes()), dst_node_id=FIRST, message_type="query.sums")
+            message = flwr.Message(
+                messages.content(question=question.to_bytes()), dst_node_id=FIRST, message_type="query.sums"
+            )
             reply = link.deliver(changed(message, kind))
-            contribution = contribution_of(reply)
+            contribution = messages.contribution_of(reply)
             if contribution is not None:
                 said[question.kind, kind] = contribution.votes is not None
     assert said == {("opening", "query.sums"): True, ("lengths", "query.sums"): False}

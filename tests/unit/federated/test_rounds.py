@@ -48,22 +48,6 @@ def question(kind: str, **changes: Any) -> Question:
     return Question(kind=kind, asked=asked.digest, num_labels=NUM_LABELS, state=state)
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"clip": np.array(1e-170)},
-        {"records_per_teacher": np.array(1e300)},
-        {"records_per_teacher": np.array(0.0)},
-        {"label_scale": np.full(NUM_LABELS, 1e-163)},
-        {"projection": np.full((5, WIDTH), 1e-162)},
-    ],
-)
-def test_numbers_at_the_edge_of_doubles_are_no_question(odd: dict[str, Any]) -> None:
-    """Lengths of what is as small or large are not what they are, and clips would not hold."""
-    with pytest.raises(InvalidValue):
-        question(MOMENTS, **odd)
-
-
 def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
     """As long as the sum of so many teachers can be, all of it in one entry."""
     total = np.zeros(asked.shape, dtype=np.int64)
@@ -87,20 +71,9 @@ def test_a_question_travels_as_it_is(kind: str) -> None:
     assert found.to_bytes() == asked.to_bytes()
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes"),
-    [
-        ("other", {}),
-        (SHARES, {"center": np.full(NUM_LABELS + 1, 0.3)}),
-        (SHARES, {"clip": np.array(0.0)}),
-        (MOMENTS, {"weights": np.full((WIDTH + 1, NUM_LABELS), np.nan)}),
-        (MOMENTS, {"label_scale": np.ones(NUM_LABELS - 1)}),
-        (MOMENTS, {"projection": np.ones((4, WIDTH))}),
-    ],
-)
-def test_a_question_that_no_server_asks_is_refused(kind: str, changes: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValue):
-        question(kind, **changes) if kind in KINDS else Question(kind=kind, asked="", num_labels=NUM_LABELS)
+def test_what_is_no_question_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="expected a question as"):
+        Question(kind="other", asked="", num_labels=NUM_LABELS)
     with pytest.raises(InvalidValue, match="expected a question as"):
         Question.from_bytes(b"PK torn")
 
@@ -197,7 +170,9 @@ def test_digits_of_sums_give_the_sum_of_the_numbers(holders: int, kind: str) -> 
         (SHARES, {"center": np.full(NUM_LABELS, 1e12)}),
         (SHARES, {"center": np.full(NUM_LABELS, -0.1)}),
         (SHARES, {"center": np.full(NUM_LABELS, np.nan)}),
+        (SHARES, {"center": np.full(NUM_LABELS + 1, 0.3)}),
         (SHARES, {"clip": np.array(1e13)}),
+        (SHARES, {"clip": np.array(0.0)}),
         (SHARES, {"clip": np.array(-1.0)}),
         (MOMENTS, {"weights": np.full((WIDTH + 2, NUM_LABELS), 1e13)}),
         (MOMENTS, {"weights": np.full((WIDTH + 2, NUM_LABELS), -np.inf)}),
@@ -207,9 +182,20 @@ def test_digits_of_sums_give_the_sum_of_the_numbers(holders: int, kind: str) -> 
         (MOMENTS, {"projection": np.full((5, WIDTH), 1e13)}),
         (MOMENTS, {"projection": np.full((1, WIDTH), 1.0), "pool_center": np.zeros(1)}),
         (MOMENTS, {"variances": np.full(WIDTH, -1.0)}),
+        (MOMENTS, {"weights": np.full((WIDTH + 1, NUM_LABELS), np.nan)}),
+        (MOMENTS, {"label_scale": np.ones(NUM_LABELS - 1)}),
+        (MOMENTS, {"projection": np.ones((4, WIDTH))}),
+        # lengths of what is as small or large are not what they are, and clips would not hold
+        (MOMENTS, {"clip": np.array(1e-170)}),
+        (MOMENTS, {"records_per_teacher": np.array(1e300)}),
+        (MOMENTS, {"records_per_teacher": np.array(0.0)}),
+        (MOMENTS, {"label_scale": np.full(NUM_LABELS, 1e-163)}),
+        (MOMENTS, {"projection": np.full((5, WIDTH), 1e-162)}),
     ],
 )
-def test_a_question_that_many_holders_answer_alike_is_refused(kind: str, changes: dict[str, Any]) -> None:
+def test_a_question_that_no_server_asks_or_many_holders_answer_alike_is_refused(
+    kind: str, changes: dict[str, Any]
+) -> None:
     """Where all but one say a constant, the sum is what that one says."""
     with pytest.raises(InvalidValue, match="question"):
         question(kind, **changes)
@@ -246,13 +232,8 @@ def promising(shape: tuple[int, ...], descr: str) -> bytes:
 
 
 def large_messages() -> dict[str, bytes]:
-    head = {
-        "ids": np.arange(6),
-        "label_names": np.array(["a", "b"]),
-        "cast": np.array("bits"),
-        "vote_clip": np.array(0),
-    }
-    head |= {"kind": np.array(OPENING), "asked": np.array(""), "num_labels": np.array(2)}
+    head = {"ids": np.arange(6), "label_names": np.array(["a", "b"]), "cast": np.array("bits")}
+    head |= {"vote_clip": np.array(0), "kind": np.array(OPENING), "asked": np.array(""), "num_labels": np.array(2)}
     found = {
         "compressed": packed(zipfile.ZIP_DEFLATED, inputs=np.zeros((6, 2**23), np.float32), **head),
         "compressed names": packed(

@@ -18,6 +18,7 @@ from pate.federated.secure_sum import SumTerms
 from pate.federated.summed_release import HolderSum, Summed, SummedRelease
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
+from tests.e2e.small_run import SilentMonitor
 from tests.unit.federated.holders import NUM_LABELS, NUM_QUERIES, TEACHERS, answer, request, votes_of
 
 ROLL = Roll.numbered(4, TEACHERS, max_absent=1)
@@ -136,16 +137,11 @@ def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_ask
     made = released(tmp_path, NOISE)
     made.run(ask)
     assert seen == [1]  # charged, then asked
-    total = noisy_again(tmp_path)
-    expected = NOISE.release_of(total, num_teachers=12, num_contributions=4)
+    with np.load(tmp_path / "inbox" / "sum.npz") as file:
+        expected = NOISE.release_of(file["total"], num_teachers=12, num_contributions=4)
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
     made.run(ask)  # finished: nothing is asked or charged again
     assert (seen, charges(tmp_path)) == ([1], 1)
-
-
-def noisy_again(folder: Path) -> np.ndarray:
-    with np.load(folder / "inbox" / "sum.npz") as file:
-        return np.asarray(file["total"])
 
 
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
@@ -204,32 +200,14 @@ def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path:
     made = released(tmp_path, NOISE)
     found = noisy(tmp_path, "123")
     with pytest.raises(KeyboardInterrupt):
-        made.run(lambda: found, Interrupting("labels"))
+        made.run(lambda: found, SilentMonitor("releasing labels"))
     made._made(lambda: found)
 
-    def never() -> Summed:
-        raise AssertionError("asked again")
-
-    made.run(never)
+    made.run(lambda: pytest.fail("asked again"))
     assert charges(tmp_path) == 1
     np.testing.assert_array_equal(
         labels(tmp_path), NOISE.release_of(found[0], num_teachers=12, num_contributions=3).labels
     )
-
-
-class Interrupting:
-    """A monitor that stops a run at a stage."""
-
-    def __init__(self, stage: str) -> None:
-        self.at = stage
-
-    def stage(self, name: str, total: int | None = None) -> Any:
-        if self.at in name:
-            raise KeyboardInterrupt
-        raise AssertionError(name)
-
-    def say(self, line: str) -> None:
-        pass
 
 
 def test_too_few_holders_are_no_release(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, GaussianEvent
+from pate.aggregators import Release
 from pate.pricing import Budget
 from pate.report import format_epsilon
 from pate.run.places import Places, group_epsilon
@@ -14,7 +16,8 @@ EVENT, BUDGET = GaussianEvent(8.0), Budget(target_delta=1e-6)
 
 
 def said(places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, **changes: int) -> str:
-    return "\n".join(places.said(EVENT, BUDGET, adjacency, **changes))
+    release = Release(np.zeros((1, 1), bool), np.ones(1, bool), EVENT, adjacency)
+    return "\n".join(places.said(release, BUDGET, **changes))
 
 
 def price(size: int) -> str:
