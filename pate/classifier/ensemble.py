@@ -90,15 +90,10 @@ _SHOWN = 120
 
 @dataclass(frozen=True)
 class EstimatorStudent:
-    """A `Learner`: a clone of an estimator, fitted to the answers that it can learn from.
+    """A `Learner`: a clone of an estimator, fitted to the answers that it can learn from."""
 
-    Attributes:
-        task: how an estimator is fitted to labels.
-        estimator: unfitted.
-    """
-
-    task: Task
-    estimator: Any
+    task: Task  # how an estimator is fitted to labels
+    estimator: Any  # unfitted
 
     def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> FittedModel:
         """Without the pool and the scores, for which estimators have no use."""

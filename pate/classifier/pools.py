@@ -17,19 +17,12 @@ from pate.validation import InvalidValue, require, require_array, require_entrie
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """The private records and the public samples of a fit.
+    """The private records and the public samples of a fit."""
 
-    Attributes:
-        inputs: float32 `[n, d]`, or rows of a sparse matrix, or a DataFrame, private.
-        targets: bool `[n, L]`, private.
-        groups: int64 `[n]`: records of one group stay together.
-        queries: float32 `[Q, d]`, or a DataFrame, public; `cut` leaves a sparse matrix as it is.
-    """
-
-    inputs: NDArray[np.float32]
-    targets: NDArray[np.bool_]
-    groups: NDArray[np.int64]
-    queries: NDArray[np.float32]
+    inputs: NDArray[np.float32]  # float32 `[n, d]`, or rows of a sparse matrix, or a DataFrame, private
+    targets: NDArray[np.bool_]  # bool `[n, L]`, private
+    groups: NDArray[np.int64]  # int64 `[n]`: records of one group stay together
+    queries: NDArray[np.float32]  # float32 `[Q, d]`, or a DataFrame, public; `cut` leaves a sparse matrix as it is
 
     @classmethod
     def cut(

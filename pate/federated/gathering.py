@@ -108,17 +108,11 @@ class AnswersAwaited(Exception):
 
 @dataclass(frozen=True)
 class Mailbox:
-    """An exchange: writes a question to `questions/NAME.npz`, and reads `answers/NAME/HOLDER.npz`.
+    """An exchange: writes a question to `questions/NAME.npz`, and reads `answers/NAME/HOLDER.npz`."""
 
-    Attributes:
-        folder: of both, of mode 0700.
-        roll: who is expected.
-        wait: whether all of them are waited for; else `max_absent` of them may stay away.
-    """
-
-    folder: Path
-    roll: Roll
-    wait: bool = True
+    folder: Path  # of both, of mode 0700
+    roll: Roll  # who is expected
+    wait: bool = True  # whether all of them are waited for; else `max_absent` of them may stay away
 
     def __call__(self, question: Question) -> Gathered:
         """The sum of the answers that are there; raises `AnswersAwaited` where they are too few."""

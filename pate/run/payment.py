@@ -65,19 +65,13 @@ def epsilon_of_all(events: Collection[Event], target_delta: float) -> float:
 
 @dataclass(frozen=True)
 class AcrossRuns:
-    """The ledger of several runs that a run is charged to, and what of it the settings say.
+    """The ledger of several runs that a run is charged to, and what of it the settings say."""
 
-    Attributes:
-        path: of the ledger.
-        max_epsilon: the cap for these records; None for the one that the file has, if it has one.
-        owners: ids and groups of the records as bytes, by kind: by them people are known again in another table.
-        new_account: whether records that overlap with another account's are given one of their own.
-    """
-
-    path: Path
-    max_epsilon: float | None = None
+    path: Path  # of the ledger
+    max_epsilon: float | None = None  # the cap for these records; None for the one that the file has, if it has one
+    # ids and groups of the records as bytes, by kind: by them people are known again in another table
     owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
-    new_account: bool = False
+    new_account: bool = False  # whether records that overlap with another account's are given one of their own
 
 
 class Payment(Drawn):

@@ -69,15 +69,10 @@ _BOTH = 2  # holders of one person, the case that a card prices
 
 @dataclass(frozen=True)
 class Places:
-    """How teachers are spread over holders; public.
+    """How teachers are spread over holders; public."""
 
-    Attributes:
-        num_holders: H.
-        teachers_each: the most teachers that one holder has.
-    """
-
-    num_holders: int
-    teachers_each: int
+    num_holders: int  # H
+    teachers_each: int  # the most teachers that one holder has
 
     @classmethod
     def of(cls, holders: Mapping[str, int]) -> Places:

@@ -108,39 +108,23 @@ def summary_of(release: Release) -> ReleaseSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Everything that a finished run knows.
+    """Everything that a finished run knows."""
 
-    Attributes:
-        dataset: the data.
-        queries: the public samples that were asked.
-        release: what was released.
-        priced: the plan of it, with the aggregator as it was used.
-        histogram: int `[Q, L]`, the noiseless votes, or None where votes are not bits.
-        teacher_accuracies: `[T]`, or empty where votes are not bits.
-        predictions: of the student and of the models beside it that were trained, by the names of report.json.
-        budget: the delta of the guarantee, and the accountant.
-        epsilon: the total of the ledger.
-        seed: None where the noise came from the operating system.
-        student_curve: the student's values by epoch.
-        heading: what the run is called.
-        membership: an attack on the student.
-        says_data_dependent: whether the report says what the release cost on the votes at hand.
-    """
-
-    dataset: Dataset
-    queries: Split
-    release: Release
-    priced: PricedRelease
-    histogram: NDArray[np.int64] | None
-    teacher_accuracies: NDArray[np.float64]
+    dataset: Dataset  # the data
+    queries: Split  # the public samples that were asked
+    release: Release  # what was released
+    priced: PricedRelease  # the plan of it, with the aggregator as it was used
+    histogram: NDArray[np.int64] | None  # int `[Q, L]`, the noiseless votes, or None where votes are not bits
+    teacher_accuracies: NDArray[np.float64]  # `[T]`, or empty where votes are not bits
+    # of the student and of the models beside it that were trained, by the names of report.json
     predictions: Mapping[str, Prediction]
-    budget: Budget
-    epsilon: float
-    seed: int | None
-    student_curve: Sequence[Mapping[str, float]] = ()
-    heading: Heading = field(default_factory=Heading)
-    membership: Membership | None = None
-    says_data_dependent: bool = False
+    budget: Budget  # the delta of the guarantee, and the accountant
+    epsilon: float  # the total of the ledger
+    seed: int | None  # None where the noise came from the operating system
+    student_curve: Sequence[Mapping[str, float]] = ()  # the student's values by epoch
+    heading: Heading = field(default_factory=Heading)  # what the run is called
+    membership: Membership | None = None  # an attack on the student
+    says_data_dependent: bool = False  # whether the report says what the release cost on the votes at hand
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
@@ -297,11 +281,8 @@ def write_price(
     folder: Path, privacy: Privacy, released: ReleaseSummary, shape: ReleaseShape, *, data: str, **told: Any
 ) -> None:
     """The privacy card, and the same price for programs; `told` is told to the card."""
-    counts = {
-        "num_answered": released.num_answered,
-        "num_labels": shape.num_labels,
-        "num_teachers": shape.num_teachers,
-    }
+    counts: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
+    counts["num_answered"] = released.num_answered
     card = privacy_card(privacy, dataset=data, **counts, num_hits=released.num_hits, **told)
     write_text(folder / "privacy_card.md", card)
     PrivacyStatement.of(privacy, data=data, **counts).write(folder)

@@ -84,30 +84,21 @@ class Deployment:
         certificates(self.folder)
         lines = f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\n'
         (self.home / "config.toml").write_text(f'{lines}root-certificates = "{self.folder / "ca.pem"}"\n')
-        self.start_link()
+        options = ["--host", "127.0.0.1", "--port", str(self.port), "--disable-runtime-dependency-installation"]
+        options += ["--database", str(self.folder / "link.db"), "--ssl-ca-certfile", "ca.pem"]
+        options += ["--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"]
+        self.link = self._started("flower-superlink", *options, log="link")
+        wait_for_port(self.port, self.link)
         for holder in range(1, self.holders + 1):
-            self.start_node(holder)
+            options = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
+            options += ["--node-config", f'holder="{holder}"', "--root-certificates", "ca.pem"]
+            self.nodes[holder] = self._started("flower-supernode", *options, log=f"node-{holder}")
         return self
 
     def __exit__(self, *_: object) -> None:
         for process in (*self.nodes.values(), self.link):
             if process is not None:
                 end(process)
-
-    def start_link(self) -> None:
-        """The SuperLink, which starts the server's app in a process of its own."""
-        secured = ["--ssl-ca-certfile", "ca.pem", "--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"]
-        options = ["--host", "127.0.0.1", "--port", str(self.port), "--disable-runtime-dependency-installation"]
-        options += ["--database", str(self.folder / "link.db")]
-        self.link = self._started("flower-superlink", *options, *secured, log="link")
-        wait_for_port(self.port, self.link)
-
-    def start_node(self, holder: int) -> None:
-        """The SuperNode of a holder, which starts its app in a process of its own."""
-        secured = ["--root-certificates", "ca.pem"]
-        options = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
-        options += ["--node-config", f'holder="{holder}"']
-        self.nodes[holder] = self._started("flower-supernode", *options, *secured, log=f"node-{holder}")
 
     def run(self, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Sends the app in, by `flwr run`; its release goes to a folder."""

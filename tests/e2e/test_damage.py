@@ -31,12 +31,10 @@ def plan() -> Plan:
 @pytest.fixture(scope="module", params=STATES, ids=str)
 def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("state") / "run"
-    monitor = SilentMonitor(stop_at=request.param)
     if request.param is None:
-        train(plan(), folder, monitor)
+        train(plan(), folder, SilentMonitor())
     else:
-        with pytest.raises(KeyboardInterrupt):
-            train(plan(), folder, monitor)
+        stopped(plan(), folder, request.param)
     return folder
 
 

@@ -32,19 +32,12 @@ _SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Public samples in a fixed order: the first are asked about, and the student may learn from the others.
+    """Public samples in a fixed order: the first are asked about, and the student may learn from the others."""
 
-    Attributes:
-        inputs: float32 `[P, …]`, as models take them.
-        record_ids: `[P]`, what they are called where they are published.
-        label_names: what is asked about, where the file says so; else none.
-        preprocessing: what made the inputs; None where they are given.
-    """
-
-    inputs: NDArray[np.float32]
-    record_ids: NDArray[Any]
-    label_names: tuple[str, ...] = ()
-    preprocessing: Preprocessing | None = None
+    inputs: NDArray[np.float32]  # float32 `[P, …]`, as models take them
+    record_ids: NDArray[Any]  # `[P]`, what they are called where they are published
+    label_names: tuple[str, ...] = ()  # what is asked about, where the file says so; else none
+    preprocessing: Preprocessing | None = None  # what made the inputs; None where they are given
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:

@@ -102,8 +102,9 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> No
     assert of_sets.score(inputs, sets) == plain.score(inputs, targets)
     one = fitted((inputs, [each & {"flu"} for each in sets], public), random_state=0)
     assert set(one.predict(inputs)) == {("flu",), ()}
-    with pytest.warns(SharedRows, match=r"^300 of 300 rows of X_public are rows of X"):
-        fitted((sparse.csr_array(inputs), targets, inputs[:300]))
+    for given in (inputs, sparse.csr_array(inputs)):
+        with pytest.warns(SharedRows, match=r"^300 of 300 rows of X_public are rows of X"):
+            fitted((given, targets, inputs[:300]))
 
 
 def test_digits_are_learnt_at_a_moderate_price() -> None:
@@ -167,14 +168,13 @@ def test_add_remove_is_cheaper_and_named(classes: Data) -> None:
     assert model.epsilon_ <= RdpAccountant().compose(event).get_epsilon(1e-6)
 
 
-def test_a_student_of_its_own(labels: Data) -> None:
-    model = fitted(labels, student=DecisionTreeClassifier(max_depth=2))
-    assert isinstance(model.student_.fitted.models[0], DecisionTreeClassifier)
-
-
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_probabilities_are_there_where_the_student_has_them(labels: Data) -> None:
     assert not hasattr(fitted(labels, RidgeClassifier()), "predict_proba")
+    model = fitted(labels, RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
+    assert isinstance(model.student_.fitted.models[0], DecisionTreeClassifier)
+    assert model.predict_proba(labels[2]).shape == (300, 3)
 
 
 def test_without_answers_the_student_knows_nothing(labels: Data, classes: Data) -> None:
@@ -309,20 +309,16 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
     assert search.best_estimator_.spent_epsilon_ == ledger.epsilon > search.best_estimator_.epsilon_
 
 
-def test_a_seeded_search_is_told_that_no_sum_covers_it(labels: Data) -> None:
+def test_no_sum_covers_a_seeded_search(labels: Data, tmp_path: Path) -> None:
     """Bits of equal votes are equal in two fits that share their noise, and one record can part them: no epsilon."""
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, random_state=1)
+    how = {"params": {"X_public": public}, "error_score": "raise"}
     with pytest.warns(SeededNoise), pytest.warns(RepeatedRelease, match="no sum of epsilons covers fits that share"):
-        cross_val_score(model, inputs, bits, params={"X_public": public}, cv=3, error_score="raise")
-
-
-def test_a_seeded_search_is_refused_by_the_ledger(labels: Data, tmp_path: Path) -> None:
-    """All its fits would share their noise, which no sum of prices covers."""
-    inputs, bits, public = labels
-    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger", random_state=1)
+        cross_val_score(model, inputs, bits, cv=3, **how)
+    model.set_params(ledger=tmp_path / "ledger")
     with pytest.warns(SeededNoise), pytest.raises(InvalidValue, match=r"^random_state=1: expected None or another"):
-        cross_val_score(model, inputs, bits, params={"X_public": public}, cv=2, error_score="raise")
+        cross_val_score(model, inputs, bits, cv=2, **how)
 
 
 def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
@@ -346,12 +342,6 @@ def test_jobs_give_the_same_votes(labels: Data) -> None:
         )
     np.testing.assert_array_equal(one.release_.labels, two.release_.labels)
     assert pickle.loads(pickle.dumps(ManyLabels(3))).num_labels == 3
-
-
-def test_records_that_are_public_too_are_told(labels: Data) -> None:
-    inputs, targets, _ = labels
-    with pytest.warns(SharedRows, match="5 of 5 rows of X_public are rows of X"):
-        PATEClassifier(n_teachers=10).fit(inputs, targets, X_public=inputs[:5])
 
 
 @pytest.mark.slow

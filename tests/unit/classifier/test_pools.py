@@ -29,14 +29,15 @@ def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None
     np.testing.assert_array_equal(pools.queries, INPUTS[10 - public :])
 
 
-def test_groups_of_several_types_are_numbered() -> None:
-    pools = Pools.cut(INPUTS, TARGETS, np.array([7, 7, "7", "b", "b", 1, 1, 1, "c", "c"], object), None, 0.2)
-    assert pools.groups.tolist() == [1, 1, 1, 2, 2, 0, 0, 0]
-
-
-def test_groups_are_numbered() -> None:
-    pools = Pools.cut(INPUTS, TARGETS, list("bbaabbccdd"), None, 0.2)
-    assert pools.groups.tolist() == [1, 1, 0, 0, 1, 1, 2, 2]
+@pytest.mark.parametrize(
+    ("groups", "numbers"),
+    [
+        (np.array([7, 7, "7", "b", "b", 1, 1, 1, "c", "c"], object), [1, 1, 1, 2, 2, 0, 0, 0]),
+        (list("bbaabbccdd"), [1, 1, 0, 0, 1, 1, 2, 2]),
+    ],
+)
+def test_groups_are_numbered_whatever_they_are(groups: Any, numbers: list[int]) -> None:
+    assert Pools.cut(INPUTS, TARGETS, groups, None, 0.2).groups.tolist() == numbers
 
 
 @pytest.mark.parametrize(
