@@ -211,8 +211,8 @@ def release_votes(
         monitor: told of progress.
 
     Raises:
-        InvalidValue: an aggregator that needs votes which are not there; a target that no noise reaches; a release that
-            tells nothing; a prior without queries; a folder or a ledger of others; votes that are not those that were
+        InvalidValue: an aggregator that needs votes which are not there; a target that no noise reaches. A release that
+            tells nothing; a prior without queries. A folder or a ledger of others; other votes than those that were
             begun with.
     """
     folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
