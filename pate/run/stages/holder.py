@@ -161,8 +161,9 @@ def cast_vote_file(
 def share_of(plan: HolderPlan, dataset: Dataset, folder: Path | str) -> Share:
     """The records that a holder teaches with; their partition is kept in its folder.
 
-    With `holders` all have the data set, to try on one machine what many places would do. The seed deals the
-    groups to `holders * num_teachers` teachers, as `pate-train` with that many teachers and this seed does. Holder h of 1..holders has the teachers from (h - 1) num_teachers on.
+    With `holders` all have the data set, to try on one machine what many places would do. The seed deals the groups to
+    `holders * num_teachers` teachers, as `pate-train` with that many teachers and this seed does. Holder h of
+    1..holders has the teachers from (h - 1) num_teachers on.
     """
     folder, each = Path(folder), plan.num_teachers_of(dataset)
     total = each * (plan.holders or 1)
