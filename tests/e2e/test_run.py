@@ -8,6 +8,7 @@ import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,11 +128,6 @@ def test_a_name_is_not_yet_the_object(name: str) -> None:
         small_plan(accountant="rdp")
 
 
-def test_a_reader_that_gives_no_data_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^load\(\)=list: expected a pate\.data\.Dataset$"):
-        train(small_plan(load_dataset=list), tmp_path / "run", SilentMonitor())
-
-
 def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     tmp_path.chmod(0o755)
@@ -204,16 +200,20 @@ def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Pat
     assert replace(plan, num_queries=140).fitted(small_dataset()).num_queries == 140
 
 
-def test_nothing_is_spent_before_a_refusal(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"num_queries=1000: expected at most 140, the public pool"):
-        train(small_plan(num_queries=1000), tmp_path / "a", SilentMonitor())
-    with pytest.raises(InvalidValue, match=r"num_teachers=961: expected at most 960"):
-        train(small_plan(num_teachers=961), tmp_path / "b", SilentMonitor())
-    with pytest.raises(InvalidValue, match=r"max_epsilon=1e-06: expected at least"):
-        train(small_plan(max_epsilon=1e-6), tmp_path / "c", SilentMonitor())
-    quiet = GaussianVotes(noise_std=1e9)  # no failure that would use up a delta below what draws can keep
-    with pytest.raises(InvalidValue, match=r"target_delta=1e-15: expected at least 2\.23e-14"):
-        train(small_plan(aggregator=quiet, target_delta=1e-15), tmp_path / "d", SilentMonitor())
+QUIET = GaussianVotes(noise_std=1e9)  # no failure that would use up a delta below what draws can keep
+REFUSED: dict[str, dict[str, Any]] = {
+    r"^load\(\)=list: expected a pate\.data\.Dataset$": {"load_dataset": list},
+    r"num_queries=1000: expected at most 140, the public pool": {"num_queries": 1000},
+    r"num_teachers=961: expected at most 960": {"num_teachers": 961},
+    r"max_epsilon=1e-06: expected at least": {"max_epsilon": 1e-6},
+    r"target_delta=1e-15: expected at least 2\.23e-14": {"aggregator": QUIET, "target_delta": 1e-15},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_nothing_is_spent_before_a_refusal(message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        train(small_plan(**REFUSED[message]), tmp_path / "run", SilentMonitor())
     assert not list(tmp_path.rglob("ledger.db"))
 
 
