@@ -15,7 +15,7 @@ from pate.federated import Contribution, Question, Roll, answer_question
 from pate.files.disk import make_folder
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
-from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine
+from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine, Voter
 from pate.validation import InvalidValue
 from tests.e2e.federated_run import SmallHolders, federated_plan
 from tests.e2e.rounds_run import HOLDERS, Exchanges, rounds_plan, small_rounds
@@ -77,10 +77,17 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         few.run(Exchanges(holder, few.roll))
 
 
-def test_convex_teachers_are_of_one_place(tmp_path: Path) -> None:
-    plan = rounds_plan(holders=None, teacher=ConvexTeacher())
+@pytest.mark.parametrize(
+    ("teacher", "said"),
+    [
+        (ConvexTeacher(), "teacher=ConvexTeacher: expected teachers that answer in rounds"),
+        (KernelTeacher(nonlinear=True), "teacher.nonlinear=true: expected null or false"),
+    ],
+)
+def test_what_holders_cannot_do_in_rounds_is_refused(teacher: Voter, said: str, tmp_path: Path) -> None:
+    plan = rounds_plan(holders=None, teacher=teacher)
     made = small_rounds(plan, tmp_path)
-    with pytest.raises(InvalidValue, match="teacher=ConvexTeacher: expected teachers that answer in rounds"):
+    with pytest.raises(InvalidValue, match=said):
         made.run(exchange_of(tmp_path, plan, made.roll))
 
 
