@@ -239,7 +239,7 @@ def _largest(function: Callable[[Array], Array], places: Range, tops: tuple[floa
 
 def _bulge(places: Range) -> Array:
     """The largest -φ''(x) = (1 - x²) φ(x), at least 0: at the place nearest to 0 where that is within 1."""
-    x = np.clip(0.0, *places)
+    x: Array = np.clip(0.0, *places)
     return np.maximum((1 - x * x) * density(x), 0.0)
 
 
