@@ -116,7 +116,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             student_curve=students.curves["student"],
             heading=plan.heading,
             says_data_dependent=plan.data_dependent,
-            membership=predictions["student"].membership(student, dataset),
+            membership=students.membership(student, release.training_set(inputs)),
         )
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)

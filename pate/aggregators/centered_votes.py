@@ -17,7 +17,7 @@ from pate.aggregators import aggregator
 from pate.aggregators.aggregator import Arrays, Drawn, ExpectedRelease, ReleaseContext, TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
-from pate.aggregators.vote_rounds import HeardRound, RoundsRelease, VoteRounds
+from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_entries, require_generator, require_positive
@@ -221,25 +221,17 @@ class CenteredVotes(TeacherVotesAggregator):
 
         def in_rounds() -> Arrays:
             within = replace(context, rng=for_votes, drawn=drawn)
-            weights = self._rounds.release(votes, self._prevalence_of(center, votes), within)
+            weights = self.in_rounds.release(votes, self._prevalence_of(center, votes), within)
             return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency).arrays()
 
         return RoundsRelease.of_arrays(drawn.once("release", in_rounds), event=event, adjacency=self.adjacency)
-
-    def heard(self, source: VoteSource, drawn: Drawn) -> tuple[RoundVotes, list[HeardRound]]:
-        """The votes of a release in rounds, and of each round what was asked and drawn."""
-        votes, prevalence = self._in_rounds(source), drawn.read("prevalence")
-        if votes is None:
-            raise InvalidValue("aggregator.rounds=1: expected a release in rounds")
-        center = self.center if prevalence is None else prevalence["prevalence"]
-        return votes, self._rounds.heard(votes, self._prevalence_of(center, votes), drawn)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """Around the center that was released."""
         prevalence = drawn.read("prevalence")
         center = self.center if prevalence is None else prevalence["prevalence"]
         if (votes := self._in_rounds(source)) is not None:
-            weights = self._rounds.noiseless(votes, self._prevalence_of(center, votes))
+            weights = self.in_rounds.noiseless(votes, self._prevalence_of(center, votes))
             return RoundsRelease.of(weights, votes.public, source.num_queries, NonPrivateEvent(), self.adjacency)
         step, summary = self._gathered_around(center, source)
         release = step.noiseless(summary, num_teachers=source.num_teachers)
@@ -300,7 +292,8 @@ class CenteredVotes(TeacherVotesAggregator):
         return step, summary
 
     @property
-    def _rounds(self) -> VoteRounds:
+    def in_rounds(self) -> VoteRounds:
+        """What releases the votes of teachers that can be asked again."""
         return VoteRounds(
             noise_multiplier=self.votes_multiplier,
             num_rounds=self.rounds or _ROUNDS,
@@ -316,7 +309,7 @@ class CenteredVotes(TeacherVotesAggregator):
             require(np.ndim(self.center) < 2, "center.ndim", np.ndim(self.center), "0 or 1 for votes in rounds")
         elif once or self.clip is not None or np.ndim(self.center) > 1:
             return None
-        self._rounds.require_shape(num_teachers=source.num_teachers, num_labels=source.num_labels)
+        self.in_rounds.require_shape(num_teachers=source.num_teachers, num_labels=source.num_labels)
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
     def _prevalence_of(self, center: Any, votes: RoundVotes) -> Array:

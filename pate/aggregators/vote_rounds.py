@@ -66,25 +66,6 @@ Draw = Callable[[int, Gather, ClippedMoments], tuple[NDArray[np.int64], float]]
 """Of a round's number, its sum and how that is clipped: the sum with its noise, and the std of that, in steps."""
 
 
-@dataclass(frozen=True, eq=False)
-class HeardRound:
-    """One round, from outside: what was asked and what was released. All of it may be published.
-
-    Attributes:
-        weights: `[D, L]`, the student that was asked about.
-        label_scale: `[L]`.
-        clipped: the sum.
-        total: `[D, L]`, in steps, with its noise.
-        std: of that noise, in steps.
-    """
-
-    weights: Array
-    label_scale: Array
-    clipped: ClippedMoments
-    total: NDArray[np.int64]
-    std: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class VoteRounds:
     """Releases, in rounds, the mean over teachers of features times what the student of that round gets wrong.
@@ -159,21 +140,6 @@ class VoteRounds:
     def noiseless(self, votes: RoundVotes, prevalence: Array) -> Array:
         """The same without noise: what the votes say by themselves; no epsilon covers it."""
         return self._weights(votes, prevalence, lambda _number, gather, _clipped: (gather(), 0.0))
-
-    def heard(self, votes: RoundVotes, prevalence: Array, drawn: Drawn) -> list[HeardRound]:
-        """What each round asked and what was released of it, from what was drawn: for whoever studies a release."""
-        rounds: list[HeardRound] = []
-
-        def read(number: int, gather: Gather, clipped: ClippedMoments) -> tuple[NDArray[np.int64], float]:
-            kept = drawn.read(f"round-{number}")
-            require(kept is not None, "drawn", f"no round {number}", "a release of all rounds")
-            total = (kept or {})["total"]
-            std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
-            rounds.append(HeardRound(gather.args[0], gather.args[1], clipped, total, std))
-            return total, std
-
-        self._weights(votes, prevalence, read)
-        return rounds
 
     def _weights(self, votes: RoundVotes, prevalence: Array, draw: Draw) -> Array:
         """The student after all rounds."""

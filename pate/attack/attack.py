@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from pate.accounting import Accountant, Adjacency
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.attack.one_run import Guesses
 from pate.attack.records import RecordAttack
-from pate.attack.teachers import REPEATS, TeacherAttack
+from pate.attack.teachers import REPEATS, TeacherAttack, fewer
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
@@ -92,7 +91,8 @@ class Attack:
         budget: of the release.
         num_queries: Q.
         num_teachers: T, where canaries are teachers.
-        num_canaries: in each run; None for 1,000, and at most a tenth of the groups or an eighth of the teachers.
+        num_canaries: in each run; None for 1,000, at most a tenth of the groups or an eighth of the teachers. None also
+            tries fewer teachers, in as many more runs: their votes are noise to each other.
         num_runs: with new coins and noise.
         confidence: in (0, 1).
         sabotage: what is broken on purpose: a member of `SABOTAGE`, or None.
@@ -138,14 +138,16 @@ class Attack:
         started, monitor = time.monotonic(), monitor or NullMonitor()
         shape = self._shape(require_dataset(dataset))
         priced = plan_release(self.aggregator, shape, self.budget)
-        count = self._count(shape.num_teachers)
-        guess = self._guesser(priced, dataset, count)
+        most = self._count(shape.num_teachers)
         streams = Streams.secret() if self.seed is None else Streams(self.seed)
         rng, coins, scores = streams.generator("noise"), list[NDArray[np.int8]](), list[NDArray[np.float64]]()
-        with monitor.stage("rehearsing the release", self.num_runs) as advance:
-            for number in range(self.num_runs):
-                coins.append((2 * rng.integers(0, 2, count) - 1).astype(np.int8))
-                scores.append(guess(coins[-1], rng))
+        with monitor.stage("looking for the most telling queries"):
+            guesser = self._guesser(priced, dataset, most, rng)
+        num_runs = self.num_runs * (most // guesser.num_canaries)
+        with monitor.stage("rehearsing the release", num_runs) as advance:
+            for number in range(num_runs):
+                coins.append((2 * rng.integers(0, 2, guesser.num_canaries) - 1).astype(np.int8))
+                scores.append(guesser.guess(coins[-1], rng))
                 advance(number + 1)
         guesses = _guessed(np.concatenate(coins), np.concatenate(scores))
         with monitor.stage("searching the price that they refute"):
@@ -164,12 +166,12 @@ class Attack:
         return found
 
     def _guesser(
-        self, priced: PricedRelease, dataset: Dataset, count: int
-    ) -> Callable[[NDArray[np.int8], np.random.Generator], NDArray[np.float64]]:
+        self, priced: PricedRelease, dataset: Dataset, count: int, rng: np.random.Generator
+    ) -> RecordAttack | TeacherAttack:
         used = priced.aggregator.scaled(_LESS_NOISE) if self.sabotage == "noise" else priced.aggregator
         if not isinstance(used, CenteredVotes):
-            repeats = REPEATS if self.sabotage == "clip" else 1
-            return TeacherAttack(aggregator=used, shape=priced.shape, num_canaries=count, repeats=repeats).guess
+            counts = fewer(count) if self.num_canaries is None and used.input_form == "counts" else [count]
+            return TeacherAttack.rehearsed(used, priced.shape, counts, REPEATS if self.sabotage == "clip" else 1, rng)
         return RecordAttack(
             aggregator=used,
             dataset=dataset,
@@ -178,7 +180,7 @@ class Attack:
             fitted_on_private=self.sabotage == "features",
             unclipped=self.sabotage == "clip",
             same_noise=self.sabotage == "seed",
-        ).guess
+        )
 
     def _result(self, priced: PricedRelease, guesses: Guesses, started: float) -> AttackResult:
         def spent(scale: float) -> Accountant:

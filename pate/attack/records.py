@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from pate.aggregators import CenteredVotes
 from pate.aggregators.aggregator import Drawn, ReleaseContext
-from pate.aggregators.vote_rounds import HeardRound
 from pate.data import Dataset, Split
 from pate.models.kernel import KernelVotes
 from pate.teachers import KernelTeacher
@@ -23,28 +23,48 @@ Array = NDArray[np.float64]
 Signs = NDArray[np.int8]
 
 _UNCLIPPED = 16  # times the clip that is promised, a power of 2
-_PRESENT = 0.75  # of the labels that are the rarer way in a canary
+_PRESENT = 0.1, 0.8  # of the labels that are the rarer way in a canary: few tell canaries apart, many are clipped
 _EXACT = 1e-3  # of a canary's length: the noise of what is released without any
 
 
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """What one round asked and released, and the sum behind it: known to whoever knows all records and coins.
+
+    Attributes:
+        asked: the student's weights `[D, L]`, the labels' scale `[L]`, and how the sum is clipped.
+        exact: `[D, L]`, in steps, without noise.
+        total: the same as released.
+        std: of its noise, in steps.
+    """
+
+    asked: tuple[Array, Array, ClippedMoments]
+    exact: Integers
+    total: Integers
+    std: float
+
+
 class _OverheardVotes(MomentVotes):
-    """Keeps the sums that rounds were drawn around, which whoever knows all records but the canaries could compute."""
+    """Keeps what rounds asked, and the sums that they were drawn around."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.totals: list[Integers] = []
+        self.overheard: list[tuple[tuple[Array, Array, ClippedMoments], Integers]] = []
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        self.totals.append(super().total(weights, label_scale, clipped))
-        return self.totals[-1]
+        exact = self._exact(weights, label_scale, clipped)
+        self.overheard.append(((weights, label_scale, clipped), exact))
+        return exact
+
+    def _exact(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        return super().total(weights, label_scale, clipped)
 
 
 class UnclippedVotes(_OverheardVotes):
     """A test double: votes that are hardly clipped, beside noise that was made for the clip."""
 
-    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        self.totals.append(_UNCLIPPED * MomentVotes.total(self, weights, label_scale, _wider(clipped)))
-        return self.totals[-1]
+    def _exact(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        return _UNCLIPPED * super()._exact(weights, label_scale, _wider(clipped))
 
     def of_each(
         self,
@@ -105,15 +125,14 @@ class RecordAttack:
             _, others = self._released(canaries.planted(self.dataset, np.ones_like(coins)), noise)
             sums = [_Evidence.of_difference(rounds[0], others[0], votes, canaries)]
         else:
-            pairs = zip(rounds, votes.totals, strict=True)
-            sums = [_Evidence.of_round(each, total, votes, canaries, coins) for each, total in pairs]
+            sums = [_Evidence.of_round(each, votes, canaries, coins) for each in rounds]
         if self.fitted_on_private:
             sums.append(_Evidence.of_center(canaries, coins))
         # Of what is seen, D^T coins + noise in each sum, the coins' best linear estimate.
         gram = sum(each.gram for each in sums) + np.eye(len(coins))
         return np.asarray(scipy.linalg.solve(gram, sum(each.matched for each in sums), assume_a="pos"))
 
-    def _released(self, private: Split, noise: int) -> tuple[_OverheardVotes, list[HeardRound]]:
+    def _released(self, private: Split, noise: int) -> tuple[_OverheardVotes, list[_Round]]:
         groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
         public = self.dataset.public
         source = KernelVotes(
@@ -127,10 +146,15 @@ class RecordAttack:
             num_queries=self.num_queries,
             moments=UnclippedVotes if self.unclipped else _OverheardVotes,
         )
-        drawn = Drawn()
-        self.aggregator.release_from(source, ReleaseContext(np.random.default_rng(noise), None, drawn))
-        votes, rounds = self.aggregator.heard(source, drawn)
-        return cast(_OverheardVotes, votes), rounds
+        drawn, made = Drawn(), self.aggregator
+        made.release_from(source, ReleaseContext(np.random.default_rng(noise), None, drawn))
+        votes = cast(_OverheardVotes, source.in_rounds(noise_multiplier=made.votes_multiplier))
+        require(bool(votes.overheard), "aggregator.rounds", made.rounds, "a release in rounds")
+        wider, rounds = made.in_rounds.noise_multiplier * math.sqrt(made.in_rounds.num_rounds), list[_Round]()
+        for number, (asked, exact) in enumerate(votes.overheard):
+            total = (drawn.read(f"round-{number}") or {})["total"]
+            rounds.append(_Round(asked, exact, total, wider * asked[2].l2_sensitivity))
+        return votes, rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +177,7 @@ class _Canaries:
         inputs = public[rng.choice(len(public), count, replace=count > len(public))]
         mirrored = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
         rarer = private.labels.mean(axis=0) < 0.5
-        labels = rarer ^ (rng.random((count, private.labels.shape[1])) >= _PRESENT)
+        labels = rarer ^ (rng.random((count, len(rarer))) >= rng.uniform(*_PRESENT, (count, 1)))
         return cls(first[chosen], np.flatnonzero(~gives_way), inputs, mirrored, labels)
 
     def planted(self, dataset: Dataset, coins: Signs) -> Split:
@@ -181,20 +205,16 @@ class _Evidence:
     matched: Array
 
     @classmethod
-    def of_round(
-        cls, heard: HeardRound, total: Integers, votes: MomentVotes, canaries: _Canaries, coins: Signs
-    ) -> _Evidence:
+    def of_round(cls, heard: _Round, votes: MomentVotes, canaries: _Canaries, coins: Signs) -> _Evidence:
         """Of a round: its sum without the known records and the middle of each canary."""
-        asked = (heard.weights, heard.label_scale, heard.clipped)
-        features, residuals = votes.of_each(canaries.by(coins), canaries.labels, *asked)
-        others = total - features.T @ residuals
+        features, residuals = votes.of_each(canaries.by(coins), canaries.labels, *heard.asked)
+        others = heard.exact - features.T @ residuals
         return cls._of_products(heard, votes, canaries, heard.total - others, heard.std)
 
     @classmethod
-    def of_difference(cls, heard: HeardRound, known: HeardRound, votes: MomentVotes, canaries: _Canaries) -> _Evidence:
+    def of_difference(cls, heard: _Round, known: _Round, votes: MomentVotes, canaries: _Canaries) -> _Evidence:
         """Of two first rounds with the same noise; in the second one all canaries are known to be +1."""
-        asked = (heard.weights, heard.label_scale, heard.clipped)
-        features, residuals = votes.of_each(canaries.inputs, canaries.labels, *asked)
+        features, residuals = votes.of_each(canaries.inputs, canaries.labels, *heard.asked)
         rest = heard.total - known.total + features.T @ residuals
         return cls._of_products(heard, votes, canaries, rest, 0.0)
 
@@ -206,11 +226,10 @@ class _Evidence:
         return cls(differences @ differences.T / std**2, differences @ (coins @ differences) / std**2)
 
     @classmethod
-    def _of_products(
-        cls, heard: HeardRound, votes: MomentVotes, canaries: _Canaries, rest: Array, std: float
-    ) -> _Evidence:
-        asked = (heard.weights, heard.label_scale, heard.clipped)
-        (f, r), (g, s) = (votes.of_each(each, canaries.labels, *asked) for each in (canaries.inputs, canaries.mirrored))
+    def _of_products(cls, heard: _Round, votes: MomentVotes, canaries: _Canaries, rest: Array, std: float) -> _Evidence:
+        (f, r), (g, s) = (
+            votes.of_each(each, canaries.labels, *heard.asked) for each in (canaries.inputs, canaries.mirrored)
+        )
         rest = rest - (f.T @ r + g.T @ s) / 2
         gram = ((f @ f.T) * (r @ r.T) + (g @ g.T) * (s @ s.T) - (f @ g.T) * (r @ s.T) - (g @ f.T) * (s @ r.T)) / 4
         matched = (np.einsum("ij,ij->i", f @ rest, r) - np.einsum("ij,ij->i", g @ rest, s)) / 2

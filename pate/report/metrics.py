@@ -374,7 +374,9 @@ def _point(predicted: Bits, true: Bits) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Membership:
-    """What an attacker sees of a training record: it takes those with the smallest loss for private. Not covered.
+    """What attackers see of a training record: one takes those with the smallest loss for private. Not covered.
+
+    The other one (LiRA) takes those whose loss is smallest beside that of models which never saw a private record.
 
     Chance is what records have that differ in nothing: before the (k + 1)-th of m test records come as many of n
     private ones as a binomial of n counts whose rate is Beta(k + 1, m - k).
@@ -388,22 +390,25 @@ class Membership:
     high: tuple[float, ...]  # `[P]`, its upper end
     num_private: int  # private records that were tried, n
     num_test: int  # test records that were tried, m
+    tpr_by_reference: tuple[float, ...] = ()  # `[P]`, what LiRA finds; empty where no reference models were trained
 
     @classmethod
-    def of(cls, private: Floats, test: Floats) -> Membership | None:
-        """By the losses of independent records, `[n]` and `[m]`; None without a private or a second test one."""
+    def of(cls, private: Floats, test: Floats, by_reference: tuple[Floats, Floats] | None = None) -> Membership | None:
+        """By the losses of independent records, `[n]` and `[m]`; None without a private or a second test one.
+
+        Args:
+            private: of private records.
+            test: of test records.
+            by_reference: the same two by `unusual`, or None.
+        """
         n, m = len(private), len(test)
         if not n or m < 2:
             return None
         asked = np.append(np.geomspace(1, m - 1, _FALSE_COUNTS), np.multiply(_RATES, m))
         counts = np.unique(np.clip(asked + 1e-9, 1, m - 1).astype(np.int64))
-        levels = np.unique(np.append(private, test))
-        found, false = (np.append(0, np.searchsorted(np.sort(each), levels, side="right")) for each in (private, test))
-        last = np.searchsorted(false, counts, side="right") - 1  # the most that is found with so many false ones
-        share = (counts - false[last]) / (false[last + 1] - false[last])
-        tpr = (found[last] + share * (found[last + 1] - found[last])) / n
-        fpr, tpr, low, high = (tuple(each.tolist()) for each in (counts / m, tpr, *_by_chance(counts, n, m)))
-        return cls(fpr, tpr, low, high, n, m)
+        fpr, low, high = (tuple(each.tolist()) for each in (counts / m, *_by_chance(counts, n, m)))
+        beside = () if by_reference is None else _found(*by_reference, counts)
+        return cls(fpr, _found(private, test, counts), low, high, n, m, beside)
 
     @property
     def text(self) -> str:
@@ -411,10 +416,21 @@ class Membership:
         places = {int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _RATES}
         told = []
         for place in sorted(places):
-            fpr, tpr, high = (f"{float(f'{100 * each[place]:.2g}'):g}%" for each in (self.fpr, self.tpr, self.high))
-            chance = "beyond" if self.tpr[place] > self.high[place] else "nothing beyond"
-            told.append(f"at a false positive rate of {fpr} it finds {tpr} of them, {chance} chance (up to {high})")
+            rates = [each[place] for each in (self.fpr, self.high, self.tpr, self.tpr_by_reference) if each]
+            fpr, high, tpr, *beside = (f"{float(f'{100 * rate:.2g}'):g}%" for rate in rates)
+            found = " or ".join([f"{tpr} of them", *(f"{rate} by reference models" for rate in beside)])
+            chance = "beyond" if max(rates[2:]) > rates[1] else "nothing beyond"
+            told.append(f"at a false positive rate of {fpr} it finds {found}, {chance} chance (up to {high})")
         return f"What an attacker sees of a training record: {'; '.join(told)}."
+
+
+def _found(private: Floats, test: Floats, counts: NDArray[np.int64]) -> tuple[float, ...]:
+    """The share of private records before so many test ones, in ascending order."""
+    levels = np.unique(np.append(private, test))
+    found, false = (np.append(0, np.searchsorted(np.sort(each), levels, side="right")) for each in (private, test))
+    last = np.searchsorted(false, counts, side="right") - 1  # the most that is found with so many false ones
+    share = (counts - false[last]) / (false[last + 1] - false[last])
+    return tuple(((found[last] + share * (found[last + 1] - found[last])) / len(private)).tolist())
 
 
 def label_losses(probabilities: NDArray[np.floating], true: Bits) -> Floats:
@@ -422,6 +438,21 @@ def label_losses(probabilities: NDArray[np.floating], true: Bits) -> Floats:
     given = np.where(true, probabilities, 1 - probabilities.astype(np.float64))
     losses: Floats = -np.log(np.maximum(given, 1e-12)).sum(axis=1)
     return losses
+
+
+def log_odds(probabilities: NDArray[np.floating], true: Bits) -> Floats:
+    """Of being right, of each sample, summed over its labels, `[n]`, from arrays `[n, L]`."""
+    return label_losses(probabilities, ~true) - label_losses(probabilities, true)
+
+
+def unusual(odds: Floats, usual: Floats) -> Floats:
+    """How far log-odds `[n]` lie below those of reference models, `[K, n]`, in a Gaussian's standard deviations.
+
+    Of each record its own mean; half of its variance is that of all, as K models tell little of it.
+    """
+    variance = usual.var(axis=0)
+    spread = np.sqrt((variance + variance.mean()) / 2)
+    return np.asarray((usual.mean(axis=0) - odds) / np.where(spread > 0, spread, 1))
 
 
 def _by_chance(counts: NDArray[np.int64], n: int, m: int) -> tuple[Floats, Floats]:

@@ -347,11 +347,14 @@ def membership_curve(report: Report) -> Picture | None:
         return None
     least = 1 / attack.num_private
     low, high = np.maximum(attack.low, least / 2), np.maximum(attack.high, least)
-    found = np.where(np.greater(attack.tpr, 0), attack.tpr, np.nan)
+    lines = {"by its loss": (attack.tpr, ACCENT), "by reference models": (attack.tpr_by_reference, SECOND)}
 
     def paint(axes: Axes) -> None:
         axes.fill_between(attack.fpr, low, high, color=FAINT, alpha=0.3, linewidth=0, label="chance, 95%")
-        axes.plot(attack.fpr, found, color=ACCENT, marker="o", markersize=2.6, label="attack")
+        for name, (tpr, color) in lines.items():
+            if tpr:
+                found = np.where(np.greater(tpr, 0), tpr, np.nan)
+                axes.plot(attack.fpr, found, color=color, marker="o", markersize=2.6, label=name)
         axes.set(xscale="log", yscale="log", ylim=(min(least, attack.fpr[0]) / 2, 1.2))
         axes.set(xlabel="false positive rate", ylabel="private records found")
         for axis in (axes.xaxis, axes.yaxis):  # plain numbers: a reader's colors do not reach raised exponents
@@ -365,7 +368,8 @@ def membership_curve(report: Report) -> Picture | None:
         title="An attack on the published student",
         alt=f"Found private records by false positive rate, both on logarithmic scales. {attack.text}",
         caption=f"{attack.text} It takes records with a small loss for private: {attack.num_private:,} private and "
-        f"{attack.num_test:,} test records, one of each group.",
+        f"{attack.num_test:,} test records, one of each group. Reference models are trained on public records alone; "
+        "which records are private is known to the owner.",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("membership", paint, height=190),
     )

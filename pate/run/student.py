@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
 from pate.models.student import OnEpoch
-from pate.report.metrics import Membership, average_precisions, label_losses
+from pate.report.metrics import Membership, average_precisions, label_losses, log_odds, unusual
 from pate.run.folder import Workplace
 from pate.student import LogisticStudent, MLPStudent, Student, StudentModel
 
@@ -20,6 +20,8 @@ _NETWORK = MLPStudent(hidden=128, folds=2, epochs=80, learning_rate=0.02)
 _MOST_NUMBERS = 2**24  # of private inputs
 _MOST_CHOOSING = 12_000  # records
 _EVERY = 5  # groups, one is held out
+_REFERENCE, _REFERENCES = LogisticStudent(penalties=(1e-3,)), 8
+_FEWEST_REFERRED, _MOST_REFERRED, _MOST_WEIGHTS = 100, 2000, 2**15
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,20 @@ class Prediction:
         inputs = dataset.test.inputs
         return cls(model.predict(inputs), model.predict_proba(inputs), model.threshold)
 
-    def membership(self, model: StudentModel, dataset: Dataset) -> Membership | None:
-        """What its losses tell of who is private: at most 10,000 records of each split, one of each group."""
-        rows, test = _tried(dataset.private), _tried(dataset.test)
-        private = dataset.private.take(rows)
-        losses = label_losses(model.predict_proba(private.inputs), private.labels)
-        return Membership.of(losses, label_losses(self.probabilities[test], dataset.test.labels[test]))
+
+def _references(training: TrainingSet, dataset: Dataset, seed: int) -> list[StudentModel]:
+    """Models that anybody could train, each on half of some public records; none where that is not cheap.
+
+    By the labels of the public records, or those that were released where the pool has none.
+    """
+    rows, labels = training.inputs, training.labels
+    if dataset.public_labeled:
+        rows, labels = dataset.public.inputs, dataset.public.labels
+    if dataset.kind != "features" or len(rows) < _FEWEST_REFERRED or rows.shape[1] * labels.shape[1] > _MOST_WEIGHTS:
+        return []
+    count, rng = min(len(rows), _MOST_REFERRED), np.random.default_rng(seed)
+    halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
+    return [_REFERENCE.fit(np.asarray(rows[half]), labels[half], seed=seed) for half in halves]
 
 
 def _tried(split: Split) -> NDArray[np.int64]:
@@ -137,3 +147,22 @@ class Students:
             model = train_on_all_records(self.student, self.dataset, seed=seed)
         model.save(folder)
         return model
+
+    def membership(self, model: StudentModel, training: TrainingSet) -> Membership | None:
+        """What a student tells of who is private: at most 10,000 records of each split, one of each group."""
+        splits = [split.take(_tried(split)) for split in (self.dataset.private, self.dataset.test)]
+        said = [model.predict_proba(split.inputs) for split in splits]
+        losses = [label_losses(each, split.labels) for each, split in zip(said, splits, strict=True)]
+        models = _references(training, self.dataset, self.place.randomness.seeds("student", 1)[0])
+        if not models or not all(map(len, splits)):
+            return Membership.of(losses[0], losses[1])
+        odds = np.concatenate([_odds(each, split) for each, split in zip(said, splits, strict=True)])
+        usual = [
+            np.concatenate([_odds(each.predict_proba(split.inputs), split) for split in splits]) for each in models
+        ]
+        private, test = np.split(unusual(odds, np.stack(usual)), [len(splits[0])])
+        return Membership.of(losses[0], losses[1], by_reference=(private, test))
+
+
+def _odds(said: NDArray[np.floating], split: Split) -> NDArray[np.float64]:
+    return log_odds(said, split.labels)

@@ -53,6 +53,7 @@ def test_report_has_every_key_of_the_design(finished: Path) -> None:
         assert low <= report["student"][metric] <= high, metric
     assert {"seed", "versions", "duration_s"} <= report.keys()
     assert (report["membership"]["num_private"], report["membership"]["num_test"]) == (960, 300)
+    assert len(report["membership"]["tpr_by_reference"]) == len(report["membership"]["fpr"])
     assert report["privacy"]["adjacency"] == "replace_one"
     assert report["privacy"]["noise_seeded"] is True  # as the plan has a seed
     assert report["teachers"]["num_teachers"] == NUM_TEACHERS
@@ -71,7 +72,7 @@ def test_release_folder_holds_what_may_be_published_and_nothing_else(finished: P
     texts = {"README.md", "privacy_card.md", "config.yaml", "schema.json", "privacy.json", "manifest.json"}
     assert names == {"release.npz", "student", *texts}
     published = [path.read_bytes() for path in (finished / "release").rglob("*") if path.is_file()]
-    assert not any(word in text for text in published for word in (b"membership", b"attacker", b'"tpr"'))
+    assert not any(word in text for text in published for word in (b"membership", b"attacker", b"by_reference"))
 
 
 def test_programs_read_the_price_as_people_do_and_an_altered_one_is_refused(finished: Path, tmp_path: Path) -> None:

@@ -85,6 +85,24 @@ def test_two_thousand_gaussian_runs() -> None:
     assert share_refuted(3 / shift) > 0.8  # three times the noise that is there
 
 
+@pytest.mark.slow
+def test_two_hundred_lower_bounds_exceed_the_price_no_more_often_than_chance_allows() -> None:
+    rng, shift, count, guessed = np.random.default_rng(1), 1.0, 200, 84
+
+    def spent(scale: float) -> ExactAccountant:
+        return ExactAccountant().compose(GaussianEvent(scale / shift))
+
+    scores = rng.normal(shift / 2, 1, (200, count))
+    surest = np.argsort(-np.abs(scores), axis=1)[:, :guessed]
+    correct = (np.take_along_axis(scores, surest, 1) > 0).sum(axis=1)
+    price = spent(1.0).get_epsilon(1e-6)
+    guesses = {c: Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in np.unique(correct).tolist()}
+    beyond = {c: each.least_price(spent, target_delta=1e-6) > price for c, each in guesses.items()}
+    assert sum(beyond[c] for c in correct.tolist()) <= binom.ppf(0.99, 200, 0.05)
+    half = {c: each.least_price(spent, target_delta=1e-6) > price / 2 for c, each in guesses.items()}
+    assert sum(half[c] for c in correct.tolist()) > 20  # half of the price is exceeded more often than that
+
+
 def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
     def spent(scale: float) -> ExactAccountant:
         return ExactAccountant().compose(GaussianEvent(2 * scale))

@@ -48,7 +48,7 @@ REPORT = Report(
     versions={"pate": "0.1.0", "numpy": "2.0.0"},
     duration_s=123.456,
     data_dependent=DataDependentEpsilon(0.61, 1e-6),
-    membership=Membership((0.001, 0.01), (0.0, 0.011), (0.0, 0.007), (0.002, 0.013), 9000, 9973),
+    membership=Membership((0.001, 0.01), (0.0, 0.011), (0.0, 0.007), (0.002, 0.013), 9000, 9973, (0.001, 0.012)),
 )
 
 

@@ -20,7 +20,9 @@ from pate.report.metrics import (
     _weights,
     average_precisions,
     label_losses,
+    log_odds,
     micro_f1,
+    unusual,
 )
 from pate.validation import InvalidValue
 
@@ -253,3 +255,23 @@ def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() ->
     assert attack.tpr == pytest.approx(attack.fpr)
     assert attack.text.count("nothing beyond chance") == 2
     assert Membership.of(constant[0][:0], constant[1]) is Membership.of(constant[0], constant[1][:1]) is None
+
+
+def test_reference_models_find_members_that_losses_hide_and_nothing_where_none_are() -> None:
+    rng = np.random.default_rng(6)
+    usual = rng.normal(0, 30, 2000) + rng.normal(0, 1, (8, 2000))  # records differ more than what training moves
+    odds = usual.mean(axis=0) + rng.normal(0, 1, 2000)
+    for moved, beyond in ((3.0, True), (0.0, False)):
+        seen = odds + moved * (np.arange(2000) < 1000)
+        private, test = np.split(unusual(seen, usual), [1000])
+        attack = Membership.of(-seen[:1000], -seen[1000:], by_reference=(private, test))
+        assert attack is not None
+        place = attack.fpr.index(0.01)
+        assert (attack.tpr_by_reference[place] > attack.high[place]) is beyond
+        assert attack.tpr[place] <= attack.high[place]
+        assert "by reference models, " + ("beyond" if beyond else "nothing beyond") in attack.text
+
+
+def test_log_odds_are_those_of_being_right() -> None:
+    said, true = np.array([[0.8, 0.25]]), np.array([[True, False]])
+    assert log_odds(said, true) == pytest.approx([np.log(4) + np.log(3)])
