@@ -41,8 +41,7 @@ from pate.config.location import members
 from pate.data import Dataset, Split, Table, WordNet40
 from pate.pricing import Budget, ReleaseShape, plan_release
 from pate.pricing.lower_bound import lower_bound_of
-from pate.report.tables import round_up
-from pate.validation import InvalidValue, rounded_down
+from pate.validation import InvalidValue
 
 EPSILON, DELTA = 4.0, 1e-6
 QUERIES, TEACHERS = 200, 4000
@@ -132,17 +131,11 @@ def cells(name: str, found: dict[str, Any]) -> list[str]:
     """A row of the table."""
     if "error" in found:
         return [name, "", "", "", found["error"][:40], ""]
-    exact = "-" if found["exact"] is None else rounded_down(found["exact"], 3)
-    coins = f"{found['num_canaries']:,} {found['unit']}s"
-    bound, seconds = rounded_down(found["lower_bound"], 3), f"{found['seconds']:.0f}"
-    return [
-        f"`{name}`" if name != TABLE else "`centered_votes`, a table",
-        coins,
-        round_up(found["epsilon"], 3),
-        exact,
-        bound,
-        seconds,
-    ]
+    shown = f"`{name}`" if name != TABLE else "`centered_votes`, a table"
+    bounds = found["exact"], found["lower_bound"]
+    least = ["-" if bound is None else f"{max(bound - 0.005, 0):.2f}" for bound in bounds]
+    price, coins = f"{found['epsilon'] + 0.004:.2f}", f"{found['num_canaries']:,} {found['unit']}s"
+    return [shown, coins, price, *least, f"{found['seconds']:.0f}"]
 
 
 def recorded(found: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
@@ -153,8 +146,20 @@ def recorded(found: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
     about = f"WordNet-40, {QUERIES} queries, {TEACHERS:,} teachers, epsilon {EPSILON:g}, delta {DELTA:g}, replace-one"
     sets["attack"] = {"about": about, "command": "make attack", "commit": commit.stdout.strip()}
     sets["attack"] |= {"columns": list(_COLUMNS), "rows": rows}
-    path.write_text(json.dumps(sets, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(in_lines(sets), encoding="utf-8")
     draw(DOCS / "images" / "attack.svg", found)
+
+
+def in_lines(sets: dict[str, dict[str, Any]]) -> str:
+    """JSON with a line for each row."""
+    texts = []
+    for name, each in sets.items():
+        values = {key: json.dumps(value, ensure_ascii=False) for key, value in each.items()}
+        rows = (json.dumps(row, ensure_ascii=False) for row in each["rows"])
+        values["rows"] = "[\n      " + ",\n      ".join(rows) + "\n    ]"
+        inner = ",\n".join(f'    "{key}": {value}' for key, value in values.items())
+        texts.append(f'  "{name}": {{\n{inner}\n  }}')
+    return "{\n" + ",\n".join(texts) + "\n}\n"
 
 
 def draw(output: Path, found: dict[str, dict[str, Any]]) -> None:
@@ -214,7 +219,7 @@ def honest(count: int, kept: Kept, console: Console) -> int:
 def small(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]:
     """One whole attack, with few queries, canaries and runs."""
     budget = Budget(target_delta=DELTA, target_epsilon=EPSILON, accountant=ExactAccountant)
-    sizes = {"num_queries": 40, "num_teachers": 1000, "num_canaries": 125, "num_runs": 2}
+    sizes = {"num_queries": 100, "num_teachers": 1000, "num_canaries": 125, "num_runs": 2}
     return Attack(aggregator=aggregator, budget=budget, seed=seed, **sizes).run(dataset).to_json()
 
 

@@ -19,8 +19,8 @@ Array = NDArray[np.float64]
 
 _DELTAS = np.logspace(-7, -0.3, 20)
 """Where a price is read; more of them refute a little more."""
-_WIDEST = 2.0**8  # scales of the noise that are looked at, up and down
-_HALVINGS = 9
+_WIDEST = 2.0**4  # scales of the noise that are looked at, up and down: prices of much more take minutes
+_HALVINGS, _FINER = 5, 18  # of a scale, and of an epsilon
 _LARGEST = 200.0
 
 
@@ -107,7 +107,7 @@ class Guesses:
         if not refuted(0.0):
             return 0.0
         low, high = 0.0, _LARGEST
-        for _ in range(2 * _HALVINGS):
+        for _ in range(_FINER):
             middle = (low + high) / 2
             low, high = (middle, high) if refuted(middle) else (low, middle)
         return low
@@ -115,7 +115,7 @@ class Guesses:
     def least_price(
         self, spent: Callable[[float], Accountant], *, target_delta: float, confidence: float = 0.95
     ) -> float:
-        """The largest refuted epsilon at `target_delta` among the prices of one kind of release.
+        """The largest refuted epsilon at `target_delta` among the prices of one kind of release; of any, where none is.
 
         Args:
             spent: the price of the same release with its noise multiplied by a factor > 0.
@@ -129,12 +129,15 @@ class Guesses:
             except InvalidValue:  # so little noise that no accountant has a price
                 return False
 
-        low, high = 1 / _WIDEST, _WIDEST  # the least noise is not refuted, the most noise is
-        if not refuted(high):
-            return 0.0
-        if refuted(low):
-            return spent(low).get_epsilon(target_delta)
+        least, high = self.least_epsilon(target_delta, confidence=confidence), 1.0
+        while not refuted(high):  # little noise is not refuted, much noise is
+            high *= 2
+            if high > _WIDEST:
+                return least
+        low = high / 2
+        while low >= 1 / _WIDEST and refuted(low):
+            low, high = low / 2, low
         for _ in range(_HALVINGS):
             middle = float(np.sqrt(low * high))
             low, high = (low, middle) if refuted(middle) else (middle, high)
-        return spent(high).get_epsilon(target_delta)
+        return max(least, spent(high).get_epsilon(target_delta))
