@@ -376,7 +376,8 @@ def _point(predicted: Bits, true: Bits) -> tuple[float, float]:
 class Membership:
     """What attackers see of a training record: one takes those with the smallest loss for private. Not covered.
 
-    The other one (LiRA) takes those whose loss is smallest beside that of models which never saw a private record.
+    The other one takes those whose loss is smallest beside that of models which never saw a private record: the
+    offline LiRA of Carlini et al. 2022, "Membership inference attacks from first principles".
 
     Chance is what records have that differ in nothing: before the (k + 1)-th of m test records come as many of n
     private ones as a binomial of n counts whose rate is Beta(k + 1, m - k).
