@@ -176,7 +176,7 @@ def draw(output: Path, found: dict[str, dict[str, Any]]) -> None:
     axes.axvline(EPSILON, color="#4d5a61", linewidth=1, label="the price")
     axes.set(xlim=(0, 1.08 * EPSILON), yticks=places, yticklabels=order, xlabel="epsilon, at least")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    axes.legend(loc="lower right", bbox_to_anchor=(0.91, 0), frameon=False, fontsize=9)
     axes.tick_params(axis="y", labelsize=9)
     FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
 

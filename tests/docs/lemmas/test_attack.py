@@ -96,11 +96,18 @@ def test_two_hundred_lower_bounds_exceed_the_price_no_more_often_than_chance_all
     surest = np.argsort(-np.abs(scores), axis=1)[:, :guessed]
     correct = (np.take_along_axis(scores, surest, 1) > 0).sum(axis=1)
     price = spent(1.0).get_epsilon(1e-6)
-    guesses = {c: Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in np.unique(correct).tolist()}
-    beyond = {c: each.least_price(spent, target_delta=1e-6) > price for c, each in guesses.items()}
-    assert sum(beyond[c] for c in correct.tolist()) <= binom.ppf(0.99, 200, 0.05)
-    half = {c: each.least_price(spent, target_delta=1e-6) > price / 2 for c, each in guesses.items()}
-    assert sum(half[c] for c in correct.tolist()) > 20  # half of the price is exceeded more often than that
+
+    def fewest(curve: PriceCurve) -> int:
+        """Right guesses that refute a price."""
+        made = (Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in range(guessed + 1))
+        return next(each.num_correct for each in made if each.refute(curve))
+
+    last = fewest(gaussian(1 / shift))
+    around = [Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in (last - 1, last)]
+    below, above = (each.least_price(spent, target_delta=1e-6) for each in around)
+    assert 0.9 * price < below < price <= above < 1.1 * price
+    assert int((correct >= last).sum()) <= binom.ppf(0.99, 200, 0.05)
+    assert int((correct >= fewest(gaussian(3 / shift))).sum()) > 100  # three times the noise that is there
 
 
 def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
