@@ -53,6 +53,7 @@ _MOST_WORDS, _MOST_GRAMS = 2**14, 2**14  # those that occur in most public texts
 _BUCKETS = 2**18  # of parts of words
 _GRAMS = (3, 4)  # letters of a part
 _FEWEST = 2  # public texts that have a word
+_OFTEN = 0.3  # share of the public texts at which a word's vector counts half: short texts lose by less
 _BITS = 26  # of a row and of a direction: their products, and sums of these, stay below 2**53
 _NO_LENGTH = 1e-6  # of what is left of a text, whose length is 1 before it is projected
 _MOST_VECTORS = 2**18  # words of a file of vectors, the first ones: files begin with the frequent words
@@ -391,7 +392,8 @@ class TfidfVectors(TextVectors):
 class StaticVectors(TextVectors):
     """Vectors of words from a file, averaged by inverse frequency in the public texts, less the public mean.
 
-    They are in directions of the public texts already, as numbers of 16 bits, and belong to `words` of `settings`. Its
+    A word that a share p of the public texts has counts .3 / (.3 + p), times 1 + the logarithm of how often it occurs.
+    Vectors are in directions of the public texts, as numbers of 16 bits, and belong to `words` of `settings`. Its
     two `marks` stand before the first piece of a word and before later ones; without the second, words have no pieces.
     """
 
@@ -401,29 +403,30 @@ class StaticVectors(TextVectors):
     def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Path, dimension: int = 128) -> Self:
         words, table, marks = read_vectors(weights)
         shown, ones = spread(texts), np.ones(len(words))
-        made = cls({"components": table, "idf": ones, "center": np.zeros(1)}, {"words": words, "marks": marks}, {})
+        made = cls({"components": table, "weights": ones, "center": np.zeros(1)}, {"words": words, "marks": marks}, {})
         with stage("words of the public texts", len(shown)) as advance:
             counts = _stacked(lambda block: made.counted(block)[0], shown, advance)
-        idf = np.log((1 + len(shown)) / (1 + counts.getnnz(axis=0))) + 1
-        rows = replace(made, arrays={**made.arrays, "idf": idf}).averaged(counts)
+        kept = _OFTEN / (_OFTEN + counts.getnnz(axis=0) / max(len(shown), 1))
+        rows = replace(made, arrays={**made.arrays, "weights": kept}).averaged(counts)
         center, components = _directions(rows, dimension)
         table = table @ components.astype(np.float32)
         size = np.abs(table).max()
-        arrays = {"components": (table / size).astype(np.float16), "idf": idf, "center": center @ components / size}
+        table, center = (table / size).astype(np.float16), center @ components / size
+        arrays = {"components": table, "weights": kept, "center": center}
         return cls(arrays, made.settings, _origin(shown, weights))
 
     def require_usable(self) -> None:
         words, marks = self.settings["words"], self.settings["marks"]
-        vectors, idf, center = (self.arrays[name] for name in ("components", "idf", "center"))
-        good = all(isinstance(word, str) for word in words) and len(words) == len(vectors) == len(idf)
+        table, weights, center = (self.arrays[name] for name in ("components", "weights", "center"))
+        good = all(isinstance(word, str) for word in words) and len(words) == len(table) == len(weights)
         good = good and len(marks) == 2 and isinstance(marks[0], str) and isinstance(marks[1], str | None)
-        good = good and vectors.ndim == 2 and idf.ndim == 1 and vectors.shape[1:] == center.shape and len(center) > 0
-        if not (good and bool(np.all(idf > 0))):
+        good = good and table.ndim == 2 and weights.ndim == 1 and table.shape[1:] == center.shape and len(center) > 0
+        if not (good and bool(np.all(weights > 0))):
             raise ValueError("arrays of other shapes")
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
         counts, total = self.counted(texts)
-        seen = self.arrays["idf"] < np.log(1 + int(self.origin["num_texts"])) + 1 - 1e-9  # in some public text
+        seen = self.arrays["weights"] < 1  # in some public text
         return min(total, int(np.asarray(counts.sum(axis=0)).ravel()[seen].sum())), total
 
     def counted(self, texts: Sequence[str]) -> tuple[Any, int]:
@@ -442,7 +445,7 @@ class StaticVectors(TextVectors):
     def averaged(self, counts: Any) -> NDArray[np.float64]:
         """Means `[n, d]` of the vectors that occur so often, weighted; 0 where none does."""
         counts = counts.copy()
-        counts.data = _LOGARITHMS[counts.data.astype(np.int64) - 1] * self.arrays["idf"][counts.indices]
+        counts.data = _LOGARITHMS[counts.data.astype(np.int64) - 1] * self.arrays["weights"][counts.indices]
         used = np.unique(counts.indices)
         total = counts @ np.ones((counts.shape[1], 1))
         sums = counts[:, used] @ self.arrays["components"][used].astype(np.float64)

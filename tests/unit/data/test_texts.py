@@ -349,9 +349,14 @@ def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
     path = tmp_path / "v.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
     vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=path, dimension=2)
-    rare = np.log(31 / 11) + 1
+    often, rare = 0.3 / 1.3, 0.3 / (0.3 + 1 / 3)
     raw = np.array([[1, 0], [0, 1], [-1, -1]])
-    weights = {"a b": [1, rare, 0], "a c": [1, 0, rare], "a": [1, 0, 0], "b b a": [1, rare * (1 + np.log(2)), 0]}
+    weights = {
+        "a b": [often, rare, 0],
+        "a c": [often, 0, rare],
+        "a": [often, 0, 0],
+        "b b a": [often, rare * (1 + np.log(2)), 0],
+    }
     rows = np.stack([np.array(each) @ raw / sum(each) for each in weights.values()])
     rows -= rows[:3].mean(axis=0)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
