@@ -2,9 +2,15 @@
 
 from pate.verification.claim import Claim, PriceRefuted, Verdict
 from pate.verification.divergences import compose, hockey_stick, renyi
-from pate.verification.neighbors import all_histograms, neighbors
 from pate.verification.tightness import lower_bound
-from pate.verification.verifier import verify, verify_densities, verify_distributions, verify_samples
+from pate.verification.verifier import (
+    all_histograms,
+    neighbors,
+    verify,
+    verify_densities,
+    verify_distributions,
+    verify_samples,
+)
 
 __all__ = [
     "Claim",

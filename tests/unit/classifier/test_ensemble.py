@@ -20,7 +20,7 @@ from pate.aggregators import (
     PowersetGNMax,
     ReleaseContext,
 )
-from pate.classifier.ensemble import FittedVotes
+from pate.classifier.classifier import FittedVotes
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import ManyLabels, OneClass, Task
 from pate.run.randomness import Streams

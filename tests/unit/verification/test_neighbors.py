@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import Adjacency
 from pate.validation import InvalidValue
-from pate.verification.neighbors import Neighbors, neighbors
+from pate.verification.verifier import Neighbors, neighbors
 from tests.privacy.divergences import largest_renyi
 
 ADJACENCIES = tuple(Adjacency)
