@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     )
     from pate.aggregators.boundary import BoundaryMax, BoundaryTopK
     from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
-    from pate.aggregators.clipped_votes import ClippedVotes
     from pate.aggregators.confident import ConfidentGNMax, ConfidentVotes
     from pate.aggregators.distributed_votes import DistributedVotes
     from pate.aggregators.fixed_top_k import FixedTopK
-    from pate.aggregators.gaussian_votes import GaussianVotes
+    from pate.aggregators.gaussian_votes import ClippedVotes, GaussianVotes
     from pate.aggregators.gnmax import GNMax, PowersetGNMax
     from pate.aggregators.not_prior_top_k import NotPriorTopK
     from pate.aggregators.prevalence import Prevalence

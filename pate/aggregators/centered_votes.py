@@ -22,8 +22,8 @@ from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_entries, require_generator, require_positive
 from pate.votes.clipping import ClippedSum, dense_votes, peeked_votes
-from pate.votes.denoising import shrink_singular_values
 from pate.votes.made_up_votes import MadeUpVotes
+from pate.votes.moment_fit import shrink_singular_values
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.share_sums import TeacherShares
 from pate.votes.source import VoteSource

@@ -22,8 +22,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pate.cli.process import Stopped, causes, end_descendants, ended_by_signals, leave, mend_streams, nobody_reads
 from pate.config import command_line, register_configs
+from pate.config.command_line import explain, require_sound
 from pate.config.loader import start
-from pate.config.mistakes import explain, require_sound
 from pate.config.schema import command_schema
 from pate.files.disk import owners_umask
 from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable

@@ -11,8 +11,7 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build
-from pate.config.command_line import explain_choice, quoted, require_words
-from pate.config.mistakes import explain, require_sound
+from pate.config.command_line import explain, explain_choice, quoted, require_sound, require_words
 from pate.config.schema import command_schema
 from pate.validation import InvalidValue, how_to_install
 

@@ -14,8 +14,7 @@ import pytest
 
 from pate.accounting import ExactAccountant, Ledger
 from pate.aggregators import CenteredVotes, GNMax
-from pate.data.dataset import require_dataset
-from pate.data.owners import SharedRecords
+from pate.data.dataset import SharedRecords, require_dataset
 from pate.pipeline import train
 from pate.report import Report
 from pate.report.metrics import micro_f1

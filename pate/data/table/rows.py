@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Split
-from pate.data.owners import SharedRecords, linked
+from pate.data.dataset import SPLITS, SharedRecords, Split, linked
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, one_spelling
 from pate.data.table.schema import TableSchema

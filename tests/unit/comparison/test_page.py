@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from pate.cli.compare import print_frontier
 from pate.comparison import Frontier
-from pate.comparison.console import print_frontier
 from pate.comparison.page import NOT_COVERED, _bar, _limits, frontier_picture, render_page, verdict, write_png
 from tests.unit.report.test_page import Page, self_contained
 

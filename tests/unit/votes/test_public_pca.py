@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes.denoising import shrink_singular_values
+from pate.votes.moment_fit import shrink_singular_values
 from pate.votes.public_pca import PublicPCA, affordable_directions, exact_product
 
 RNG = np.random.default_rng(0)
