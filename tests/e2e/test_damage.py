@@ -109,7 +109,7 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_vanishes_is_not_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pate.report.tensorboard._summary_writer", MagicMock())  # its thread would fail in a later test
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", MagicMock())  # its thread would fail in a later test
 
     class Vanishing(SilentMonitor):
         def stage(self, name: str, total: int | None = None):

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.commands import succeeded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "your-own-data.md").read_text(encoding="utf-8")
-_FILE = re.compile(r"`([\w/]+\.(?:py|yaml))` [^\n]*:\n\n```\w+\n(.*?)```", re.DOTALL)
+_FILE = re.compile(r"`([\w/]+\.(?:py|yaml))`[^\n]*:\n\n```\w+\n(.*?)```", re.DOTALL)
 _COMMAND = re.compile(r"```sh\nPYTHONPATH=\. pate-train (.*?)\n```")
 SECTIONS = {text.partition("\n")[0]: text for text in PAGE.split("\n## ")[1:] if _COMMAND.search(text)}
 
