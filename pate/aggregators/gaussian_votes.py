@@ -1,4 +1,4 @@
-"""Plain PATE on many labels: every label's count against half the teachers, with Gaussian noise of its own."""
+"""Plain PATE on many labels: every label's count against half the teachers, with Gaussian noise; also with a clip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pate-compare: several aggregators on the same votes, at several epsilons, with the same seeds."""
+"""pate-compare: several aggregators on the same votes, at several epsilons, with the same seeds; and its table."""
 
 from __future__ import annotations
 

@@ -345,6 +345,7 @@ def membership_curve(report: Report) -> Picture | None:
     """What an attack on the student finds at low false positive rates, beside chance; None without one."""
     if (attack := report.membership) is None:
         return None
+    beside = " Reference models saw no private record." if attack.tpr_by_reference else ""
     least = 1 / attack.num_private
     low, high = np.maximum(attack.low, least / 2), np.maximum(attack.high, least)
     lines = {"by its loss": (attack.tpr, ACCENT), "by reference models": (attack.tpr_by_reference, SECOND)}
@@ -368,8 +369,7 @@ def membership_curve(report: Report) -> Picture | None:
         title="An attack on the published student",
         alt=f"Found private records by false positive rate, both on logarithmic scales. {attack.text}",
         caption=f"{attack.text} It takes records with a small loss for private: {attack.num_private:,} private and "
-        f"{attack.num_test:,} test records, one of each group. Reference models are trained on public records alone; "
-        "which records are private is known to the owner.",
+        f"{attack.num_test:,} test records, one of each group.{beside}",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("membership", paint, height=190),
     )

@@ -1,4 +1,4 @@
-"""A price against exact distributions, densities, or draws on all neighboring histograms of a small instance."""
+"""All neighboring histograms of a small instance, and a price against exact distributions, densities or draws there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A calibrated student of noisy moments: what each label shares with public features, matched on public inputs."""
+"""A calibrated student of noisy moments: what is behind noise of known size, matched on public inputs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.float32]
 
 
 def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
@@ -82,8 +83,6 @@ def _covariance(noisy: Array, variances: Array) -> Array:
     shrunk = min(1.0, float(chance[apart].sum() / max((found[apart] ** 2).sum(), _LEAST_WEIGHT)))
     return np.asarray((1 - shrunk) * found + shrunk * own)
 
-
-Rows = NDArray[np.float32]
 
 _PRIOR_SHARE = 0.1  # of the logits' variance that the moments show: its tail is what noise makes of them
 _FREE = 1e3  # prior variance of a constant
