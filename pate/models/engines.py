@@ -221,7 +221,7 @@ class ProcessesEngine(Engine):
 
         def collect(keep: Callable[[Mapping[int, State]], None]) -> None:
             done = wait(running, _SAVE_S, FIRST_COMPLETED).done
-            for future in done:
+            for future in sorted(done, key=lambda one: one.exception() is not None):  # the finished before an error
                 keep(future.result())
             running.difference_update(done)
             keep({})  # those that wait go to the disk, however long the next ones take
