@@ -1,7 +1,5 @@
 """For all tests: none remembers records of another, finds a GPU that it is not shown, or is deaf to signals."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Starting a process takes the marker `process`: any other test that starts one fails, and the process never begins."""
 
-from __future__ import annotations
-
 import _posixsubprocess
 import sys
 from collections.abc import Generator

@@ -1,7 +1,5 @@
 """One browser for each module of tests: the driver keeps an event loop running, which nobody else could start."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Pages of runs and comparisons that nobody trained: the usual ones, the empty ones and the hostile ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

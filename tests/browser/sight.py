@@ -1,7 +1,5 @@
 """A page in a browser: opened as one of four readers, and what is wrong with it for that reader."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """report.html and frontier.html in a headless Chromium: at a desk, on a phone, in the dark and on paper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Each fault that the tests of the pages look for is found where it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cases of BoundaryMax."""
 
-from __future__ import annotations
-
 from pate.aggregators import BoundaryMax
 from tests.contract.case import SESSION, Case
 from tests.privacy.case import Case as LawCase

@@ -1,7 +1,5 @@
 """Cases of BoundaryTopK."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pate.aggregators import BoundaryTopK

@@ -1,7 +1,5 @@
 """Cases of CenteredVotes."""
 
-from __future__ import annotations
-
 from pate.aggregators import CenteredVotes
 from tests.contract.case import Case
 

@@ -1,7 +1,5 @@
 """Cases of ClippedVotes."""
 
-from __future__ import annotations
-
 from pate.aggregators import ClippedVotes
 from tests.contract.case import Case
 

@@ -1,7 +1,5 @@
 """Cases of ConfidentVotes."""
 
-from __future__ import annotations
-
 from pate.aggregators import ConfidentVotes
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase

@@ -5,8 +5,6 @@ verifier (`tests.privacy.case.Case`), or `WITHOUT_DISTRIBUTION`: why there is no
 and where it is looked at instead.
 """
 
-from __future__ import annotations
-
 import runpy
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cases of DistributedVotes."""
 
-from __future__ import annotations
-
 from pate.aggregators import DistributedVotes
 from tests.contract.case import Case
 

@@ -1,7 +1,5 @@
 """Cases of GNMax."""
 
-from __future__ import annotations
-
 from pate.aggregators import GNMax
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase

@@ -1,7 +1,5 @@
 """Cases of NotPriorTopK."""
 
-from __future__ import annotations
-
 from pate.aggregators import NotPriorTopK
 from tests.contract.case import SESSION, Case
 

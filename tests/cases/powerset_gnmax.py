@@ -1,7 +1,5 @@
 """Cases of PowersetGNMax."""
 
-from __future__ import annotations
-
 from pate.aggregators import PowersetGNMax
 from tests.contract.case import Case
 

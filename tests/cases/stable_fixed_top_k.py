@@ -1,7 +1,5 @@
 """Cases of StableFixedTopK."""
 
-from __future__ import annotations
-
 from pate.aggregators import StableFixedTopK
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase

@@ -1,7 +1,5 @@
 """Cases of StableTopK."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pate.aggregators import StableTopK

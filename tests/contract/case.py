@@ -1,7 +1,5 @@
 """One aggregator as the contract suite runs it, and votes on which each thing happens."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

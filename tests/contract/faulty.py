@@ -1,7 +1,5 @@
 """Faults of public code for multi-label PATE, written down on purpose, so that the checks can be seen to catch them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import product

@@ -1,7 +1,5 @@
 """The contract suite on a case of one's own, as `pytest` runs it on those of the package."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from collections.abc import Callable, Iterator

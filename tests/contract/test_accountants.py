@@ -1,7 +1,5 @@
 """What every accountant promises. A new one is added to `ACCOUNTANTS`, or `test_list_is_complete` fails."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What every aggregator promises. One without a file in `tests/cases` fails `test_every_aggregator_has_cases`."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import tracemalloc

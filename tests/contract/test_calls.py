@@ -1,7 +1,5 @@
 """What every call of target charging promises. A new one is added to `CALLS`, or `test_list_is_complete` fails."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Each privacy fault of public code, as a check that a faulty variant fails and ours passes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every Python block of the README and the documentation runs and prints what it says; the audit says nothing else."""
 
-from __future__ import annotations
-
 import io
 import re
 from contextlib import redirect_stdout

@@ -1,7 +1,5 @@
 """The page of names: every member of every group is on it, and its Python builds what the configuration builds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

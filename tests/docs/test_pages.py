@@ -1,7 +1,5 @@
 """What pages promise: the sections of a proof note, paths that exist, a place in the navigation."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every public name is in the reference, and its docstring says what its parameters are."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import inspect

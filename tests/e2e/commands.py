@@ -1,7 +1,5 @@
 """The commands: as a user starts them, in a process of their own, and the same `main` within the test's process."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import logging

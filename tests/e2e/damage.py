@@ -1,7 +1,5 @@
 """Ways in which a file is damaged, for tests that ask what is said of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

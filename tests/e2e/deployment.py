@@ -1,7 +1,5 @@
 """A federation of real processes on this machine: a SuperLink, a SuperNode for each holder, TLS between them."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import os

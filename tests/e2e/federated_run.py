@@ -1,7 +1,5 @@
 """The small run between holders: the request, their plans, and the server's release, for Flower or for a test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The small run in rounds between holders: plans, the server's release, and an exchange without any network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

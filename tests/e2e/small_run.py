@@ -1,7 +1,5 @@
 """A small data set and a plan on it: a whole run in about a second."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stages of the small run apart: as many holders as one likes, the aggregator, whoever trains the student."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The campaign of `python -m benchmarks.campaign`: a few tries of each kind, and that it sees what is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Runs with centered votes: kernel and trained teachers, stopped and continued, charged once for each stage."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

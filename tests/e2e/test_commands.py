@@ -1,7 +1,5 @@
 """The commands as a user types them: prices, mistakes in one line, a run that is killed and continued."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """pate-compare as a user types it: killed and continued, with what would be taken in place of PATE, mistakes."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

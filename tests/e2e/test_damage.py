@@ -1,7 +1,5 @@
 """Every file of a run's folder, damaged in every way: the run goes on to the same release, or says so in one line."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Three holders and a server as processes of their own, with TLS between them; some are killed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What the pages tell a reader to run on the embedded data passes the guard: none of it ends in a refusal."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

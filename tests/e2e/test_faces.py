@@ -1,7 +1,5 @@
 """Whole runs on images: cartoon faces, and a copy of CelebA as it is found in the wild."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

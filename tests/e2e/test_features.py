@@ -1,7 +1,5 @@
 """Whole runs on features of pictures: what teachers, students, reports and the published model make of them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Votes that travel with Flower: the release of `pate-train`, with holders that fail, and with secure aggregation."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Servers that are killed at each file that they write, and holders that are absent: one price, and one charge."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 from functools import partial

@@ -1,7 +1,5 @@
 """Rounds between holders, without a network: the release of `pate-train`, absences, and servers that are killed."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

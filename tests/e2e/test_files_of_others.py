@@ -1,7 +1,5 @@
 """Whoever supplies a file of a configuration runs no code by it: Hydra's own settings are the command line's."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

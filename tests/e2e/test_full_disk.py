@@ -1,7 +1,5 @@
 """A run on a disk that takes no more, at several stages: one line, and the same command goes on once there is room."""
 
-from __future__ import annotations
-
 import re
 import resource
 from functools import partial

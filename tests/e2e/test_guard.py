@@ -1,7 +1,5 @@
 """Plans that can tell nothing, at every door: refused before anything is charged, with what works; and it works."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs of image teachers killed at random moments, by the harness that `python -m benchmarks.kills` uses at length."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

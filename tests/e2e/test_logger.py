@@ -1,7 +1,5 @@
 """`logger=`: curves in the run's folder, a release on an MLflow server, or nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A finished run is shown again only as it was left: every file that people go by has its digest in a manifest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

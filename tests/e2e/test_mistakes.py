@@ -1,7 +1,5 @@
 """What the commands say of a configuration's mistakes, where they run with it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """A user's own data set and aggregator, from modules and YAML outside the package, through the command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

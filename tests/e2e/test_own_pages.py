@@ -1,7 +1,5 @@
 """The page on parts of one's own, followed literally: the files that a section shows, and its command."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

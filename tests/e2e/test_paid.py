@@ -1,7 +1,5 @@
 """A charge and its release are one: whatever is killed, copied or damaged, nothing is drawn that is not charged."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

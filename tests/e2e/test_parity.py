@@ -1,7 +1,5 @@
 """One staircase: at a seed `pate-train`, `pate-compare` and `PATEClassifier` give the same release and student."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import replace

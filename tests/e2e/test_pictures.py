@@ -1,7 +1,5 @@
 """From pictures in a folder, and from arrays, to predictions by label name."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

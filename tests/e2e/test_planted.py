@@ -1,7 +1,5 @@
 """Files that somebody put into a run's folder, and a run that is continued with them."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs of charged aggregators: in rounds, live, stopped between rounds and continued."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

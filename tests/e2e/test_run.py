@@ -1,7 +1,5 @@
 """A run, its files, and what happens when it is stopped: the pipeline on a small data set."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

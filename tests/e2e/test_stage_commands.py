@@ -1,7 +1,5 @@
 """pate-vote, pate-release and pate-student as commands: holders with files of their own, and what is refused."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The stages apart give what they give together: byte for byte, also when they are killed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import stat

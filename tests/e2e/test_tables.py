@@ -1,7 +1,5 @@
 """From tables in files to predictions by label name: the commands, as a user of CSV files alone gives them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """One budget across runs: a ledger that all runs on the same records are charged to before anything of theirs."""
 
-from __future__ import annotations
-
 import multiprocessing
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wheel in an environment of its own, outside the repository: what is in it, and that its commands work from it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

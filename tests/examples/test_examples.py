@@ -1,7 +1,5 @@
 """Every example runs and prints what it is about."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import runpy

@@ -1,7 +1,5 @@
 """Every notebook: it runs from a clean kernel, is stripped in git, and uses public names only."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

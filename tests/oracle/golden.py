@@ -1,7 +1,5 @@
 """Every golden entry computed through the package's own functions: `evaluate(name, inputs) -> value`."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Where dp-accounting can price an event: the Renyi accountant agrees to 1e-9 at the same orders, pld is bracketed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Golden values, computed independently of the package, against what the package computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

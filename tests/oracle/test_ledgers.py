@@ -1,7 +1,5 @@
 """Events that an earlier version wrote: read as they were, priced as they were. What they hold is never renamed."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """The settings of Papernot et al. 2018 on MNIST: 1,000 queries screened, at most 286 answered, delta 1e-5."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,7 +1,5 @@
 """Exact distributions of the calls of target charging for all small neighbors, written down a second time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """One thing that ships with a price and an exact distribution, as `test_shipped.py` runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

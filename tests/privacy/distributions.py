@@ -1,7 +1,5 @@
 """Exact distributions of gap selection and of stable sets, written a second time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, permutations

@@ -1,7 +1,5 @@
 """The package's verifier in the form that these tests ask for: a figure against a price, as an assertion."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All neighboring histograms of small instances, and what a top-k release can tell of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

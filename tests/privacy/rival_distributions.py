@@ -1,7 +1,5 @@
 """Exact distributions of the noisy maximum and of screened aggregators, by code that the package does not share."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -5,8 +5,6 @@ and the numbers of labels and teachers; `distribution` is its exact distribution
 price, by default `.distribution` and `.event`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

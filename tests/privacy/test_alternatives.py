@@ -1,7 +1,5 @@
 """The alternatives: how far one group can move a sum, and two densities against the price of a sampled step."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise, product
 

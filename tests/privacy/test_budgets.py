@@ -1,7 +1,5 @@
 """Groups that count differently: what each class moves in all that is released, against the price of its class."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Centered votes: how far one teacher can move what is summed, against the claimed sensitivity; prices by adjacency."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

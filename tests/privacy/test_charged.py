@@ -1,7 +1,5 @@
 """Target-charged aggregators on all small neighboring histograms: calls, targets, failures, sessions."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from itertools import product

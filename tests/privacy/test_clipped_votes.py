@@ -1,7 +1,5 @@
 """ClippedVotes on all votes of small ensembles: how far one change moves the counts, and the bits' distribution."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Convex teachers: how far one group moves a sum, that no other teacher moves with it, and a whole release."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

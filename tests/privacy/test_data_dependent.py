@@ -4,8 +4,6 @@ Tightness measured: gap selection 1.000 given the largest probability, one bit 1
 teachers).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from itertools import permutations, product
 

@@ -1,7 +1,5 @@
 """The price of distributed noise against the exact law of the sum, on all neighboring histograms of small instances."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

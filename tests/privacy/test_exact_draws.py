@@ -3,8 +3,6 @@
 Words of the generator are chosen by hand: where u lies by less than a float can tell, the answer must still be right.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -4,8 +4,6 @@ Tightness measured at 4 labels, 6 teachers: Gumbel 1.000 of its price, exponenti
 up to 0.53 in Renyi divergence and up to 0.996 in delta.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The price of GaussianVotes against its exact distribution on all neighboring histograms; it is attained."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The enumeration of neighbors is what it says, and the reduction to gaps loses nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

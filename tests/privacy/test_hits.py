@@ -1,7 +1,5 @@
 """Sessions that end with their last hit: the best adaptive play on all small neighbors stays below their price."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The joint price of selection and test against exact laws: all neighbors of small instances, and large ones found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PowersetGNMax on all ensembles of small instances, where the candidates are few enough to give each its noise."""
 
-from __future__ import annotations
-
 from itertools import combinations_with_replacement, product
 
 import numpy as np

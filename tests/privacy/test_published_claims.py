@@ -1,7 +1,5 @@
 """False claims of the literature and prices easy to get wrong, each refuted with the offending pair."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """What a holder sends in rounds: one group of records moves no sum further than is priced, whoever is absent."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

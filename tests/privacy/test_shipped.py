@@ -1,7 +1,5 @@
 """The verifier finds nothing on all that ships, and the list of what ships is complete."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

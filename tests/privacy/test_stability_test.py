@@ -1,7 +1,5 @@
 """The price of StabilityTest against its bit's exact distribution on all neighboring histograms; it is attained."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

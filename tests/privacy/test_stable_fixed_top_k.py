@@ -1,7 +1,5 @@
 """The price of StableFixedTopK on all neighboring histograms, step by step and as released."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

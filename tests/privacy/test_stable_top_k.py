@@ -1,7 +1,5 @@
 """The price of StableTopK, end to end, against its exact distributions on all neighboring histograms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ Each q holds on every pair of neighboring distributions tried, and a larger one 
 but for the published q of the boundary wrapper, which is up to 8% below the worst pair.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Each q against the exact optimum of its definition, where 5% more is refuted.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

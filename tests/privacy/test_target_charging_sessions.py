@@ -1,7 +1,5 @@
 """Whole sessions of small tau: their exact hockey stick stays below the price, and exceeds that of tau accesses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import lru_cache

@@ -6,8 +6,6 @@ replace-one: from 0.92 to 1.00 but for one shot charged as pure DP with Gumbel 0
 and canonical selection attain their bounded range.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Rounds of centered votes: how far one teacher moves a sum, the noise of all rounds together, and a whole release."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """The price of a winner against exact distributions on all tables of small instances with one vote a teacher."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Draws of a whole release in two rounds, and what they say of a price."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The commands on tiny inputs: tables, files, help, and mistakes in one line with exit code 2."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable

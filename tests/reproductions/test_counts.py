@@ -1,7 +1,5 @@
 """Readers of count data and look-alikes: what is counted, what is left out, and which line is refused."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """What hatch puts into the distributions: reproductions are in the source, and never in the wheel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hatchling.builders.sdist import SdistBuilder

@@ -1,7 +1,5 @@
 """The tables of the target-charging sessions, to the digits printed in the specification."""
 
-from __future__ import annotations
-
 import pytest
 
 from pate.accounting.target_charging import QTarget, boundary, not_prior

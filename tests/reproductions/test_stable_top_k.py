@@ -1,7 +1,5 @@
 """The experiments of Zhu & Wang: prices and floors of the CelebA release, and epsilon at equal accuracy."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

@@ -1,7 +1,5 @@
 """Contenders at one sound price, and how near their picks are to the true top k."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

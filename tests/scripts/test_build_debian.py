@@ -1,7 +1,5 @@
 """Debian's table: what a Packages file says, each package once, sources in one split."""
 
-from __future__ import annotations
-
 from scripts.build_debian import packages
 
 TEXT = """Package: liba

@@ -1,7 +1,5 @@
 """Tables of results: every page shows what docs/results.json holds, and each figure set says where it is from."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the benchmark of teachers counts as an operation."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

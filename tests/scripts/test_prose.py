@@ -1,7 +1,5 @@
 """The prose check: each rule finds what it is for, and leaves alone what is right."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """Chi-square comparison of drawn outcomes with an exact distribution."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 
 from scipy.stats import chi2

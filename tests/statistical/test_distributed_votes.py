@@ -1,7 +1,5 @@
 """Discrete Gaussian draws, and sums of what holders send, against the laws that are priced."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

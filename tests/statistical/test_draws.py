@@ -1,7 +1,5 @@
 """Draws with a fixed seed against the exact distributions, which share no code with them; a wrong scale is noticed."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Permute-and-flip peeling by coins, with ties, against noise on every count, and the lucky coin of many."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 

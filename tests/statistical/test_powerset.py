@@ -1,7 +1,5 @@
 """Draws of PowersetGNMax against the distribution in which every set of labels has noise of its own."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Rounded Gaussian noise against its distribution."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The core stays light: what importing it loads, seen from a fresh interpreter; names that are loaded later."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

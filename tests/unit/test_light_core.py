@@ -3,8 +3,6 @@
 With `--noconftest` this file runs where nothing but the core and pytest is installed, on Windows as well.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

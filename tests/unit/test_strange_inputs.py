@@ -1,7 +1,5 @@
 """What is no array of moderate numbers is refused in a line that names the argument, and none of its values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

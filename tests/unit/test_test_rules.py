@@ -1,7 +1,5 @@
 """What the suite holds its own tests to: no process without the marker."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

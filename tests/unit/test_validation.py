@@ -1,7 +1,5 @@
 """Validation: what is accepted, what is refused, and that every refusal is one line with name, value and rule."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import shlex

@@ -1,7 +1,5 @@
 """The version and the name stand in several places, and say the same."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """docs/proofs/adjacency.md, step by step, on all small histograms; sorted and compared without the package."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Single steps of docs/proofs/alternatives.md."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What guesses refute: against linear programs, exact tails and many Gaussian runs; a price too low is caught."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import linprog

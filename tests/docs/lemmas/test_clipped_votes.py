@@ -1,7 +1,5 @@
 """docs/proofs/clipped_votes.md, step by step."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

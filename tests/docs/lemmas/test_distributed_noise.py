@@ -1,7 +1,5 @@
 """docs/proofs/distributed_noise.md, step by step."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """docs/proofs/filters.md: the best adaptive adversary, its exact delta, against filters and against totals."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """docs/proofs/gap_selection.md, step by step."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

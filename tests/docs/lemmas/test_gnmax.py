@@ -1,7 +1,5 @@
 """docs/proofs/gnmax.md, step by step."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The steps of docs/proofs/hits.md: one call's moment where hits weigh less, by kind of call, and what attains it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """docs/proofs/joint_law.md: laws that satisfy the rows stay below the bound, for every convex divergence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """docs/proofs/many_places.md: what a release costs a group of units, against exact distributions."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

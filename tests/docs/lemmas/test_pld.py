@@ -1,7 +1,5 @@
 """docs/proofs/pld.md: profiles against exact pairs, chords, and two releases chosen adaptively."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations, product
 

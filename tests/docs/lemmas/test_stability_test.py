@@ -1,7 +1,5 @@
 """docs/proofs/stability_test.md, step by step."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """docs/proofs/stable_fixed_top_k.md, step by step."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

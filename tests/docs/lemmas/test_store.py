@@ -1,7 +1,5 @@
 """docs/proofs/store.md: what was never committed costs nothing, where the crash does not depend on the draw."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 HALF = Fraction(1, 2)

@@ -1,7 +1,5 @@
 """docs/proofs/top_k.md, step by step."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """docs/proofs/vote_rounds.md, step by step."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """docs/proofs/winner.md, step by step."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The accountant that asks the others."""
 
-from __future__ import annotations
-
 from time import process_time
 
 import pytest

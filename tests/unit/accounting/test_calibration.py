@@ -1,7 +1,5 @@
 """Calibration: the smallest noise for a target, from below and from above."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

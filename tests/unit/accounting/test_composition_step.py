@@ -1,7 +1,5 @@
 """Single steps on a grid: upper bounds for every pair of a family, nearly attained; and the grid itself."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

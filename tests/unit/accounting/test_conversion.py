@@ -1,7 +1,5 @@
 """Conversions against arithmetic of 50 and 100 digits: Gaussian releases of any noise are never below the truth."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

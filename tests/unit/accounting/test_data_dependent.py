@@ -1,7 +1,5 @@
 """Data-dependent costs: their type, closed forms, realized sums and smooth sensitivity; and what sanitizers release."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

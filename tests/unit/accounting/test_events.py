@@ -1,7 +1,5 @@
 """Events: edge cases of their parameters, their parts, their failure probabilities; sessions, and adjacencies."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """The exact accountant against closed forms, exhaustive play in rational numbers, and its own limits; its parts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Privacy filters: what they admit, what they cost, and that they round down."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The joint law of selections and their tests: composition, readings, calibration, and the linear programs below it."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

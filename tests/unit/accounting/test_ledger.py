@@ -1,7 +1,5 @@
 """The ledger: never forgetful, never above its cap, and a charge is there together with what was released for it."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os

@@ -1,7 +1,5 @@
 """The PLD accountant against exact distributions, and what it takes from the Renyi accountant."""
 
-from __future__ import annotations
-
 import math
 import sys
 

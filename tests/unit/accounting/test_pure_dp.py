@@ -1,7 +1,5 @@
 """The pure-DP accountant against exhaustive enumeration of randomized responses."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

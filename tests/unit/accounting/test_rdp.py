@@ -1,7 +1,5 @@
 """The Renyi accountant against dp-accounting on the same orders, and its own grid against a denser one."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Renyi curves against 50-digit arithmetic, quadrature and search."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from typing import Any

@@ -1,7 +1,5 @@
 """Special functions that do without SciPy, to their last digits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

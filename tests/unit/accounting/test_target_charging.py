@@ -1,7 +1,5 @@
 """Targets, overruns, best plays, prices, and the session: it holds a budget that exists once."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """The zCDP accountant: every event's rho against its curve at orders between those that were searched."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

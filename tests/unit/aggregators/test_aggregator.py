@@ -1,7 +1,5 @@
 """What names a release: every field in full, arrays included; and parameters that no aggregator takes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Centered votes and the prevalence: values by hand, both stages, what is charged and refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

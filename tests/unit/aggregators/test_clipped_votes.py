@@ -1,7 +1,5 @@
 """ClippedVotes and the limit of votes: what is kept, blocks, prices, refusals."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """ConfidentVotes and ConfidentGNMax: which queries pass, what all of them cost, and the public cap on answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

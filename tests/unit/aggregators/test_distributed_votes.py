@@ -1,7 +1,5 @@
 """DistributedVotes: what a holder sends, what the sum says, price, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

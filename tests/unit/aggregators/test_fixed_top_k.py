@@ -1,7 +1,5 @@
 """FixedTopK: labels by a top-k mechanism, its exact distribution, and its price."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

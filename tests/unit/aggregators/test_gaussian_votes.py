@@ -1,7 +1,5 @@
 """GaussianVotes: threshold, price, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit, ndtr

@@ -1,7 +1,5 @@
 """GNMax and ConfidentGNMax: prices by hand, the promise of few votes, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rounds of centered votes in memory: what they know, what is charged and when, which votes are cast so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

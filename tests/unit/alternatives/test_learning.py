@@ -1,7 +1,5 @@
 """Features, the rule for learning, gradients of groups, thresholds: against values worked out another way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit

@@ -1,7 +1,5 @@
 """The alternatives as methods: calibrated, repeatable, refused in one line, beside PATE in one comparison."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Attacks on small releases: honest ones stay below their price, and each way to break one is noticed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

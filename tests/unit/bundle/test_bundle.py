@@ -1,7 +1,5 @@
 """What a run publishes is a model: read back, it predicts by name, and holds nothing that is not covered."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A bundle of somebody else's: whatever its JSON says, it is one line, and takes little memory and time."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every student predicts the same from its ONNX graph, after it was trained, saved and read."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

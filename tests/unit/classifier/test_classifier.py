@@ -1,7 +1,5 @@
 """PATEClassifier: what it releases and costs, and that it behaves as scikit-learn's tools expect."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from pathlib import Path

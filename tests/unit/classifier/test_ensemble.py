@@ -1,7 +1,5 @@
 """The teachers of a fit: whole groups, one vote each for one change, and the aggregator's own form of votes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """scikit-learn's own checks of estimators, and why some do not apply."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import SkipTest
 

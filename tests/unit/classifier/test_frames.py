@@ -1,7 +1,5 @@
 """DataFrames stay DataFrames up to the estimators: scikit-learn's own example of mixed types, as PATE's teachers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which samples are private and which are public."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The memory of records that fits released something about."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A comparison of three aggregators whose numbers are made up: a constant 0.2, the ceiling 0.6."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

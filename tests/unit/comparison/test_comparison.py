@@ -1,7 +1,5 @@
 """Whole comparisons on a small data set: resumed, reused, the same as single runs; no method breaks the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

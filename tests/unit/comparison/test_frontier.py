@@ -1,7 +1,5 @@
 """Means over seeds, goals between a constant and the ceiling, the cheapest epsilon: by hand; and comparison.csv."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

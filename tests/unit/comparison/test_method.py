@@ -1,7 +1,5 @@
 """A method of one's own beside PATE: one class, and it is in every table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page, the picture and the console: self-contained, escaped, and they say what no epsilon covers."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

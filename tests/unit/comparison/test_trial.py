@@ -1,7 +1,5 @@
 """Calibrations and results on disk: read back, priced again, refused where they are too cheap or damaged."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path

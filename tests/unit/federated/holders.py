@@ -1,7 +1,5 @@
 """Small votes of holders, whole and spoiled, as they come in."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers of holders: which count, which are refused and how, what absence becomes, and what one holder can do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A server that lies to holders of a secure sum: whatever it sends, numbers leave under masks or not at all."""
 
-from __future__ import annotations
-
 import copy
 import shutil
 from collections.abc import Callable

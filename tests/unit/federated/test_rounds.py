@@ -1,7 +1,5 @@
 """Questions and answers of rounds: what a holder may send, what is refused, and digits that give sums back."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

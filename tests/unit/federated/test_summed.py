@@ -1,7 +1,5 @@
 """Secure sums: terms under which they are exact, a holder's side, and a release that is charged before it is asked."""
 
-from __future__ import annotations
-
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace

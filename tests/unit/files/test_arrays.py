@@ -1,7 +1,5 @@
 """Files read back, damaged or whole; rows that are spilled."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

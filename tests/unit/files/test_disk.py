@@ -1,7 +1,5 @@
 """Files whole or not at all, for their owner alone; locks and secrets."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """YAML of somebody else's takes little memory and time, whatever it says."""
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from pathlib import Path

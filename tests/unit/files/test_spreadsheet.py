@@ -1,7 +1,5 @@
 """Text of others in a CSV file is text when a spreadsheet opens it."""
 
-from __future__ import annotations
-
 import csv
 import io
 

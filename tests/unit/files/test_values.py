@@ -1,7 +1,5 @@
 """Strict JSON: one form for infinities, and what is refused; names of values."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """The boundary wrapper, running twice and conditional release: distributions, draws, prices and messages."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

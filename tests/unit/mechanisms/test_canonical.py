@@ -1,7 +1,5 @@
 """Canonical top-k: classes of sets against their definition, and the distributions of the five kinds of noise."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import combinations, product

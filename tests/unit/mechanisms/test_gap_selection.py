@@ -1,7 +1,5 @@
 """Gap selection on single histograms and batches, its candidates, regularizers and refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Joint selection: the classes of sequences against their definition, and the distribution of a draw."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Limited domain and top-stable: bottom and threshold, distributions, price on small instances, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Peeling, one-shot and peeling from a part: prices, scales, the one distribution that they share, refusals."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any

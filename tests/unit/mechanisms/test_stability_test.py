@@ -1,7 +1,5 @@
 """The stability test, the optimal table and a table as exact integers, against closed forms and high precision."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """Above threshold and between thresholds: distributions, draws, prices, limits and messages."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any

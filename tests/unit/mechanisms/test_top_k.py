@@ -1,7 +1,5 @@
 """What all top-k mechanisms share: shapes, refusals, and draws that follow the exact distribution; Laplace top-k."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import product

@@ -1,7 +1,5 @@
 """Teachers on disk: whole or not there, read only where this run's own key signed them, and asked in chunks."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Engines: the same bytes from each, and kills at the worst moments."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

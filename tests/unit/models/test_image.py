@@ -1,7 +1,5 @@
 """Teachers and students that are networks for images."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

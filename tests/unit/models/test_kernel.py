@@ -1,7 +1,5 @@
 """Kernel teachers, whose votes are followed by hand, and the student that knows the noise of what was released."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score

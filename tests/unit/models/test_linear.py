@@ -1,7 +1,5 @@
 """Linear teachers and students, by squares and by the logistic loss."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What all students promise, the thresholds that they place, and the folder of a trained one."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What all teachers promise, also apart from each other: no length of another part reaches them by rounding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Networks trained alone and side by side, their images, their optimizer, and the device that it works on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

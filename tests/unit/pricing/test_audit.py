@@ -1,7 +1,5 @@
 """Findings of an audit: sound prices by both adjacencies, the claims beside them, parameters of the release."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Plans on synthetic votes whose hits can be worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What a release gives away at least is never above what it costs, and near it where the price is tight."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.tightness import faults_of

@@ -1,7 +1,5 @@
 """Quotes without Hydra: what is solved for, what others say, and the page."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

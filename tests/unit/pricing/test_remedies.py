@@ -1,7 +1,5 @@
 """The guard before anything is spent: what is refused, and that what it suggests, copied literally, is not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

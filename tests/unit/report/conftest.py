@@ -1,7 +1,5 @@
 """One small run: a report whose every number is its own, and the arrays behind its pictures."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

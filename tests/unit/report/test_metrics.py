@@ -1,7 +1,5 @@
 """Metrics against values by hand and scikit-learn's; constants; intervals that cover what they should."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The verdict: a share of the reachable, what is beaten, and where the rest was lost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

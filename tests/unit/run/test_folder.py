@@ -1,7 +1,5 @@
 """The folder of a run is touched once it is clear that the run can work, and only where it is the run's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

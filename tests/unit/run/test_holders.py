@@ -1,7 +1,5 @@
 """What a card says to the holders of records: whom a price covers, and what it is for groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

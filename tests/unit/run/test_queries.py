@@ -1,7 +1,5 @@
 """Public samples from a table: one file for all places, so no setting names its encoding."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Streams of random numbers: one for each purpose, the same from the same number, secret without one."""
 
-from __future__ import annotations
-
 import hmac
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is allowed and hardly meant: said where it holds, and nowhere else."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

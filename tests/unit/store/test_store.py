@@ -1,7 +1,5 @@
 """The store: a charge and its release are there together or not at all, whoever asks, dies, or changes the file."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

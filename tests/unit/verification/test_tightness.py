@@ -1,7 +1,5 @@
 """Lower bounds by exact laws of pairs."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Prices against exact laws, densities and draws: what holds, what is refuted with its pair, what is no law."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

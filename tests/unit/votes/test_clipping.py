@@ -1,7 +1,5 @@
 """Clipped sums by hand, on any cut into blocks, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

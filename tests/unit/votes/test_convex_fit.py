@@ -1,7 +1,5 @@
 """Training with pulls of bounded length: where it ends, and what one record changes."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

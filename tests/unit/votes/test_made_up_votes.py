@@ -1,7 +1,5 @@
 """Votes of nobody: the model that plans are judged by, as its docstring states it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

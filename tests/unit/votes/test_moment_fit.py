@@ -1,7 +1,5 @@
 """Moments to a calibrated student: what is matched, what noise does, and the threshold that it expects to be best."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernel teachers in rounds: what a teacher of several records counts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

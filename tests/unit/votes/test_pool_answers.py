@@ -1,7 +1,5 @@
 """What trained teachers say of the pool: a part of their votes that chance in their own records does not move."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit

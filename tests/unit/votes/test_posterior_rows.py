@@ -1,7 +1,5 @@
 """The matrix behind noise: against the posterior of a known prior, and what is left of noise alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

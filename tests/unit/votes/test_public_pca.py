@@ -1,7 +1,5 @@
 """Public directions: what they keep, and how many of them noise leaves worth while."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Vote files of others: every layout, what is guessed, what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A holder's side: where it keeps its teachers is said by its own environment."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The aggregator's side: folder and number of holders come from the run's configuration."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What every aggregator says of itself before it has seen a vote."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """StableFixedTopK: exactly k labels, how they come about, its price as the sum of its parts, calibration, refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

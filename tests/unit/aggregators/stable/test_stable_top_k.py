@@ -1,7 +1,5 @@
 """StableTopK: parameters, price, distribution, calibration, the split of a target and the lone gap that judges it."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

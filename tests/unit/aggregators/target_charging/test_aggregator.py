@@ -1,7 +1,5 @@
 """Sessions: halting, rounds, continuing, priors, prices before the first call."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

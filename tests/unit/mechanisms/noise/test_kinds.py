@@ -1,7 +1,5 @@
 """Distributions of the noisy argmax: symmetry, extremes, and many candidates."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The generator of secret noise: really ChaCha20, all of the key, and children and copies that are sound."""
 
-from __future__ import annotations
-
 import builtins
 import copy
 import functools

@@ -1,7 +1,5 @@
 """Noise in whole numbers and shares of it: masses, limits, messages, and what floats cannot decide."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from fractions import Fraction

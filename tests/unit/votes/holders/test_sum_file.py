@@ -1,7 +1,5 @@
 """Sums of vote files: a tree of them gives the counts of the files, and files that do not go together are refused."""
 
-from __future__ import annotations
-
 import stat
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A holder's vote file: what it holds comes back, and what is damaged or does not go together is one line."""
 
-from __future__ import annotations
-
 import zipfile
 from dataclasses import replace
 from pathlib import Path
