@@ -60,15 +60,6 @@ def test_fault_is_found(found: list[str], fault: str) -> None:
     assert any(text.startswith(fault) for text in found), found
 
 
-@pytest.mark.parametrize(
-    ("fault", "change"), [("structure: no title", {"head": ""}), ("structure: no lang", {"lang": ""})]
-)
-def test_missing_title_or_language_is_found(browser: Any, tmp_path: Path, fault: str, change: dict[str, str]) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(page("", **change), encoding="utf-8")
-    assert fault in look(browser, path, "desk")["desk"].faults
-
-
 def test_a_good_page_has_no_fault(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(page(picture('<text x="9" y="20">well</text>')), encoding="utf-8")

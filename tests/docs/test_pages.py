@@ -16,29 +16,12 @@ PAGES = [
     *sorted(DOCS.rglob("*.md")),
 ]
 NOTES = sorted(set((DOCS / "proofs").glob("*.md")) - {DOCS / "proofs" / "index.md"})
-SECTIONS = ["Precondition", "Claim", "Proof", "Edge cases", "Where the literature differs", "Checks"]
-NEEDED = {"Precondition", "Claim", "Proof", "Checks"}  # the others where there is something to say
 PATH = re.compile(r"`((?:pate|tests|docs|conf|scripts|benchmarks|reproductions)/[\w/.-]*)`")
 DOC_PATH = re.compile(r"docs/[\w/-]+\.md")
 
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("note", NOTES, ids=name)
-def test_a_proof_note_has_its_parts(note: Path) -> None:
-    """Its sections in order; its claim in plain words first; both adjacencies; its tests."""
-    text = note.read_text(encoding="utf-8")
-    known = [heading for heading in re.findall(r"^## (.+)$", text, re.MULTILINE) if heading in SECTIONS]
-    assert known == sorted(known, key=SECTIONS.index)
-    assert set(known) >= NEEDED
-    lead = text.split("\n## ")[0].split("\n", 1)[1].strip()
-    assert 20 <= len(lead.split()) <= 80
-    assert not set(lead) & set("∫ΣΦφγ√≤≥|")
-    assert "replace-one" in text and "add/remove" in text
-    lemmas = f"tests/docs/lemmas/test_{note.stem}.py"
-    assert "`" + (lemmas if (ROOT / lemmas).exists() else "tests/") in text
 
 
 def test_the_table_of_notes_is_complete() -> None:

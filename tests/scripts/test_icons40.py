@@ -2,17 +2,12 @@
 
 import errno
 import json
-import os
 import re
 import runpy
-import shutil
-import subprocess
 import sys
 import tarfile
-import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +16,13 @@ import pytest
 
 from pate.data import Icons
 from pate.data.dataset import unwatched
-from pate.files.disk import locked
 from pate.validation import InvalidValue
 from scripts.icons40 import drawing
 from scripts.icons40.build import Recipe
-from scripts.icons40.drawing import BLANK, BROKEN, DRAWN, draw_icon, renderer_version
+from scripts.icons40.drawing import BLANK, BROKEN, draw_icon, renderer_version
 from scripts.icons40.package import NAME, VERSION, IconPackage, IconSet
 from scripts.icons40.survey import choose_labels, deal_splits, number_of
-from scripts.icons40.words import _SYNONYMS, family_of, label_words
+from scripts.icons40.words import family_of
 
 SHAPES = {
     "square": '<path d="M4 4h16v16H4z"/>',
@@ -94,24 +88,6 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-WORDS = {
-    "user-circle-24-filled": {"person", "circle", "fill"},
-    "person-outlined": {"person", "outline"},
-    "baseline-add-to-photos": {"plus", "image"},
-    "file-arrow-up-2": {"file", "arrow", "up"},
-    "24-hours": {"hours"},
-    "looks-two-3x": {"looks"},
-    "a": set(),
-}
-
-
-def test_words_of_a_name_none_of_which_is_a_synonym_of_two() -> None:
-    assert {name: label_words(name) for name in WORDS} == WORDS
-    listed = [synonym for synonyms in _SYNONYMS.values() for synonym in synonyms.split()]
-    assert len(set(listed)) == len(listed)
-    assert set(listed).isdisjoint(_SYNONYMS), "a merged word would be merged again"
-
-
 def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_another() -> None:
     styles = [
         "home",
@@ -142,16 +118,6 @@ def test_whole_families_fill_the_splits_exactly() -> None:
         assert len(set(split_of[families == family])) == 1
 
 
-def test_labels_are_the_most_frequent_words_of_the_pool_alone() -> None:
-    """Families 0 to 2 are the pool: 4 icons with a label. What comes later has other words, in greater numbers."""
-    families = np.array([0, 0, 1, 2, 3, 4, 5, 6])
-    words = [frozenset(each.split()) for each in ["b a", "a", "b a", "c b", "z", "z y", "z y", "z y"]]
-    assert choose_labels(words, families, num_public=4, num_labels=2) == ["a", "b"]
-    changed = [*words[:4], *[frozenset(["c"])] * 4]
-    assert choose_labels(changed, families, num_public=4, num_labels=2) == ["a", "b"]
-    assert choose_labels(words, families, num_public=8, num_labels=2) == ["z", "a"], "the rest would count"
-
-
 def by_definition(words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int) -> list[str]:
     """Prefix after prefix, each counted anew."""
     labels: list[str] = []
@@ -179,23 +145,6 @@ def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'
 
 
-def test_pixels_stand_where_the_picture_has_them() -> None:
-    levels, outcome = draw_icon(f'{HEAD}<path d="M0 0h8v2H0z"/></svg>', pixels=8, color="grey")
-    expected = np.full((1, 8, 8), 255)
-    expected[:, :2] = 0
-    assert outcome == DRAWN
-    assert np.array_equal(levels, expected)
-
-
-def test_colors_are_channels() -> None:
-    red = f'{HEAD}<path fill="#f00" d="M0 0h4v8H0z"/></svg>'
-    levels, _ = draw_icon(red, pixels=4, color="rgb")
-    assert levels[:, 0, 0].tolist() == [255, 0, 0]
-    assert levels[:, 0, 3].tolist() == [255, 255, 255]
-    grey, _ = draw_icon(red, pixels=4, color="grey")
-    assert grey[0, 0, 0] == 76, "the luma of red"
-
-
 @pytest.mark.parametrize(
     ("svg", "outcome"),
     [
@@ -216,14 +165,6 @@ def test_what_is_no_picture_is_told(svg: str | None, outcome: int) -> None:
 
 
 Make = Callable[..., Path]
-
-
-def test_archive_and_folder_hold_the_same(make_package: Make, sets: dict[str, Any]) -> None:
-    packed, unpacked = make_package(sets), make_package(sets, packed=False)
-    for path in (packed, unpacked, unpacked / "package"):
-        assert {each.prefix: each.content for each in IconPackage(path).sets()} == sets
-    IconPackage(packed).require_version()
-    IconPackage(unpacked).require_version()
 
 
 def test_what_is_wrong_with_a_package_is_one_line(make_package: Make, sets: dict[str, Any], tmp_path: Path) -> None:
@@ -260,16 +201,6 @@ def test_which_licenses_are_taken() -> None:
         assert IconSet("some", {"info": {"license": license_}}).refusal == refusal, license_
 
 
-def test_a_picture_is_a_square_with_the_icon_in_its_middle_or_an_entry_is_no_icon() -> None:
-    icons = {"wide": {"body": "<g/>", "width": 40, "left": 2}, "plain": {"body": "<g/>"}}
-    svg = IconSet("some", {"icons": icons, "height": 20}).svg
-    assert 'viewBox="2 -10 40 40"' in str(svg("wide"))
-    assert 'viewBox="-2 0 20 20"' in str(svg("plain")), "16 wide, the format's own default"
-    odd = [None, "x", {}, {"body": 3}, {"body": "", "width": 0}, {"body": "", "top": "a"}, {"body": "", "height": True}]
-    for icon in odd:
-        assert IconSet("some", {"icons": {"odd": icon}}).svg("odd") is None, icon
-
-
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = Recipe(pixels=8, num_public=20, num_test=16, num_labels=6)
 NAMES = {"arrow", "bar", "corner", "pole", "square", "wedge", "outline", "bold", "sharp"}
@@ -300,20 +231,6 @@ def test_the_file_is_what_the_loader_reads(package: IconPackage, tmp_path: Path)
     assert data.private.labels.any(axis=1).all()
 
 
-def test_pictures_labels_and_families_are_those_of_the_names(package: IconPackage, tmp_path: Path) -> None:
-    data = Icons(built(package, tmp_path / "out"), image_size=8).load()
-    pictures, groups = np.asarray(data.public.inputs), data.public.group_ids
-    families = [family_of(*name.split(":")) for name in data.published_ids]
-    for row, name in enumerate(data.published_ids.tolist()):
-        shape, *style = name.partition(":")[2].split("-")
-        told = {label for label, holds in zip(data.label_names, data.public.labels[row], strict=True) if holds}
-        assert told == {shape, *style} & set(data.label_names)
-        if shape in ("corner", "bar"):
-            assert pictures[row, 0, 2, 2] < 1 or shape == "bar"
-            assert pictures[row, 0, 7, 7] == 1
-    assert len(set(zip(families, groups.tolist(), strict=True))) == len(set(families)) == len(set(groups.tolist()))
-
-
 def test_the_manifest_counts_what_was_left_out_and_why(package: IconPackage, tmp_path: Path) -> None:
     path = built(package, tmp_path / "out", Recipe(8, "grey", True, 48, 16, 9))
     said = json.loads(path.with_suffix(".json").read_text())
@@ -327,26 +244,6 @@ def test_the_manifest_counts_what_was_left_out_and_why(package: IconPackage, tmp
     assert said["sets"]["be"] | {"drawn": 24, "blank": 1, "broken": 3, "author": "be's author"} == said["sets"]["be"]
     assert said["licenses"] == {"MIT": 48, "CC-BY-4.0": 24, "Apache-2.0": 24}
     assert said["package"] == "@iconify/json 2.2.535"
-
-
-def test_labels_can_be_those_of_what_is_shown_alone(package: IconPackage, tmp_path: Path) -> None:
-    path = built(package, tmp_path / "out", Recipe(8, "rgb", False, 20, 16, 4))
-    data = Icons(path, image_size=8, channels=3).load()
-    assert path.name == "icons-8-rgb-shown.npz"
-    assert set(data.label_names).isdisjoint(("outline", "bold", "sharp"))
-    assert data.input_shape == (3, 8, 8)
-
-
-@pytest.mark.slow
-@pytest.mark.process
-def test_the_bytes_do_not_depend_on_processes_or_on_the_package_s_form(
-    make_package: Make, sets: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drawing, "SIZE", 10)
-    packed = built(IconPackage(make_package(sets)), tmp_path / "one", jobs=2)
-    unpacked = built(IconPackage(make_package(sets, packed=False)), tmp_path / "other")
-    for suffix in (".npz", ".json"):
-        assert packed.with_suffix(suffix).read_bytes() == unpacked.with_suffix(suffix).read_bytes()
 
 
 def test_a_build_that_was_killed_goes_on(package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,32 +286,6 @@ def test_a_full_disk_leaves_no_half_written_file(
     assert built(package, tmp_path / "out").is_file()
 
 
-def test_a_second_build_and_too_few_icons_are_refused(
-    package: IconPackage, make_package: Make, sets: dict[str, Any], tmp_path: Path
-) -> None:
-    parts = tmp_path / "one" / f".{RECIPE.file_name}.parts"
-    parts.mkdir(parents=True)
-    with locked(parts / "lock"), pytest.raises(InvalidValue, match="expected no other build that writes there"):
-        built(package, tmp_path / "one")
-    shutil.rmtree(tmp_path / "unpacked")
-    few = IconPackage(make_package({"alpha": sets["alpha"]}, packed=False))
-    with pytest.raises(InvalidValue, match=r"expected more than 20 \+ 16 icons with a label.* found 2"):
-        built(few, tmp_path / "out")
-    with pytest.raises(InvalidValue, match="expected names with at least 40 words, in sets with an open license"):
-        built(few, tmp_path / "out", Recipe())
-    with pytest.raises(InvalidValue, match="found 0 in 0 icons"):
-        built(IconPackage(make_package({"alpha": {}}, packed=False)), tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "rule"),
-    [("pixels", 0, ""), ("pixels", 300, "at most 256"), ("color", "gray", "one of grey, rgb")],
-)
-def test_settings_out_of_range(name: str, value: Any, rule: str) -> None:
-    with pytest.raises(InvalidValue, match=f"{name}={value}: expected {rule}"):
-        Recipe(**{name: value})
-
-
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     monkeypatch.setattr(sys, "argv", ["build_icons.py", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
@@ -435,41 +306,3 @@ def test_the_command_says_what_is_wrong_in_one_line(
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     with pytest.raises(InvalidValue, match=r"pip install '.*\[icons\]'"):
         renderer_version()
-
-
-def test_make_fetches_the_version_that_is_built() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    assert f"ICONS_PACKAGE := {NAME}@{VERSION}\n" in makefile
-    assert f"ICONS_FILE := iconify-json-{VERSION}.tgz\n" in makefile
-
-
-@pytest.mark.slow
-@pytest.mark.process
-def test_a_signal_ends_the_command_in_one_line(tmp_path: Path) -> None:
-    package = tmp_path / "package.tgz"
-    os.mkfifo(package)
-    words = [sys.executable, str(ROOT / "scripts" / "build_icons.py"), str(package), "--output", str(tmp_path / "out")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        held = None
-        while held is None and process.poll() is None:
-            with suppress(OSError):  # until the command reads
-                held = os.open(package, os.O_WRONLY | os.O_NONBLOCK)
-            time.sleep(0.05)
-        process.terminate()
-        _, told = process.communicate(timeout=60)
-    if held is not None:
-        os.close(held)
-    assert process.returncode == 143
-    assert told == "ended by SIGTERM; the same command continues where it stopped\n"
-
-
-def test_a_full_disk_ends_the_command_in_one_line(
-    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(self: Recipe, *rest: object, **more: object) -> Path:
-        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out"))
-
-    monkeypatch.setattr(Recipe, "build", full)
-    assert command(monkeypatch, package.path, "--output", tmp_path / "out") == 1
-    assert capsys.readouterr().err.endswith("; the same command continues once that is mended\n")

@@ -1,7 +1,6 @@
 """WordNet's table: dictionary, labels, splits, representation, archive, and the builder."""
 
 import hashlib
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from pate.data.embedded import ARCHIVE
-from pate.validation import InvalidValue
 from scripts.wordnet40 import (
     STEPS,
     Recipe,
@@ -19,11 +17,9 @@ from scripts.wordnet40 import (
     ancestors,
     choose_labels,
     deal_splits,
-    gloss_families,
     label_matrix,
     label_names,
     parse_dictionary,
-    write_archive,
 )
 
 LICENCE = ["  1 This software and database is being provided to you  ", "  2 under the following license.  "]
@@ -67,35 +63,11 @@ def test_a_line_of_the_real_dictionary_by_hand() -> None:
     assert parse_dictionary([line])[0].definition == "a letter"
 
 
-def test_word_counts_are_hexadecimal_instances_are_hypernyms_and_the_license_is_passed_over(
-    dictionary: list[str],
-) -> None:
-    words = " ".join(f"word{i} 0" for i in range(11))
-    many = f"00000002 03 n 0b {words} 001 @i 00000001 n 0000 | many words\n"
-    assert parse_dictionary([many, "00000001 03 n 01 a 0 000 | one\n"])[0].hypernyms == (1,)
-    assert len(parse_dictionary(dictionary)) == len(dictionary) - 2
-
-
 def test_ancestors_follow_every_path_include_the_synset_and_survive_a_circle() -> None:
     above = {1: (), 2: (1,), 3: (1,), 4: (2, 3)}
     diamond = [Synset(place, "x", hypernyms, "") for place, hypernyms in above.items()]
     assert ancestors(diamond) == {1: {1}, 2: {1, 2}, 3: {1, 3}, 4: {1, 2, 3, 4}}
     assert ancestors([Synset(1, "a", (2,), ""), Synset(2, "b", (1,), "")]) == {1: {1, 2}, 2: {1, 2}}
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ([], r"^dictionary=empty: expected the lines of WordNet's data\.noun$"),
-        (["  1 only a license"], r"^dictionary=empty"),
-        ([ATTACK, "offset,lemma,gloss"], r"^dictionary line 2='offset,lemma,gloss': expected a synset of data\.noun$"),
-        (["00000001 03 n 01 a 0 | no pointer count"], r"^dictionary line 1='00000001 03 n 01 a 0"),
-        ([FORAY], r"^hypernym=00975452: expected a synset of the same dictionary$"),
-    ],
-)
-def test_what_is_no_dictionary_is_refused(lines: list[str], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        parse_dictionary(lines)
 
 
 ABOVE = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
@@ -118,11 +90,6 @@ def test_the_matrix_says_what_each_record_is_and_shared_names_are_numbered_by_of
     assert label_names(synsets, [5, 1, 3]) == ("substance_2", "part", "substance_1")
 
 
-def test_synsets_with_one_gloss_are_one_family() -> None:
-    glosses = {9: "a variety of aster", 4: "A variety of  aster,", 5: "a variety of daisy"}
-    assert gloss_families([Synset(place, "x", (), gloss) for place, gloss in glosses.items()]) == {9: 4, 4: 4, 5: 5}
-
-
 def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
     families = {record: record - record % 3 if record < 60 else record for record in range(200)}
     public, test, private = deal_splits(families, (50, 30))
@@ -130,15 +97,6 @@ def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
     assert sorted(public + test + private) == list(range(200))
     kept = [{families[record] for record in split} for split in (public, test, private)]
     assert not (kept[0] & kept[1] or kept[0] & kept[2] or kept[1] & kept[2])
-
-
-def test_splits_are_fixed_and_look_shuffled() -> None:
-    families = {record: record for record in range(200)}
-    backwards = dict(reversed(families.items()))
-    public, _, private = deal_splits(families, (50, 30))
-    assert deal_splits(backwards, (50, 30))[0] == public
-    assert public != sorted(public)
-    assert abs(sum(public) / 50 - sum(private) / 120) < 40
 
 
 TEXTS = [f"{color} {shape} on a {color} table" for color in ("red", "blue", "green") for shape in ("cup", "jug")]
@@ -158,43 +116,6 @@ def test_codes_are_unit_vectors_times_127_and_components_the_leading_singular_ve
     np.testing.assert_allclose(projector, rows[:3].T @ rows[:3], atol=1e-12)
     largest = np.abs(fitted.components).argmax(axis=0)  # whose sign is fixed
     assert (fitted.components[largest, range(3)] > 0).all()
-
-
-def test_a_text_is_encoded_by_itself_and_one_of_unknown_words_is_zero() -> None:
-    fitted = Representation.fit(TEXTS, num_dims=3)
-    alone = fitted.encode(["a red jug"])
-    among = fitted.encode(["other words entirely", "a red jug", "a green cup"])
-    assert among[1].tolist() == alone[0].tolist()
-    assert np.count_nonzero(alone) > 0
-    assert np.count_nonzero(fitted.encode(["nothing known here"])) == 0
-
-
-def test_a_text_outside_the_components_is_zero_not_noise() -> None:
-    """Two words that occur only together, and too seldom for the two leading components."""
-    texts = [*TEXTS * 5, "lonely island", "lonely island"]
-    fitted = Representation.fit(texts, num_dims=2)
-    assert "lonely" in fitted.vectorizer.vocabulary_
-    assert np.count_nonzero(fitted.encode(["lonely island"])) == 0
-
-
-ARRAYS = {"numbers": np.arange(6, dtype=np.int8).reshape(2, 3), "names": np.array(["dog", "plant"])}
-
-
-def test_numpy_reads_what_was_written(tmp_path: Path) -> None:
-    write_archive(tmp_path / "a.npz", ARRAYS)
-    with np.load(tmp_path / "a.npz", allow_pickle=False) as read:
-        assert sorted(read.files) == ["names", "numbers"]
-        assert read["numbers"].tolist() == [[0, 1, 2], [3, 4, 5]]
-        assert read["names"].tolist() == ["dog", "plant"]
-
-
-def test_the_bytes_depend_on_the_arrays_alone(tmp_path: Path) -> None:
-    write_archive(tmp_path / "a.npz", ARRAYS)
-    os.umask(os.umask(0o077))
-    write_archive(tmp_path / "b.npz", {name: array.copy() for name, array in ARRAYS.items()})
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-    write_archive(tmp_path / "c.npz", ARRAYS | {"numbers": ARRAYS["numbers"] + np.int8(1)})
-    assert (tmp_path / "a.npz").read_bytes() != (tmp_path / "c.npz").read_bytes()
 
 
 SHA256 = "50b31ded30bec3ca625356954bf6cfcf5adc8d860f40f8191302ed36409be495"
@@ -232,31 +153,6 @@ def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: li
         assert after[name][:32].tolist() == before[name][:32].tolist()
     assert after["label_names"].tolist() == before["label_names"].tolist()
     assert after["features"][32:].tolist() != before["features"][32:].tolist()
-
-
-def test_the_representation_is_fitted_on_as_many_texts_as_are_public(
-    dictionary: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted_on: list[int] = []
-    fit = Representation.fit.__func__
-
-    def spy(cls: type[Representation], texts: list[str], *, num_dims: int) -> Representation:
-        fitted_on.append(len(texts))
-        return fit(cls, texts, num_dims=num_dims)
-
-    monkeypatch.setattr(Representation, "fit", classmethod(spy))
-    SMALL.build(dictionary)
-    assert fitted_on == [20]
-
-
-@pytest.mark.process
-def test_the_script_refuses_a_missing_dictionary_in_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scripts.build_wordnet", tmp_path / "absent", "--output", tmp_path / "out.npz"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert ended.returncode == 2
-    assert ended.stderr.count("\n") == 1
-    assert ended.stderr.startswith(f"dictionary={tmp_path / 'absent'}: expected a readable data.noun")
-    assert not (tmp_path / "out.npz").exists()
 
 
 @pytest.mark.process

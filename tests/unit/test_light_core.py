@@ -17,7 +17,6 @@ from pate.validation import MissingPackage, how_to_install, require_extra
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = PROJECT["optional-dependencies"]
 COMMANDS = [name.partition(":")[0] for name in PROJECT["scripts"].values()]
 CORE = ("accounting", "aggregators", "data", "mechanisms", "pricing", "report", "store", "verification", "votes")
 TRAINED = (
@@ -161,15 +160,6 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
         assert gone.stdout.startswith(str(tmp_path)), gone.stderr
         assert gone.stderr.count("pate/__init__.py is not that of pate-multilabel: uninstall `pate`") == 1
         (tmp_path / "pate" / "__init__.py").touch()
-
-
-def test_the_core_depends_on_three_packages_and_the_extras_on_the_core() -> None:
-    assert [line.partition(">")[0] for line in PROJECT["dependencies"]] == ["numpy", "scipy", "randomgen"]
-    assert validation._PACKAGES.keys() - EXTRAS.keys() == set()
-    alone = {"train", "pld", "docs", "flights"}
-    for name in EXTRAS.keys() - alone:
-        assert any(line.startswith("pate-multilabel[") and "]" in line for line in EXTRAS[name]), name
-    assert "train" in EXTRAS["dev"][0]
 
 
 def test_the_line_to_type_names_where_the_package_came_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from pate.accounting.composition_step import (
     probabilities,
     rounded_spacing,
 )
-from pate.accounting.exact import Profile, dominating_pairs
+from pate.accounting.exact import dominating_pairs
 
 Array = NDArray[np.float64]
 
@@ -127,22 +127,6 @@ def test_losses_beyond_the_grid_count_as_certain() -> None:
 
 
 GRID = LossGrid(first=-50, size=200, spacing=rounded_spacing(0.037))
-
-
-def test_the_bound_left_right_and_between() -> None:
-    """For a function convex in exp(x): 1 / (1 + exp(x))."""
-    values = 1 / (1 + np.exp(GRID.points))
-    padded = GRID.padded(values, 40)
-    assert len(padded) == 280
-    before = GRID.points[0] - GRID.spacing * np.arange(40, 0, -1)
-    assert (padded[:40] >= 1 / (1 + np.exp(before))).all()
-    assert (padded[:40] <= 1).all()
-    assert (np.diff(padded) <= 0).all()
-    assert (padded[-40:] == values[-1]).all()
-    for x in (-1.83, -0.01, 0.0, 0.02, 2.345, 5.5, 6.0):
-        truth = 1 / (1 + np.exp(x))
-        assert truth * (1 - 1e-15) <= Profile(GRID, values).delta(x) <= max(truth * (1 + 1e-3), values[-1])
-    assert Profile(GRID, values).delta(1e300) == values[-1]
 
 
 @pytest.mark.parametrize("loss", [7.2, 7.3627, 7.37, 7.3999, 7.4, -7.37, -7.4])

@@ -20,17 +20,10 @@ from pate.accounting.composition_step import (
 from pate.accounting.exact import (
     Block,
     Profile,
-    composed,
     composed_in_blocks,
     dominating_pairs,
-    has_rare_losses,
-    work,
 )
 from pate.aggregators import StableTopK
-
-DELTA = 1e-5
-BIT = pa.OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
-
 
 # Closed forms.
 
@@ -54,13 +47,6 @@ def test_pure_dp_is_never_below_the_sum_over_binomials(epsilon: float, count: in
     truth = binomial_delta(epsilon, count, target)
     charged = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count).get_delta(target)
     assert truth * (1 - 1e-12) <= charged <= truth * (1 + 1e-2) + 1e-12
-
-
-def test_a_gaussian_and_next_to_nothing_cost_what_the_gaussian_costs() -> None:
-    made = pa.ExactAccountant().compose(pa.GaussianEvent(0.8)).compose(pa.PureDpEvent(1e-9))
-    for epsilon in (0.0, 0.5, 3.0, 7.0):
-        truth = pa.gaussian_delta(1.25, epsilon=epsilon)
-        assert truth <= made.get_delta(epsilon) <= truth * (1 + 1e-3)
 
 
 # Exhaustive play, in rational numbers.
@@ -179,13 +165,6 @@ def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(noise: float, can
         assert cheaper.get_delta(epsilon) < envelope
 
 
-def test_noisy_maxima_add_up_below_renyi() -> None:
-    event = pa.SelfComposedEvent(pa.NoisyMaxGaussianEvent(50.0, 39), 600)
-    renyi, made = pa.RdpAccountant().compose(event), pa.ExactAccountant().compose(event)
-    assert 0.6 * renyi.get_epsilon(1e-6) < made.get_epsilon(1e-6) < 0.85 * renyi.get_epsilon(1e-6)
-    assert pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(0.5, 1)).get_epsilon(DELTA) == 0
-
-
 # The paper's experiment.
 
 
@@ -199,29 +178,6 @@ def test_the_papers_experiment_costs_what_was_computed_independently() -> None:
 
 
 # Limits.
-
-
-def test_beyond_the_sum_of_all_losses_delta_is_next_to_nothing() -> None:
-    made = pa.ExactAccountant().compose(pa.ApproximateEvent(pa.PureDpEvent(0.2), 1e-8), 3)
-    assert made.get_delta(0.61) == pytest.approx(3e-8, rel=1e-9)
-    assert made.get_epsilon(1e-7) <= 0.6 * (1 + 1e-6)
-
-
-def test_never_above_renyi() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(6):
-        pool = [
-            pa.BoundedRangeEvent(rng.uniform(0.01, 1)),
-            pa.PureDpEvent(rng.uniform(0.01, 1)),
-            BIT,
-            pa.GaussianEvent(rng.uniform(1, 20)),
-        ]
-        event = pa.ComposedEvent(tuple(pool[i] for i in rng.integers(0, 4, size=8)))
-        made, renyi = pa.ExactAccountant().compose(event), pa.RdpAccountant().compose(event)
-        for delta in (1e-9, 1e-5, 1e-2):
-            assert 0 < made.get_epsilon(delta) <= renyi.get_epsilon(delta)
-        for epsilon in (0.0, 0.3, 2.0):
-            assert 0 < made.get_delta(epsilon) <= renyi.get_delta(epsilon)
 
 
 def single_pairs(box: Box) -> Iterator[Box]:
@@ -258,22 +214,6 @@ def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
             losses = [(pair.up, pair.down) for pair in single_pairs(box)]
             assert any(up >= gain and -down >= loss and up <= gain * (1 + 1e-5) + 2e-13 for up, down in losses)
             assert any(up >= loss and -down >= gain and up <= loss * (1 + 1e-5) + 2e-13 for up, down in losses)
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        pa.NoOpEvent(),
-        pa.PureDpEvent(0.0),
-        pa.BoundedRangeEvent(0.0),
-        pa.NoisyMaxGaussianEvent(2.0, 1),
-        pa.OneBitEvent((3.0,), reach=5),
-        pa.OneBitEvent((1.0, 1.0), reach=1),
-    ],
-    ids=repr,
-)
-def test_where_nothing_can_happen_there_is_no_family(event: pa.NoOpEvent) -> None:
-    assert dominating_pairs(event) is None
 
 
 PAIR = Box.pair(0.05, -0.05)
@@ -349,20 +289,6 @@ def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
     assert both.masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
     assert both.missing == pytest.approx(0.49)
     assert both.total >= 1
-
-
-def test_long_runs_are_blocks_and_rare_losses_are_not() -> None:
-    assert has_rare_losses(((Box.pair(9.0, -1e-9), 1),))
-    assert not has_rare_losses(((bit(), 1), (Span(0.1), 1), (PAIR, 1)))
-    steps = ((Span(0.1), 1), (bit(), 1)) * 600
-    assert work(steps) < 2 * pa.exact.CAPACITY < 4 * 1200
-    assert composed(((PAIR, 24_000),), reach=9.0, smallest_delta=1e-12).grid.first == 0
-
-
-def test_without_blocks_every_step_counts_and_nothing_is_given_away() -> None:
-    event = pa.BoundedRangeEvent(0.05)
-    in_blocks, alone = (pa.ExactAccountant(in_blocks=value).compose(event, 400) for value in (True, False))
-    assert alone.get_epsilon(1e-6) < in_blocks.get_epsilon(1e-6) < 1.01 * alone.get_epsilon(1e-6)
 
 
 def test_epsilon_is_zero_where_delta_is_met_from_the_start_and_infinite_where_the_grid_ends_above() -> None:

@@ -28,24 +28,6 @@ def event() -> pa.Event:
     return table.event_for(**SHAPE)
 
 
-def test_few_votes_make_it_cheaper(event: pa.Event) -> None:
-    joint, rdp, auto = (kind().compose(event) for kind in (pa.JointLawAccountant, pa.RdpAccountant, pa.AutoAccountant))
-    assert joint.get_epsilon(DELTA) < 0.9 * rdp.get_epsilon(DELTA)
-    assert joint.failure_prob == pytest.approx(300e-9)
-    assert auto.get_epsilon(DELTA) == joint.get_epsilon(DELTA)
-    assert (auto.winner(DELTA), auto.resolution(DELTA)) == ("joint_law", joint.resolution(DELTA))
-
-
-def test_other_events_are_added_and_cost_what_they_cost(event: pa.Event) -> None:
-    other = pa.GaussianEvent(2.0)
-    alone, both = pa.JointLawAccountant().compose(other), pa.JointLawAccountant().compose(event).compose(other)
-    assert alone.get_epsilon(DELTA) == pa.RdpAccountant().compose(other).get_epsilon(DELTA)
-    assert alone.resolution(DELTA) == 0.0
-    separately = pa.JointLawAccountant().compose(event).get_epsilon(DELTA)
-    assert separately < both.get_epsilon(DELTA) < separately + alone.get_epsilon(DELTA)
-    assert both.resolution(DELTA) > 0
-
-
 @pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
 def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]) -> None:
     release = StableTopK(selection_scale=40.0, test_std=60.0)
@@ -56,18 +38,6 @@ def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]
         assert spent.failure_prob <= delta <= known.get_delta(epsilon) < 1.001 * spent.failure_prob
         if delta > spent.failure_prob:
             assert spent.get_epsilon(delta) <= epsilon
-
-
-def test_calibration_needs_less_noise() -> None:
-    loose, tight = (
-        StableTopK(selection_scale=30.0, test_std=25.0).calibrated(
-            target_epsilon=3.0, target_delta=DELTA, accountant=kind, **SHAPE
-        )
-        for kind in (pa.ExactAccountant, pa.AutoAccountant)
-    )
-    assert tight.selection_scale < 0.9 * loose.selection_scale
-    epsilon = pa.AutoAccountant().compose(tight.event_for(**SHAPE)).get_epsilon(DELTA)
-    assert 0.99 * 3.0 < epsilon <= 3.0
 
 
 def test_an_accountant_that_does_not_know_it_adds_its_parts() -> None:

@@ -3,14 +3,12 @@
 import math
 import sys
 
-import numpy as np
 import pytest
 
 import pate.accounting as pa
 from pate.accounting.events import LeafEvent
 from pate.accounting.pld import LossDistribution
 from pate.accounting.pure_dp import pure_dp_composition_delta
-from pate.aggregators import StableTopK
 from pate.validation import InvalidValue
 
 
@@ -62,50 +60,6 @@ def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
     made = distribution((event, 1))
     assert made.delta(30.0) >= 1 - 1e-10
     assert made.delta(75.0) >= 0.99
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        pa.GaussianEvent(5.0),
-        pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 600),
-        pa.ComposedEvent((pa.ZCdpEvent(0.01), pa.GaussianEvent(3.0), pa.PureDpEvent(0.5))),
-        pa.NoisyMaxGaussianEvent(5.0, num_candidates=9),
-        pa.ApproximateEvent(pa.OneBitEvent((-3.0, 0.0, 2.0), reach=2), 1e-8),
-    ],
-    ids=repr,
-)
-def test_never_above_renyi(event: pa.Event) -> None:
-    made, renyi = pa.PldAccountant().compose(event), pa.RdpAccountant().compose(event)
-    for delta in (1e-10, 1e-6, 1e-2):
-        assert made.get_epsilon(max(delta, 2e-8)) <= renyi.get_epsilon(max(delta, 2e-8))
-    for epsilon in (0.0, 0.3, 2.0, 1e4):
-        assert made.get_delta(epsilon) <= renyi.get_delta(epsilon)
-
-
-@pytest.mark.parametrize(
-    ("adjacency", "alone", "returned"), [("add_remove", 4.12, 3.674), ("replace_one", 9.13, 8.022)]
-)
-def test_bounded_range_and_bits_are_cheaper_by_renyi(adjacency: str, alone: float, returned: float) -> None:
-    """4.12 is what envelopes give; the smaller figure is returned."""
-    aggregator = StableTopK(selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency=adjacency)
-    event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    made = pa.PldAccountant().compose(event)
-    assert made.get_epsilon(1e-6) == pytest.approx(returned, abs=1e-3)
-    assert made._distribution().epsilon(4e-7) == pytest.approx(alone, rel=2e-3)
-
-
-def test_gaussians_of_any_number_count_as_one() -> None:
-    multipliers = np.random.default_rng(0).uniform(50.0, 500.0, size=2000)
-    made = pa.PldAccountant().compose(pa.ComposedEvent(tuple(pa.GaussianEvent(float(z)) for z in multipliers)))
-    exact = pa.gaussian_epsilon(math.sqrt(float(np.sum(multipliers**-2.0))), target_delta=1e-6)
-    assert exact <= made.get_epsilon(1e-6) <= exact * 1.001
-
-
-def test_where_rounding_could_hide_delta_renyi_answers() -> None:
-    made = pa.PldAccountant().compose(pa.GaussianEvent(60.0), 600)
-    assert made._distribution().epsilon(made._distribution().allowance) == math.inf
-    assert made.get_epsilon(1e-13) == pa.RdpAccountant().compose(pa.GaussianEvent(60.0), 600).get_epsilon(1e-13)
 
 
 def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

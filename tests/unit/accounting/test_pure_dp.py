@@ -48,25 +48,6 @@ def test_epsilons_10_percent_too_small_fail() -> None:
     assert composed(shrunk).get_delta(0.7) < enumerated(MIXTURES[0], 0.7)
 
 
-def test_one_epsilon_is_composed_to_the_last_digit() -> None:
-    made = pa.PureDpAccountant().compose(pa.PureDpEvent(0.05), 600)
-    assert made.get_epsilon(1e-6) == pure_dp_composition_epsilon(0.05, count=600, target_delta=1e-6)
-    assert made.get_delta(4.0) == pure_dp_composition_delta(0.05, count=600, target_epsilon=4.0)
-
-
-def test_never_above_the_sum_nor_above_renyi() -> None:
-    made, renyi, total = pa.PureDpAccountant(), pa.RdpAccountant(), 0.0
-    for step in range(40):
-        event = pa.PureDpEvent(0.02 * (step + 1))
-        made.compose(event, 3)
-        renyi.compose(event, 3)
-        total += 3 * event.epsilon
-    for delta in (1e-200, 1e-9, 1e-3, 0.5):
-        assert made.get_epsilon(delta) <= min(renyi.get_epsilon(delta), total * (1 + 1e-9))
-    assert made.get_delta(total * (1 + 1e-9)) == 0
-    assert made.get_epsilon(1e-6) < 0.97 * renyi.get_epsilon(1e-6)
-
-
 def test_too_many_kinds_or_releases_are_left_to_renyi_and_the_sum() -> None:
     many = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001)
     assert many.get_epsilon(1e-6) == pa.RdpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001).get_epsilon(1e-6)
@@ -111,14 +92,6 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
         assert pure_epsilon(pa.OneBitEvent(logits, 1)) == pytest.approx(loss, rel=1e-12)
 
 
-@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 1), (0.5, 6), (2.0, 9)])
-def test_delta_by_enumeration_of_randomized_responses(epsilon: float, count: int) -> None:
-    for share in (0.0, 0.1, 0.35, 0.8, 0.99):
-        target = share * epsilon * count
-        delta = pure_dp_composition_delta(epsilon, count=count, target_epsilon=target)
-        assert delta == pytest.approx(enumerated({epsilon: count}, target), rel=1e-9, abs=1e-15)
-
-
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
@@ -128,17 +101,6 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
     if composed > 0:
         smaller = pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed * (1 - 1e-6))
         assert smaller > delta
-
-
-def test_composition_at_the_ends() -> None:
-    assert pure_dp_composition_epsilon(1.0, count=0, target_delta=1e-6) == 0.0
-    assert pure_dp_composition_epsilon(0.0, count=100, target_delta=1e-6) == 0.0
-    assert pure_dp_composition_epsilon(20.0, count=200, target_delta=1e-6) == pytest.approx(4000, rel=1e-6)
-    assert pure_dp_composition_delta(0.1, count=5, target_epsilon=0.6) == 0.0
-    with pytest.raises(InvalidValue, match=r"target_delta=0: expected a number in \(0, 1\)"):
-        pure_dp_composition_epsilon(0.1, count=5, target_delta=0)
-    with pytest.raises(InvalidValue, match=r"count=1.5: expected a whole number >= 0"):
-        pure_dp_composition_epsilon(0.1, count=1.5, target_delta=0.1)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.events import count_leaves
-from pate.accounting.rdp import rdp_curve
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.validation import InvalidValue
 
@@ -63,16 +61,6 @@ def test_a_table_is_priced_at_its_own_order_between_the_grid_s() -> None:
     accountant = pa.RdpAccountant().compose(EVENTS["gumbel + table"])
     assert accountant.best_order(1e-6) == pytest.approx(7.7, rel=0.003)
     assert min(abs(pa.DEFAULT_ORDERS - 7.7)) > 0.1
-
-
-def test_curve_adds_kinds_and_counts() -> None:
-    orders = np.array([2.0, 8.0])
-    bit = pa.OneBitEvent((-1.0, 1.0), reach=1)
-    mixed = pa.ComposedEvent(
-        (pa.SelfComposedEvent(pa.GaussianEvent(2.0), 3), bit, pa.ZCdpEvent(0.25), bit, pa.NoOpEvent())
-    )
-    expected = 3 * orders / 8 + 2 * rdp_curve(count_leaves(bit), orders) + 0.25 * orders
-    np.testing.assert_allclose(rdp_curve(count_leaves(mixed), orders), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, ReleaseContext
 from pate.aggregators.aggregator import Drawn
 from pate.aggregators.vote_rounds import RoundsRelease
-from pate.files.disk import DamagedFile
 from pate.models.kernel import KernelVotes
 from pate.student import LowRankStudent
 from pate.validation import InvalidValue
@@ -69,13 +68,6 @@ def test_the_student_says_what_was_released(tmp_path: Any) -> None:
     read = RoundsRelease.load(path, **terms)
     for name in ("labels", "answered", "scores", "weights"):
         np.testing.assert_array_equal(getattr(read, name), getattr(release, name))
-
-
-def test_a_release_of_other_votes_is_no_release_of_rounds(tmp_path: Any) -> None:
-    release = aggregator(rounds=1).release_from(source(), ReleaseContext(np.random.default_rng(0)))
-    release.save(tmp_path / "release" / "release.npz")
-    with pytest.raises(DamagedFile):
-        RoundsRelease.load(tmp_path / "release" / "release.npz", event=release.event, adjacency=release.adjacency)
 
 
 def test_a_sum_that_is_not_exact_is_refused_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,12 +130,6 @@ def test_rounds_take_fewer_directions_than_one_matrix(num_teachers: int) -> None
     noise = float(120 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
     assert votes.in_rounds(noise_multiplier=noise).width - 1 == 2
     assert votes.span(noise_multiplier=noise).shape[1] == 4
-
-
-@pytest.mark.parametrize("changes", [{"rounds": 1}, {"clip": 3.0}])
-def test_one_matrix_of_votes_stays_where_it_is_asked_for(changes: dict[str, Any]) -> None:
-    release = aggregator(**changes).release_from(source(), ReleaseContext(np.random.default_rng(0)))
-    assert isinstance(release, CenteredRelease)
 
 
 def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> None:

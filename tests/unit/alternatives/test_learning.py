@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pate.comparison.alternatives.alternative import NoisyModel, PublicDirections, Schedule
+from pate.comparison.alternatives.alternative import PublicDirections, Schedule
 from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum
-from pate.validation import InvalidValue
-from pate.votes.moment_fit import expected_f1_threshold
 
 RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
 
@@ -15,29 +13,6 @@ RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
 def pool(rows: int = 300, width: int = 6) -> np.ndarray:
     rng = np.random.default_rng(1)
     return (rng.normal(size=(rows, width)) * np.arange(1, width + 1)).astype(np.float32)
-
-
-def test_features_have_length_one_and_one_variance() -> None:
-    directions = PublicDirections.of(pool())
-    features = directions.features(pool(), ridge=0.0)
-    assert features.shape == (300, 8)  # six directions, the height, the constant
-    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
-    spread = np.square(features[:, :-1]).mean(axis=0)
-    assert spread.max() / spread.min() < 1.5
-    wide = np.square(directions.features(pool(), ridge=1e6)[:, :-1]).mean(axis=0)
-    assert wide.max() / wide.min() > 5
-
-
-def test_wide_inputs_have_as_many_directions_as_rows_allow() -> None:
-    images = np.random.default_rng(0).random((20, 3, 8, 8)).astype(np.float32)
-    features = PublicDirections.of(images).features(images, ridge=0.0)
-    assert features.shape == (20, 21)
-    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
-
-
-def test_a_pool_of_equal_inputs_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="public_inputs=all alike: expected"):
-        PublicDirections.of(np.ones((5, 3), np.float32))
 
 
 def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
@@ -94,24 +69,3 @@ def test_noise_has_the_std_that_it_says() -> None:
     drawn = noisy.release(np.zeros((200, 50)), np.random.default_rng(0))
     assert drawn.std() == pytest.approx(noisy.std(10_000), rel=0.03)
     assert noisy.std(10_000) == pytest.approx(3.0, rel=1e-5)
-
-
-def test_the_threshold_is_that_of_the_best_micro_f1_to_be_expected() -> None:
-    probabilities = np.random.default_rng(0).beta(0.4, 2, (400, 5))
-    threshold = expected_f1_threshold(probabilities)
-
-    def expected(cut: float) -> float:
-        said = probabilities >= cut
-        return float(2 * probabilities[said].sum() / (said.sum() + probabilities.sum()))
-
-    assert expected(threshold) == pytest.approx(max(expected(cut) for cut in np.unique(probabilities)))
-
-
-def test_probabilities_are_drawn_to_the_prevalence_by_their_noise() -> None:
-    bias = np.array([-2.0])
-    sure, unsure = (
-        NoisyModel(lambda inputs: inputs, bias, np.array([noise])).predict_proba(np.array([[3.0]]))
-        for noise in (0.0, 50.0)
-    )
-    assert sure[0, 0] == pytest.approx(expit(3.0))
-    assert expit(-2.0) < unsure[0, 0] < 0.3

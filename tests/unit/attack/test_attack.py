@@ -11,11 +11,10 @@ from pate.accounting import ExactAccountant
 from pate.aggregators import BoundaryMax, CenteredVotes, GaussianVotes, StableTopK
 from pate.attack import Attack
 from pate.attack.attack import AttackResult
-from pate.attack.teachers import Craft, CraftedVotes
 from pate.cli.attack import attack
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split
-from pate.pricing import Budget, ReleaseShape
+from pate.pricing import Budget
 from pate.validation import InvalidValue
 
 ROWS = CenteredVotes(noise_multiplier=1.0)
@@ -74,17 +73,6 @@ def test_canaries_that_are_teachers() -> None:
     honest, noisy, counted = (attacked(GaussianVotes(noise_std=50.0), sabotage=each, **few) for each in kinds)
     assert honest.lower_bound <= honest.epsilon < min(noisy.lower_bound, counted.lower_bound)
     assert honest.unit == "teacher" and honest.num_correct > honest.num_guesses / 2
-
-
-def test_crafted_counts_are_those_of_the_crafted_votes() -> None:
-    shape, rng = ReleaseShape(num_queries=6, num_labels=9, num_teachers=150), np.random.default_rng(0)
-    for craft in (Craft(), Craft.rivals(2, 31, 130), Craft.rivals(4, 0, 130), Craft.stairs(3, 2, 20, 9)):
-        source = CraftedVotes(craft, craft.signs(10, shape, rng), 2, shape)
-        blocks = np.concatenate([*source.bits()])
-        assert blocks.shape == (150, 6, 9) and np.array_equal(source.counts(), blocks.sum(axis=0))
-        assert source.label_shares().shape == (150, 9)
-    alone = np.concatenate([*CraftedVotes(Craft.rivals(1, 40, 130), craft.signs(10, shape, rng), 2, shape).bits()])
-    assert (alone.sum(axis=2) == 1).all()  # where one vote is allowed, each teacher has one
 
 
 @pytest.mark.slow

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from omegaconf import OmegaConf
 
 import pate
 from pate.cli.predict import predict
 from pate.data import TableSchema
-from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
+from pate.data.table.remarks import UnlikePublic
 from pate.files.disk import Manifest
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.form import SCHEMA
@@ -128,26 +127,6 @@ def test_strange_cells_are_counted_however_few_there_are(rows: int, folder: Path
         bundle.predict({"age": [20.0, None, 60.0], "sex": ["F", "M", ""]})
 
 
-def test_cells_are_counted_by_column_and_kind() -> None:
-    days = [f"2024-01-{day:02}" for day in range(1, 31)]
-    schema = TableSchema.of(pa.table({"day": days, "size": [float(day) for day in range(30)], "ward": ["a", "b"] * 15}))
-    new = pa.table({"day": ["2024-01-31", None, "2024-01-05"], "size": [-1.0, 30.0, None], "ward": ["a", None, "c"]})
-    lines = list(strange_lines("data", schema, strange_cells(schema, new), 3))
-    assert lines == [
-        "data.size: 3 cells, 2 outside the public range 0 to 29, 1 missing",
-        "data.day: 3 cells, 1 outside the public range 2024-01-01 to 2024-01-30, 1 missing",
-        "data.ward: 3 cells, 1 with a word that the public file does not have, 1 missing",
-    ]
-
-
-def test_a_handful_of_columns_is_named() -> None:
-    schema = TableSchema.of(pa.table({f"size_{place}": [0.0, 1.0] for place in range(9)}))
-    new = pa.table({f"size_{place}": [2.0, 0.5] if place != 8 else [2.0, 2.0] for place in range(9)})
-    lines = list(strange_lines("data", schema, strange_cells(schema, new), 2))
-    assert [line.partition(":")[0] for line in lines[:2]] == ["data.size_8", "data.size_0"]
-    assert lines[5:] == ["data: 4 more columns have such cells"]
-
-
 def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
     bundle = pate.load(folder)
     for given, line in (
@@ -206,29 +185,11 @@ def test_a_schema_of_another_model_is_one_line(folder: Path, key: str, value: ob
         Bundle.load(folder)
 
 
-def test_a_later_format_says_so(folder: Path) -> None:
-    (folder / SCHEMA).write_text(json.dumps(json.loads((folder / SCHEMA).read_text()) | {"format": 2}))
-    listed(folder)
-    with pytest.raises(InvalidValue, match=r"^release=\S+: expected a bundle of format 1; install a later version$"):
-        Bundle.load(folder)
-
-
-def test_the_folder_above_is_named(folder: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^release=\S+: expected the folder \S+release within it$"):
-        Bundle.load(folder.parent)
-
-
 def test_the_thresholds_of_labels_are_used(tmp_path: Path) -> None:
     bundle = pate.load(bundle_of(tmp_path / "release", LinearStudent(threshold_each_label=True)))
     assert len(bundle.form.threshold) == 2  # type: ignore[arg-type]
     probabilities = bundle.predict_proba(TABLE)
     assert np.array_equal(bundle.predict(TABLE), probabilities >= np.float32(bundle.form.threshold))
-
-
-def test_yaml_of_the_schema_is_the_one_of_the_bundle(folder: Path, tmp_path: Path) -> None:
-    TableSchema.of(pa.table(TABLE)).write(tmp_path / "schema.yaml")
-    said = json.loads((folder / SCHEMA).read_text())["preprocessing"]
-    assert yaml.safe_load((tmp_path / "schema.yaml").read_text()) == said
 
 
 def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any) -> None:

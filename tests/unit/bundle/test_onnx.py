@@ -8,9 +8,7 @@ import pytest
 
 from pate.data import ImageForm
 from pate.models.kernel import ReleasedModel
-from pate.models.student import _OURS
 from pate.run.bundle import Bundle, ModelForm
-from pate.run.bundle.onnx_export import _WRITERS
 from pate.student import (
     CNNStudent,
     LinearStudent,
@@ -108,12 +106,6 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(tmp_path: Pa
     assert np.abs(said_by(tmp_path / "model.onnx", asked) - bundle.predict_proba(asked)).max() < 1e-5
 
 
-def test_every_kind_of_model_has_a_graph_and_is_tested() -> None:
-    """Also those that no configuration names, as a release gives them; another package's own have none."""
-    assert set(_OURS) <= {*STUDENTS, *RELEASED}
-    assert set(_OURS) <= set(_WRITERS)
-
-
 def test_the_graph_knows_the_labels(tmp_path: Path) -> None:
     model, _ = trained("linear")
     bundle = exported(tmp_path, model)
@@ -124,20 +116,6 @@ def test_the_graph_knows_the_labels(tmp_path: Path) -> None:
     known = {each.key: each.value for each in onnx.load(tmp_path / "model.onnx").metadata_props}
     assert known["labels"].split("\n") == list(LABELS)
     assert float(known["threshold"]) == model.threshold
-
-
-def test_another_kind_of_student_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, _ = trained("linear")
-    bundle = Bundle.load(bundle_in(tmp_path / "release", model))
-    monkeypatch.setattr(type(model), "kind", "own")
-    with pytest.raises(InvalidValue, match=r"^model=own: expected one of linear, logistic, low_rank"):
-        bundle.to_onnx(tmp_path / "model.onnx")
-
-
-def test_the_test_would_notice_other_probabilities(tmp_path: Path) -> None:
-    model, inputs = trained("linear")
-    bundle = exported(tmp_path, model)
-    assert np.abs(said_by(tmp_path / "model.onnx", inputs) - bundle.predict_proba(inputs + 1e-2)).max() > 1e-5
 
 
 def test_every_student_that_ships_has_a_graph() -> None:

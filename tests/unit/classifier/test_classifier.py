@@ -12,27 +12,24 @@ from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
 from pate.accounting import (
     Adjacency,
     AutoAccountant,
-    ExactAccountant,
     GaussianEvent,
     Ledger,
-    RdpAccountant,
     SharedLedger,
 )
-from pate.aggregators import BoundaryMax, ClippedVotes, FixedTopK, GaussianVotes, GNMax, StableTopK
+from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows
 from pate.classifier.tasks import ManyLabels
 from pate.validation import InvalidValue
@@ -74,14 +71,6 @@ def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     assert predicted.shape == probabilities.shape == (300, 3)
     np.testing.assert_array_equal(predicted, probabilities >= 0.5)
     assert (model.predict(labels[0]) == labels[1]).mean() > 0.6
-
-
-def test_one_class_a_sample_gives_its_names(classes: Data) -> None:
-    model = fitted(classes, epsilon=4.0)
-    assert model.classes_.tolist() == ["a", "b", "c"]
-    assert model.aggregator_ == FixedTopK(k=1, epsilon=model.aggregator_.epsilon)
-    assert model.score(*classes[:2]) > 0.6
-    np.testing.assert_allclose(model.predict_proba(classes[2]).sum(axis=1), 1, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease")
@@ -132,14 +121,6 @@ def test_noise_is_new_every_time_and_a_seed_repeats_it(labels: Data) -> None:
         np.testing.assert_array_equal(first.release_.labels, second.release_.labels)
 
 
-def test_noise_is_taken_as_it_is_without_a_target(classes: Data) -> None:
-    aggregator = GNMax(noise_std=12.0)
-    model = fitted(classes, aggregator=aggregator, epsilon=None, accountant=ExactAccountant)
-    assert model.aggregator_ is aggregator
-    event = aggregator.event_for(num_queries=300, num_labels=3, num_teachers=30)
-    assert model.epsilon_ == ExactAccountant().compose(event).get_epsilon(1e-6)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "aggregator",
@@ -158,14 +139,6 @@ def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classe
         assert len(model.predict(data[2])) == 300
 
 
-def test_add_remove_is_cheaper_and_named(classes: Data) -> None:
-    aggregator = FixedTopK(k=1, epsilon=0.1, adjacency="add_remove")
-    model = fitted(classes, aggregator=aggregator, epsilon=None, adjacency="add_remove")
-    event = FixedTopK(k=1, epsilon=0.1).event_for(num_queries=300, num_labels=3, num_teachers=30)
-    assert model.adjacency_ is Adjacency.ADD_REMOVE
-    assert model.epsilon_ <= RdpAccountant().compose(event).get_epsilon(1e-6)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_probabilities_are_there_where_the_student_has_them(labels: Data) -> None:
@@ -173,23 +146,6 @@ def test_probabilities_are_there_where_the_student_has_them(labels: Data) -> Non
     model = fitted(labels, RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
     assert isinstance(model.student_.fitted.models[0], DecisionTreeClassifier)
     assert model.predict_proba(labels[2]).shape == (300, 3)
-
-
-def test_without_answers_the_student_knows_nothing(labels: Data, classes: Data) -> None:
-    refusing = StableTopK(selection_scale=1.0, test_std=1e6)
-    model = fitted(labels, aggregator=refusing, epsilon=None)
-    assert not model.release_.answered.any()
-    assert not model.predict(labels[2]).any()
-    model = fitted(classes, aggregator=refusing, epsilon=None)
-    assert set(model.predict(classes[2])) == {"a"}
-    np.testing.assert_allclose(model.predict_proba(classes[2]), 1 / 3)
-
-
-def test_classes_that_do_not_occur_can_be_declared(classes: Data) -> None:
-    model = fitted(classes, classes=["a", "b", "c", "z"])
-    assert model.classes_.tolist() == ["a", "b", "c", "z"]
-    assert model.release_.labels.shape == (300, 4)
-    assert model.predict_proba(classes[2]).shape == (300, 4)
 
 
 def test_groups_stay_with_one_teacher(labels: Data) -> None:
@@ -242,16 +198,6 @@ def test_mistakes_are_named_before_anything_is_spent(
     assert not Ledger(tmp_path / "ledger.db", target_delta=delta, accountant=AutoAccountant).entries
 
 
-def test_an_aggregator_for_one_label_warns_where_samples_have_more(labels: Data) -> None:
-    with pytest.warns(UserWarning, match=r"aggregator=GNMax: names one label per query; any others"):
-        fitted(labels, aggregator=GNMax(noise_std=1.0))
-
-
-def test_predicting_needs_a_fit(classes: Data) -> None:
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        PATEClassifier().predict(classes[0])
-
-
 def test_clone_and_pickle_keep_everything(labels: Data) -> None:
     model = fitted(labels, aggregator=GaussianVotes(noise_std=2.0), epsilon=None)
     again = pickle.loads(pickle.dumps(model))
@@ -269,20 +215,6 @@ def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
     with pytest.warns(RepeatedRelease):
         many = len(pickle.dumps(fitted((labels[0][:600], labels[1][:600], labels[2]), GaussianNB(), n_teachers=40)))
     assert abs(many - few) < 500
-
-
-def test_each_teacher_scales_its_own_records(classes: Data) -> None:
-    model = fitted(classes, make_pipeline(StandardScaler(), LogisticRegression()))
-    assert model.score(*classes[:2]) > 0.7
-
-
-def test_as_the_last_step_of_a_pipeline(classes: Data) -> None:
-    inputs, names, _ = classes
-    steps = (
-        FunctionTransformer(np.tanh),
-        PATEClassifier(TREE, n_teachers=20, allow_useless=True, public_fraction=0.2, epsilon=50.0),
-    )
-    assert make_pipeline(*steps).fit(inputs, names).score(inputs, names) > 0.7
 
 
 @pytest.mark.slow

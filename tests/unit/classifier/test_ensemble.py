@@ -5,16 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
 
 from pate.accounting import Ledger
 from pate.aggregators import (
     Aggregator,
     BoundaryTopK,
     CenteredVotes,
-    FixedTopK,
     GaussianVotes,
-    GNMax,
     PowersetGNMax,
     ReleaseContext,
 )
@@ -55,21 +52,9 @@ def test_replacing_one_group_changes_one_teacher_at_most(task: Task, targets: np
     assert moved.sum() == 1
 
 
-def test_a_teacher_votes_for_one_class() -> None:
-    cast = votes(*TASKS[1])
-    assert (cast.sum(axis=2) == 1).all()
-    assert len(np.unique(cast.argmax(axis=2))) == 3
-
-
 def test_a_teacher_who_saw_one_class_votes_for_it() -> None:
     targets = np.tile([False, True, False], (240, 1))
     np.testing.assert_array_equal(votes(TASKS[1][0], targets), np.tile([False, True, False], (10, 50, 1)))
-
-
-def test_nearest_neighbors_vote_as_by_hand() -> None:
-    few = {"inputs": INPUTS[:2], "groups": np.arange(2), "queries": INPUTS[:2], "teachers": 2, "seed": 0}
-    cast = votes(OneClass(np.arange(3)), ONE[:2], estimator=KNeighborsClassifier(1), **few)
-    assert {tuple(vote[0]) for vote in cast} == {tuple(ONE[0]), tuple(ONE[1])}  # one record each, repeated
 
 
 @pytest.mark.parametrize(
@@ -82,12 +67,6 @@ def test_votes_are_handed_over_as_the_aggregator_reads_them(aggregator: Gaussian
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
     np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
-
-
-@pytest.mark.parametrize("aggregator", [GNMax(noise_std=2.0), FixedTopK(k=1, epsilon=1.0)])
-def test_aggregators_for_one_class_take_its_votes(aggregator: GNMax | FixedTopK) -> None:
-    release = aggregator.release_from(source(*TASKS[1]), ReleaseContext(np.random.default_rng(3)))
-    assert (release.labels.sum(axis=1) == 1).all()
 
 
 class _Failing(GaussianNB):

@@ -59,21 +59,6 @@ def test_a_column_transformer_finds_its_columns() -> None:
 
 
 @pytest.mark.slow
-def test_several_labels_and_groups(capsys: pytest.CaptureFixture[str]) -> None:
-    frame, survived = passengers()
-    y = np.stack([survived, frame["sex"] == "male"], axis=1).astype(int)
-    model = PATEClassifier(pipeline(), n_teachers=30, epsilon=20.0, verbose=1)
-    public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
-    model.fit(frame[:NUM_PRIVATE], y[:NUM_PRIVATE], public, groups=np.arange(NUM_PRIVATE) // 2)
-    rest = slice(NUM_PRIVATE + NUM_PUBLIC, None)
-    assert (model.predict(frame[rest]) == y[rest]).mean() > 0.85
-    assert model.predict_proba(frame[rest]).shape == y[rest].shape
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("[PATEClassifier] 30 teachers and their release, epsilon 20: ")
-    assert second.startswith("[PATEClassifier] student of 200 answers to 200 queries: ")
-
-
-@pytest.mark.slow
 def test_categories_and_missing_cells_reach_a_boosted_tree() -> None:
     frame, survived = passengers()
     frame = frame.astype({"sex": "category", "embarked": "category"})
@@ -124,13 +109,3 @@ def test_what_does_not_go_together_is_one_line() -> None:
         model.fit(frame, survived[:-1], X_public=frame)
     with pytest.raises(InvalidValue, match=r"^X\[\d+, \d+\]: expected finite numbers"):
         model.fit(frame.assign(fare=np.inf), survived, X_public=frame)
-
-
-def test_rows_that_are_public_and_private_are_said() -> None:
-    from pate.classifier import SharedRows
-
-    frame, survived = passengers(300)
-    with pytest.warns(SharedRows, match="rows of X_public are rows of X"):
-        PATEClassifier(pipeline(), n_teachers=10, epsilon=50.0, allow_useless=True).fit(
-            frame, survived, X_public=frame[:100]
-        )

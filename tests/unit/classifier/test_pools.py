@@ -12,13 +12,6 @@ INPUTS = np.arange(10, dtype=np.float32)[:, None]
 TARGETS = INPUTS > 4
 
 
-def test_public_samples_are_taken_as_given() -> None:
-    pools = Pools.cut(INPUTS, TARGETS, None, INPUTS[:3], None)
-    assert len(pools.inputs) == 10
-    assert pools.groups.tolist() == list(range(10))
-    np.testing.assert_array_equal(pools.queries, INPUTS[:3])
-
-
 @pytest.mark.parametrize(("fraction", "public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)])
 def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None:
     pools = Pools.cut(INPUTS, TARGETS, None, None, fraction)

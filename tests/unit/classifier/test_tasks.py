@@ -4,17 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from pate.classifier.tasks import LabelSets, ManyLabels, OneClass, task_of
 from pate.validation import InvalidValue
-
-
-def test_columns_are_labels() -> None:
-    task, bits = task_of(np.array([[0, 1, 1], [1, 0, 0]]), None)
-    assert (type(task), task.num_labels) == (ManyLabels, 3)
-    np.testing.assert_array_equal(bits, [[False, True, True], [True, False, False]])
-    np.testing.assert_array_equal(task.decode(bits), [[0, 1, 1], [1, 0, 0]])
 
 
 @pytest.mark.parametrize("y", [["x", "z", "y"], [5, 9, 7], [True, False, True]])
@@ -59,32 +51,7 @@ def test_sets_of_words_are_labels(kind: Any) -> None:
     assert all(LabelSets.of(other, None) is None for other in ([[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), []))
 
 
-def test_numbers_on_a_line_are_no_classes() -> None:
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        task_of(np.array([0.1, 0.2]), None)
-
-
 def test_a_student_of_one_class_learns_from_answers_that_name_one() -> None:
     labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
     assert OneClass(np.arange(2)).usable(labels).tolist() == [True, False, False, True]
     assert ManyLabels(2).usable(labels).all()
-
-
-def test_probabilities_stand_where_their_classes_are() -> None:
-    inputs = np.array([[-1.0], [-2.0], [1.0], [2.0]], dtype=np.float32)
-    bits = np.array([1, 1, 3, 3])[:, None] == np.arange(4)
-    model = OneClass(np.arange(4)).fit(LogisticRegression(), inputs, bits, seed=0)
-    probabilities = model.predict_proba(inputs)
-    assert (probabilities[:, [0, 2]] == 0).all()
-    assert probabilities[:, 1].round().tolist() == [1, 1, 0, 0]
-    np.testing.assert_array_equal(model.predict(inputs), bits)
-
-
-def test_models_without_rows_know_nothing() -> None:
-    queries = np.zeros((2, 3), np.float32)
-    many = ManyLabels(2).fit(LogisticRegression(), queries[:0], np.zeros((0, 2), bool), seed=0)
-    assert not many.predict(queries).any()
-    assert not many.predict_proba(queries).any()
-    one = OneClass(np.arange(2)).fit(LogisticRegression(), queries[:0], np.zeros((0, 2), bool), seed=0)
-    np.testing.assert_array_equal(one.predict(queries), [[True, False]] * 2)
-    np.testing.assert_array_equal(one.predict_proba(queries), [[0.5, 0.5]] * 2)

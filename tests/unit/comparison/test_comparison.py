@@ -1,6 +1,5 @@
 """Whole comparisons on a small data set: resumed, reused, the same as single runs; no method breaks the others."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,11 +131,6 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
     assert not (tmp_path / "compare" / "scratch").exists()
 
 
-def test_kernel_teachers_give_no_counts(tmp_path: Path) -> None:
-    frontier = run(tmp_path, replace(method("votes", VOTES), teacher=KernelTeacher()), seeds=(0,), epsilons=(50.0,))
-    assert "teacher=KernelTeacher: expected teachers that are trained" in frontier.lines[0].points[0].note
-
-
 def test_a_second_call_trains_and_releases_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run(tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
@@ -169,22 +163,6 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
     assert texts[0] == texts[1]
 
 
-@pytest.mark.process
-def test_workers_change_nothing(tmp_path: Path) -> None:
-    alone, shared = (run(tmp_path / str(n), num_workers=n, epsilons=(50.0,), seeds=(0,)) for n in (1, 2))
-    assert alone.runs == shared.runs
-
-
-def test_all_entrants_have_the_same_votes_and_seeds(tmp_path: Path) -> None:
-    """Two names for one aggregator: one ensemble, and equal results."""
-    frontier = run(tmp_path, method("one", VOTES), method("other", VOTES))
-    assert len(list((tmp_path / "ensembles").iterdir())) == 1
-    one, other = (
-        [replace(item, aggregator="") for item in frontier.runs if item.aggregator == n] for n in ("one", "other")
-    )
-    assert one == other
-
-
 def test_the_noise_is_solved_for_without_votes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other data, the same parameters."""
 
@@ -197,29 +175,6 @@ def test_the_noise_is_solved_for_without_votes(tmp_path: Path, monkeypatch: pyte
     first, second = (sorted((tmp_path / name / "calibrations").glob("*.json")) for name in ("a", "b"))
     assert [path.name for path in first] == [path.name for path in second]
     assert [path.read_text() for path in first] == [path.read_text() for path in second]
-
-
-REFUSED: dict[str, tuple[Callable[[], ComparisonPlan], str]] = {
-    "no aggregator": (lambda: replace(plan(), methods=()), "aggregators=\\[\\]: expected at least one"),
-    "one twice": (lambda: plan(method("a", VOTES), method("a", VOTES)), "aggregators=.*: expected at least one, each"),
-    "no epsilon": (lambda: plan(epsilons=()), "epsilons=\\[\\]: expected at least one"),
-    "a negative epsilon": (lambda: plan(epsilons=(-1.0,)), "epsilons=-1.0: expected a number > 0"),
-    "no seed": (lambda: plan(seeds=()), "seeds=\\[\\]: expected at least one"),
-    "a negative seed": (lambda: plan(seeds=(-1,)), "seeds=-1: expected a whole number >= 0"),
-    "no such metric": (lambda: plan(metric="micro_f2"), "metric=micro_f2: expected one of .*did you mean micro_f1"),
-    "a share above 1": (lambda: plan(shares=(1.5,)), "shares=1.5: expected numbers in"),
-    "no workers": (lambda: plan(num_workers=0), "num_workers=0: expected a whole number >= 1"),
-    "a bad delta": (lambda: plan(target_delta=2.0), "target_delta=2.0: expected a number in"),
-    "a path": (lambda: plan(method("../a", VOTES)), "aggregators=../a: expected names of letters"),
-    "no teachers": (lambda: plan(method("a", VOTES, 0)), "num_teachers=0: expected a whole number >= 1"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_plans_that_cannot_work(name: str) -> None:
-    make, message = REFUSED[name]
-    with pytest.raises(InvalidValue, match=message):
-        make()
 
 
 def test_refusals_before_anything_is_trained(tmp_path: Path) -> None:

@@ -21,17 +21,6 @@ def test_mean_and_standard_deviation_over_seeds(frontier: Frontier) -> None:
     assert not replace(frontier, runs=tuple(run for run in frontier.runs if not run.seed)).has_spread
 
 
-def test_the_same_aggregator_with_other_teachers_is_another_line(frontier: Frontier) -> None:
-    assert [line.title for line in frontier.lines] == ["late (400)", "early (2,000)", "early (400)", "never<b> (400)"]
-
-
-def test_goals_lie_between_a_constant_and_the_ceiling(frontier: Frontier) -> None:
-    assert frontier.goal(0.5) == pytest.approx(0.4)
-    assert frontier.goal(0.8) == pytest.approx(0.52)
-    untrained = replace(frontier, runs=tuple(run for run in frontier.runs if run.aggregator != "all_records_model"))
-    assert (untrained.ceiling_name, untrained.goal(0.5)) == ("true_label_student", pytest.approx(0.39))
-
-
 def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
     cheapest = {line.title: [frontier.cheapest(line, share) for share in (0.5, 0.8)] for line in frontier.lines}
     assert cheapest == {
@@ -42,25 +31,9 @@ def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
     }
 
 
-def test_the_best_stand_first(frontier: Frontier) -> None:
-    titles = [line.title for line in frontier.ranked]
-    assert titles == ["early (2,000)", "early (400)", "late (400)", "never<b> (400)"]
-    assert frontier.mean_over_epsilons(frontier.lines[-1]) == 0.2, "a constant, where it is out of reach"
-
-
 def test_an_epsilon_out_of_reach_says_why(frontier: Frontier) -> None:
     point = frontier.lines[-1].points[0]
     assert (point.mean, point.std, point.note) == (None, None, "target_epsilon=1: expected more")
-
-
-def test_other_metrics(frontier: Frontier) -> None:
-    assert frontier.lines_of("accuracy")[0].points[0].mean == pytest.approx(0.9)
-    assert frontier.lines_of("mean_average_precision")[0].points[0].mean is None
-
-
-def test_without_baselines_there_is_no_goal(frontier: Frontier) -> None:
-    with pytest.raises(InvalidValue, match="prior=None: expected a run with micro_f1"):
-        replace(frontier, runs=frontier.runs[1:]).goal(0.5)
 
 
 PROMISED = [

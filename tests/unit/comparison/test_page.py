@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pate.cli.compare import print_frontier
 from pate.comparison import Frontier
-from pate.comparison.page import NOT_COVERED, _bar, _limits, frontier_picture, render_page, verdict, write_png
+from pate.comparison.page import NOT_COVERED, _bar, _limits, render_page, verdict
 from tests.unit.report.test_page import Page, self_contained
 
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
@@ -41,20 +41,6 @@ def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -
     assert any(row.startswith("majority-vote student, 400 linear teachers") for row in rows)
 
 
-def test_picture_tells_its_numbers_in_words(frontier: Frontier) -> None:
-    alt = frontier_picture(frontier, "micro_f1").alt
-    assert "a constant with 0.200 and the all-records model with 0.600" in alt
-    assert "early (2,000) from 0.450 at 1 to 0.500 at 8" in alt
-
-
-def test_png_is_drawn_whole_and_the_same_again(frontier: Frontier, tmp_path: Path) -> None:
-    first, second = tmp_path / "a.png", tmp_path / "b.png"
-    write_png(first, frontier)
-    write_png(second, frontier)
-    assert first.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert first.read_bytes() == second.read_bytes()
-
-
 def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=160)
     print_frontier(frontier, tmp_path, console=console)
@@ -67,15 +53,6 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
     assert str(tmp_path / "comparison.csv") in text
 
 
-def test_a_narrow_console_shows_means_alone(frontier: Frontier, tmp_path: Path) -> None:
-    console = Console(file=io.StringIO(), width=45)
-    print_frontier(frontier, tmp_path, console=console)
-    scores = console.file.getvalue().partition("cheapest")[0]
-    assert "mean over" in scores
-    assert re.search(r"late +400 +\.200 +\.200", scores)
-    assert "±" not in scores
-
-
 def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_it(frontier: Frontier) -> None:
     """As where the true labels of the queries are none: their student is a constant."""
     runs = [replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run for run in frontier.runs]
@@ -84,12 +61,6 @@ def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_
     said = verdict(low)
     assert "with 0.450, better than a constant;" in said and "no better" not in said and "reachable" not in said
     assert {low.cheapest(line, share) for line in low.lines for share in low.shares} == {None}
-
-
-def test_tables_are_sorted_by_the_headline_metric(frontier: Frontier) -> None:
-    rows = [row for row in Page(render_page(frontier, PARAMETERS)).texts("tr") if row.startswith(("early", "late"))]
-    assert [row[:13].strip() for row in rows[:3]] == ["early (2,000)", "early (400)0.", "late (400)0.2"]
-    assert rows[0].endswith("0.475")
 
 
 def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(frontier: Frontier) -> None:
@@ -103,11 +74,3 @@ def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(f
     point = late(0.0, 1.0).lines[0].points[0]
     assert _bar(point) == (0.0, 1.0)
     assert _bar(replace(point, std=0.9)) == (0.0, 1.0), "a bar ends where scores end"
-
-
-def test_one_seed_has_no_bars(frontier: Frontier) -> None:
-    single = replace(frontier, runs=tuple(run for run in frontier.runs if not run.seed))
-    assert "One seed" in frontier_picture(single, "micro_f1").caption
-    bars = "LineCollection"
-    assert bars in frontier_picture(frontier, "micro_f1").svg
-    assert bars not in frontier_picture(single, "micro_f1").svg

@@ -1,6 +1,5 @@
 """Strict JSON: one form for infinities, and what is refused; names of values."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ import pytest
 
 from pate.accounting.target_charging import TargetCharging
 from pate.files.disk import Manifest
-from pate.files.values import digest, from_json, full_text, number, plain, to_json, to_json_line
+from pate.files.values import from_json, number, plain, to_json, to_json_line
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
@@ -68,17 +67,3 @@ def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: P
     ):
         with pytest.raises(InvalidValue, match=r"expected"):
             read()
-
-
-def test_a_digest_is_that_of_the_sorted_json() -> None:
-    expected = hashlib.sha256(b'{"a": 1, "b": [2.5, null]}').hexdigest()[:16]
-    assert digest({"b": [2.5, None], "a": 1}) == digest({"a": 1, "b": [2.5, None]}) == expected
-    assert len({digest(values) for values in ({"a": 1}, {"a": 2}, {"a": "1"}, {"b": 1}, [["a", 1]])}) == 5
-
-
-def test_a_full_text_has_all_of_a_long_array() -> None:
-    one, other = np.zeros(5000), np.zeros(5000)
-    other[2500] = 1
-    assert repr(one) == repr(other)
-    assert full_text(one) != full_text(other)
-    assert full_text([one, {"a": (1,)}]) == full_text([one.copy(), {"a": (1,)}])

@@ -17,7 +17,6 @@ from pate.mechanisms import (
     RunTwice,
     StabilityTest,
 )
-from pate.mechanisms.call_wrappers import pure_epsilon
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
 
@@ -49,16 +48,6 @@ def test_a_near_certain_outcome_keeps_the_digits_of_the_boundary() -> None:
     assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
 
 
-def test_draws_follow_the_distribution() -> None:
-    wrapper = BoundaryWrapper(selection())
-    distribution = wrapper.probabilities(VOTES)
-    names = [0, 1, 2, 3, -1]
-    drawn = Counter(wrapper(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(4)).indices.tolist())
-    assert p_value(drawn, dict(zip(names, distribution.tolist(), strict=True))) > 1e-4
-    wrong = BoundaryWrapper(selection(scale=4.6)).probabilities(VOTES)
-    assert p_value(drawn, dict(zip(names, wrong.tolist(), strict=True))) < 1e-4
-
-
 def test_one_histogram_gives_one_outcome() -> None:
     outcome = BoundaryWrapper(selection())(VOTES, rng=np.random.default_rng(0))
     assert outcome.indices.shape == outcome.in_target.shape == ()
@@ -82,11 +71,6 @@ def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity
         assert boundary(epsilon).covers(BoundaryWrapper(wrapped).target)
         assert RunTwice(wrapped).target == run_twice(epsilon)
         assert RunTwice(wrapped).event == SelfComposedEvent(wrapped.event, 2)
-
-
-def test_prices_of_several_parts_add_up() -> None:
-    assert pure_epsilon(OneShotTopK(k=3, epsilon=0.6).event) == pytest.approx(0.6)
-    assert RunTwice(OneShotTopK(k=3, epsilon=0.6)).target.epsilon == pytest.approx(1.2)
 
 
 def test_two_runs_are_independent_and_compared_in_order() -> None:
@@ -215,10 +199,3 @@ def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
     assert released.session.hits == [2]
     with pytest.raises(InvalidValue, match="key=0: expected an outcome that was drawn and not published"):
         released.revise(waiting.key, lambda y: True)
-
-
-def test_impossible_sessions_and_generators_are_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"session\.num_counters=2: expected 1"):
-        stored(num_counters=2)
-    with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
-        stored().release(always(1), bool, epsilon=EPSILON, rng=0)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, OpposedMaximaEvent, PureDpEvent
+from pate.accounting import Adjacency, BoundedRangeEvent, OpposedMaximaEvent, PureDpEvent
 from pate.mechanisms import FixedKRegularizer, GapSelection
 from pate.mechanisms.gap_selection import SELECTION_NOISES, Ranking, checked_regularizer, exactly_addable
 from pate.validation import InvalidValue
@@ -17,12 +17,6 @@ SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
 
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
-
-
-def test_distribution_by_hand() -> None:
-    """Gaps (1, 3, 2) at scale 2: weights exp(gap / 2)."""
-    weights = np.exp(np.array([1, 3, 2]) / 2)
-    np.testing.assert_allclose(SELECTION.probabilities(np.array([6, 0, 5, 2])), weights / weights.sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
@@ -52,26 +46,6 @@ def test_regularizer_as_function_or_numbers(noise: str) -> None:
     assert (as_function[0] > make(None)[0]) and (as_function[4] < make(None)[4])
 
 
-@pytest.mark.parametrize(
-    ("padded", "max_k", "candidates"),
-    [
-        (False, None, [1, 2, 3]),
-        (True, None, [0, 1, 2, 3, 4]),
-        (False, 1, [1]),
-        (False, 2, [1, 2]),
-        (False, 9, [1, 2, 3]),
-        (True, 1, [0, 1]),
-        (True, 4, [0, 1, 2, 3, 4]),
-    ],
-)
-def test_candidates_up_to_max_k(padded: bool, max_k: int | None, candidates: list[int]) -> None:
-    selection = dataclasses.replace(SELECTION, padded=padded, max_k=max_k)
-    assert selection.candidates.tolist() == candidates
-    dataclasses.replace(selection, regularizer=[0.0] * len(candidates))
-    with pytest.raises(InvalidValue, match=rf"regularizer=\(7,\): expected {len(candidates)} numbers"):
-        dataclasses.replace(selection, regularizer=[0.0] * 7)
-
-
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_with_max_k_only_the_best_counts_matter(noise: str, padded: bool) -> None:
@@ -84,13 +58,6 @@ def test_with_max_k_only_the_best_counts_matter(noise: str, padded: bool) -> Non
         distributions.append(selection.probabilities(np.array(votes)))
     np.testing.assert_array_equal(distributions[0], distributions[1])
     np.testing.assert_array_equal(distributions[0], distributions[2])
-
-
-def test_with_max_k_fewer_candidates_are_priced() -> None:
-    assert dataclasses.replace(SELECTION, max_k=1).event == NoOpEvent()
-    assert dataclasses.replace(SELECTION, max_k=2).event == SELECTION.event
-    gaussian = dataclasses.replace(SELECTION, noise="gaussian", num_labels=40, max_k=2)
-    assert gaussian.event == OpposedMaximaEvent(1.0, 2)
 
 
 @pytest.mark.parametrize(
@@ -109,20 +76,6 @@ def test_with_max_k_fewer_candidates_are_priced() -> None:
 def test_price_of_each_noise_and_adjacency(adjacency: Adjacency, noise: str, event: Any) -> None:
     selection = GapSelection(noise_scale=2.5, noise=noise, num_labels=4, num_teachers=6, adjacency=adjacency)
     assert selection.event == event
-
-
-def test_one_candidate_needs_no_noise() -> None:
-    selection = GapSelection(noise_scale=2.5, num_labels=2, num_teachers=6)
-    assert selection.event == NoOpEvent()
-    assert selection.probabilities(np.array([1, 5])).tolist() == [1.0]
-    assert (selection(np.tile([1, 5], (20, 1)), rng=rng()) == 1).all()
-
-
-def test_fixed_k_by_hand() -> None:
-    regularizer = FixedKRegularizer(k=2, penalty=1.5)
-    assert [regularizer(candidate) for candidate in range(5)] == [-3.0, -1.5, 0.0, -1.5, -3.0]
-    assert regularizer == FixedKRegularizer(k=2, penalty=1.5)
-    assert math.copysign(1, FixedKRegularizer(k=2, penalty=0.0)(2)) == 1
 
 
 @pytest.mark.parametrize("numbers", [[0, 1, -2], (0.0, 1.0, -2.0), np.array([0, 1, -2]), np.float32([0, 1, -2])])
@@ -170,26 +123,10 @@ def test_impossible_parameters_are_refused_on_one_line(field: str, value: Any) -
         dataclasses.replace(SELECTION, **{field: value})
 
 
-@pytest.mark.parametrize("votes", [[1, 2, 3], [1, 2, 3, 7], [0.5, 2, 3, 4]])
-def test_impossible_votes_and_seeds_are_refused(votes: list[float]) -> None:
-    for ask in (lambda: SELECTION(np.array(votes), rng=rng()), lambda: SELECTION.probabilities(np.array(votes))):
-        with pytest.raises(InvalidValue, match=r"^votes(\.shape=|\.dtype=|\[3\]).*: expected"):
-            ask()
-    with pytest.raises(InvalidValue, match=r"rng=5: expected a numpy\.random\.Generator, not a seed"):
-        SELECTION(np.array([1, 2, 3, 4]), rng=5)
-
-
 @pytest.mark.parametrize(("k", "penalty"), [(-1, 1.0), (2.0, 1.0), (2, -1.0), (2, math.inf)])
 def test_impossible_preferences_are_refused(k: Any, penalty: float) -> None:
     with pytest.raises(InvalidValue, match=r"^(k|penalty)=.*: expected a (whole )?number >= 0"):
         FixedKRegularizer(k=k, penalty=penalty)
-
-
-def test_ranks_by_hand() -> None:
-    ranking = Ranking.of(np.array([[2, 5, 5, 0], [1, 1, 1, 1]]))
-    np.testing.assert_array_equal(ranking.sorted_counts, [[5, 5, 2, 0], [1, 1, 1, 1]])
-    np.testing.assert_array_equal(ranking.gaps(padded=False, num_teachers=7), [[0, 3, 2], [0, 0, 0]])
-    np.testing.assert_array_equal(ranking.gaps(padded=True, num_teachers=7), [[2, 0, 3, 2, 0], [6, 0, 0, 0, 1]])
 
 
 def test_ties_go_to_the_lowest_index_and_k_may_differ_by_row() -> None:

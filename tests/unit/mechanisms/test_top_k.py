@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chisquare
+from scipy.stats import binom
 
-from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent, RdpAccountant
+from pate.accounting import Adjacency, RdpAccountant
 from pate.mechanisms import (
     CanonicalTopK,
     GammaTopK,
@@ -24,8 +24,7 @@ from pate.mechanisms import (
     TopStableTopK,
 )
 from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.noisy_order import largest_in_order
-from pate.mechanisms.top_k import TopKMechanism, falling_order, stable_sort
+from pate.mechanisms.top_k import TopKMechanism, stable_sort
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
 
@@ -80,12 +79,6 @@ def test_with_little_noise_the_largest_counts_come_back(mechanism: TopKMechanism
     assert set(one.indices.tolist()) == {2, 3, 0}
 
 
-@pytest.mark.parametrize("mechanism", mechanisms(k=3), ids=name)
-def test_all_indices_may_be_asked_for(mechanism: TopKMechanism) -> None:
-    outcome = mechanism(np.array([5, 0, 2]), rng=np.random.default_rng(3))
-    assert sorted(outcome.indices.tolist()) == [0, 1, 2]
-
-
 WRONG: list[Any] = [
     np.array([1, -1, 2]),
     np.array([2.0, 1.0, 0.0]),
@@ -107,16 +100,6 @@ def test_impossible_counts_and_seeds_are_refused_in_one_line(mechanism: TopKMech
         mechanism(np.array([1, 2, 3]), rng=3)
 
 
-@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
-@pytest.mark.parametrize("count", [0, 7, 2**40])
-def test_where_all_counts_are_equal_no_index_is_preferred(mechanism: TopKMechanism, count: int) -> None:
-    distribution = mechanism.distribution(np.full(4, count))
-    assert list(distribution.values()) == pytest.approx([1 / len(distribution)] * len(distribution), rel=1e-6)
-    picks = mechanism(np.full((4000, 4), count), rng=np.random.default_rng(5)).indices
-    assert all(len(set(row)) == 2 for row in picks.tolist())
-    assert chisquare(np.bincount(picks.ravel(), minlength=4)).pvalue > 1e-4
-
-
 @pytest.mark.parametrize("mechanism", of_a_domain(), ids=name)
 def test_equal_counts_seldom_pass_a_bottom_or_a_threshold(mechanism: TopKMechanism) -> None:
     outcome = mechanism(np.full((20_000, 5), 7), rng=np.random.default_rng(5))
@@ -131,17 +114,6 @@ def many(k: int = 1000) -> list[TopKMechanism]:
         if not options and kind is not PermuteAndFlipJointTopK  # test_joint.py: it takes a failure_prob
     ]
     return [*plain, CanonicalTopK(k=k, epsilon=1e5, gamma=1.0), *of_a_domain(k, 1e6)]
-
-
-@pytest.mark.parametrize("mechanism", many(), ids=name)
-def test_a_thousand_of_a_million_counts(mechanism: TopKMechanism) -> None:
-    counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
-    outcome = mechanism(counts, rng=np.random.default_rng(0))
-    picked = outcome.indices[outcome.indices >= 0]
-    assert len(np.unique(picked)) == len(picked)
-    if not isinstance(mechanism, (GammaTopK, TopStableTopK)):  # noise that grows with d; gaps of 7 are not stable
-        assert counts[picked].min() >= 998_900
-        assert len(picked) >= 990
 
 
 def test_distributions_are_for_one_small_histogram() -> None:
@@ -181,20 +153,6 @@ def test_a_price_is_either_epsilon_or_rho() -> None:
         PeelingTopK(k=1, epsilon=1.0, rho=1.0)
     with pytest.raises(InvalidValue, match=r"rho=0\.0: expected a number > 0"):
         PeelingTopK(k=1, rho=0.0)
-
-
-def test_scales() -> None:
-    assert LaplaceTopK(k=5, epsilon=2.0).noise_scale(num_counts=9) == 5.0
-    assert LaplaceTopK(k=5, epsilon=2.0, adjacency="add_remove").noise_scale(num_counts=9) == 2.5
-    assert LaplaceTopK(k=5, epsilon=2.0, max_labels=3).noise_scale(num_counts=9) == 3.0
-    assert LaplaceTopK(k=5, epsilon=2.0, max_labels=8).noise_scale(num_counts=9) == 5.0
-
-
-def test_the_scale_with_a_failure_is_that_of_one_shot_until_k_is_large() -> None:
-    for k, moves in ((73, 73.0), (74, 2 * math.sqrt(74 * math.log(100)))):  # 16 log 100 = 73.7
-        approximate = LaplaceTopK(k=k, epsilon=0.1, failure_prob=0.05, adjacency="add_remove")
-        assert approximate.noise_scale(num_counts=5) == pytest.approx(10 * moves)
-        assert approximate.event == ApproximateEvent(PureDpEvent(0.1), 0.05)
 
 
 def test_with_a_failure_the_order_of_the_noise_is_not_released() -> None:
@@ -260,15 +218,3 @@ def test_stable_sort_is_stable_whether_or_not_value_and_place_share_an_integer(l
     order, rising = stable_sort(values)
     assert order.tolist() == [[1, 4, 3, 0, 2], [0, 1, 2, 3, 4]]
     assert rising.tolist() == [[0, 0, 1, largest, largest], [0, 0, 0, 0, largest]]
-
-
-def test_falling_order_breaks_ties_by_the_lowest_index() -> None:
-    order, falling = falling_order(np.array([[5, 9, 5, 0]]))
-    assert order.tolist() == [[1, 0, 2, 3]]
-    assert falling.tolist() == [[9, 5, 5, 0]]
-
-
-def test_largest_in_order() -> None:
-    values = np.array([[0.5, 3.0, -1.0, 2.0], [4.0, 1.0, 2.0, 3.0]])
-    for k in range(1, 5):
-        assert largest_in_order(values, k).tolist() == [[1, 3, 0, 2][:k], [0, 3, 2, 1][:k]]

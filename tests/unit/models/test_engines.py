@@ -117,18 +117,6 @@ def test_each_teacher_is_trained_on_its_own_shard_and_nobody_is_refused(many, tm
         np.testing.assert_allclose(at_mean, shard.labels.mean(axis=0) + 0.5 - state["threshold"], atol=1e-5)
 
 
-def test_each_teacher_has_its_own_seed(many, tmp_path):
-    def weights(seeds, folder):
-        store = CheckpointStore(tmp_path / folder)
-        StackedEngine(chunk_size=2).train(TrainingJob(MLP, lambda index: many[0], seeds, store))
-        return [store.load(index)["weights"] for index in range(2)]
-
-    (one, two), (two_again, one_again) = weights([1, 2], "there"), weights([2, 1], "back")
-    assert (one == one_again).all()
-    assert (two == two_again).all()
-    assert (one != two).any()
-
-
 def test_progress_tells_each_teacher_once_after_its_file_is_there_and_an_error_keeps_them(many, tmp_path):
     heard, store, broken = {}, CheckpointStore(tmp_path), {6}
 
@@ -274,18 +262,6 @@ def test_an_impossible_setting_is_named(kind):
         if name in kind.__dataclass_fields__:
             with pytest.raises(InvalidValue, match=f"^{name}=-1: expected"):
                 kind(**{name: -1})
-
-
-def test_many_teachers_are_few_files(make_parts, tmp_path, monkeypatch):
-    parts = make_parts([6, 5, 7]) * 400
-    train(StackedEngine(), LINEAR, parts, tmp_path / "quick")
-    slowest = 40  # where no chunk takes a second
-    assert len(list((tmp_path / "quick").iterdir())) < slowest
-    monkeypatch.setattr(engines, "_FILE_BYTES", 2**16)
-    train(StackedEngine(), LINEAR, parts, tmp_path / "large")
-    sizes = [path.stat().st_size for path in (tmp_path / "large").iterdir()]
-    assert max(sizes) < 2**17
-    assert files(tmp_path / "quick") == files(tmp_path / "large")
 
 
 @pytest.mark.usefixtures("every_chunk")
@@ -442,9 +418,3 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(broken, one_teacher):
         with pytest.raises(WorkersLost, match=rf"engine.address={address}: .*refused.*; 0 of 1 teachers"):
             RayEngine(address=address).train(one_teacher)
     assert broken == []
-
-
-def test_a_missing_ray_is_said_in_one_line(one_teacher, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InvalidValue, match=r"engine=ray: expected the package ray: pip install '.*\[ray\]'"):
-        RayEngine().train(one_teacher)

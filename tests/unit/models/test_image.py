@@ -3,22 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file, save
 
 from pate.aggregators import TrainingSet
 from pate.models.image import _frozen_backbone
-from pate.networks.device import one_thread
 from pate.networks.resnet import torchvision_models
 from pate.student import CNNStudent, ResNet50Student, StudentModel
 from pate.teachers import (
-    CheckpointStore,
     CNNTeacher,
     LinearTeacher,
     ResNet50Teacher,
-    SequentialEngine,
     Shard,
-    StackedEngine,
-    TrainingJob,
 )
 from pate.validation import InvalidValue
 
@@ -44,10 +38,6 @@ def questions():
     return bright_corners(60, 99)
 
 
-def files(folder):
-    return {path.name: save(load_file(path)) for path in folder.iterdir()}
-
-
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_alone_and_stacked_teachers_agree_and_learn(norm, image_parts, questions):
     alone, stacked = (CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True))
@@ -60,31 +50,6 @@ def test_alone_and_stacked_teachers_agree_and_learn(norm, image_parts, questions
     assert ((learned.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
 
 
-def test_engines_in_whatever_order_and_chunk_give_the_same_bytes(image_parts, tmp_path):
-    teacher = CNNTeacher(**SMALL)
-    engines = [SequentialEngine(), StackedEngine(chunk_size=2), StackedEngine(chunk_size=3)]
-    for number, engine in enumerate(engines):
-        store = CheckpointStore(tmp_path / str(number))
-        engine.train(TrainingJob(teacher, image_parts.__getitem__, [7, 8, 9], store))
-    assert files(tmp_path / "0") == files(tmp_path / "1") == files(tmp_path / "2")
-    with one_thread():  # as the engines have it
-        backwards = teacher.fit_many(image_parts[::-1], [9, 8, 7])[::-1]
-    stored = CheckpointStore(tmp_path / "0").load(1)
-    assert all(np.array_equal(stored[name], backwards[1][name]) for name in stored)
-
-
-def test_a_teacher_trained_alone_is_saved_before_the_next_begins(image_parts, tmp_path):
-    def shards(index):
-        if index == 2:
-            raise ValueError("broken record")
-        return image_parts[index]
-
-    job = TrainingJob(CNNTeacher(**SMALL), shards, range(3), CheckpointStore(tmp_path))
-    with pytest.raises(ValueError, match="broken record"):
-        StackedEngine(chunk_size=16).train(job)
-    assert job.store.missing(3) == [2]
-
-
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_threshold_moves_the_votes_not_the_training_whose_curve_has_each_step(stacked, image_parts, questions):
     low, half = (CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5))
@@ -95,15 +60,6 @@ def test_a_threshold_moves_the_votes_not_the_training_whose_curve_has_each_step(
     probabilities = half.predict_many(states, questions[0])
     clear = np.abs(probabilities - 0.2) > 1e-5
     assert ((low.predict_many(states, questions[0]) >= 0.5) == (probabilities >= 0.2))[clear].all()
-
-
-def test_hardly_any_records_and_no_question(image_parts, questions):
-    for stacked in (False, True):
-        for norm in ("group", "batch"):
-            teacher = CNNTeacher(**SMALL, norm=norm, stacked=stacked)
-            states = teacher.fit_many([Shard(image_parts[0].inputs[:1], image_parts[0].labels[:1])], [0])
-            assert np.isfinite(teacher.predict_many(states, questions[0])).all()
-            assert teacher.predict_many(states, questions[0][:0]).shape == (1, 0, 4)
 
 
 def image_part(size, seed):
@@ -181,13 +137,6 @@ def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
     assert model.choices["unlabeled"] == pool_size
 
 
-def test_the_pool_is_used_up_to_a_number(answered, others):
-    student = CNNStudent(**(STUDENT | {"max_unlabeled": 10, "epochs": 2}))
-    few, many = (student.learn(TrainingSet(*answered), pool=others[0][:size], seed=0) for size in (10, 90))
-    assert (few.predict_proba(others[0]) == many.predict_proba(others[0])).all()
-    assert many.choices["unlabeled"] == 10
-
-
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
     student = CNNStudent(**(STUDENT | {"epochs": 2, "patch": 2, "grid": 2, "norm": norm}))
@@ -199,17 +148,6 @@ def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
     loaded = StudentModel.load(tmp_path / "a")
     assert (loaded.predict_proba(others[0]) == model.predict_proba(others[0])).all()
     assert loaded.network() == model.network()
-
-
-def test_few_answers(answered, others, tmp_path):
-    for size in (0, 1, 2, 3):
-        model = CNNStudent(**(STUDENT | {"epochs": 1})).fit(answered[0][:size], answered[1][:size], seed=0)
-        assert np.isfinite(model.predict_proba(others[0])).all()
-        assert not model.predict(others[0])[:, ~answered[1][:size].any(axis=0)].any()
-        if size == 1:
-            assert (model.predict(others[0]) == answered[1][0]).all()
-        model.save(tmp_path / str(size))
-        assert (StudentModel.load(tmp_path / str(size)).predict(others[0]) == model.predict(others[0])).all()
 
 
 @pytest.mark.slow

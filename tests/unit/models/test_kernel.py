@@ -46,23 +46,6 @@ def test_the_sum_of_votes_projected_on_the_span_is_the_sum_over_records():
     assert abs(np.corrcoef(projected.reshape(4000, -1).T)[0, 1:]).max() < 0.06
 
 
-def test_teachers_of_several_records_add_them_up():
-    teacher_of = np.random.default_rng(2).permutation(np.arange(50) % 7)
-    (block,) = votes(teacher_of, 7)
-    (single,) = votes(np.arange(50), 50)
-    for teacher in range(7):
-        rows = teacher_of == teacher
-        np.testing.assert_allclose(block.weights[teacher], single.weights[rows].sum(axis=0) / np.sqrt(rows.sum()))
-
-
-def test_blocks_hold_all_teachers_in_order(monkeypatch):
-    whole = votes(np.arange(50), 50)[0].weights
-    monkeypatch.setattr(kernel, "_BLOCK_ENTRIES", 12 * 8)
-    blocks = votes(np.arange(50), 50)
-    assert [len(block) for block in blocks] == [8, 8, 8, 8, 8, 8, 2]
-    np.testing.assert_allclose(np.concatenate([block.weights for block in blocks]), whole, rtol=1e-12)
-
-
 def test_a_teacher_sees_its_own_records_alone():
     (block,) = votes(np.arange(50) % 10, 10)
     changed = LABELS.copy()
@@ -126,28 +109,6 @@ def micro_f1(model):
     return f1_score(TRUE[300:], model.predict(POOL[300:]), average="micro")
 
 
-def test_knowing_the_noise_helps():
-    aware, unaware = (fitted(0.5, rng=1, noise_std=std) for std in (0.5, 0.0))
-    assert aware.choices["rank"] <= 2 < unaware.choices["rank"]
-    assert micro_f1(aware) > micro_f1(unaware) + 0.02
-
-
-def test_each_label_is_predicted_as_often_as_its_prevalence_says():
-    model = fitted(0.05)
-    np.testing.assert_allclose(model.predict(POOL).mean(axis=0), SHARES, atol=0.01)
-
-
-def test_votes_in_a_span_need_no_regression():
-    directions = PublicPCA.of(POOL, 12)
-    weights = DRAWN.normal(size=(12, 10))
-    scores = directions.span(QUERIES) @ weights
-    student, settings = LowRankStudent(num_directions=12), SETTINGS | {"noise_std": 0.0}
-    model = student.fit_scores(QUERIES, scores, in_span=True, **settings)
-    np.testing.assert_allclose(model.arrays["weights"], weights, rtol=1e-4, atol=1e-5)
-    regressed = student.fit_scores(QUERIES, directions.features(QUERIES) @ weights, **settings)
-    np.testing.assert_allclose(regressed.arrays["weights"], weights, rtol=1e-4, atol=1e-5)
-
-
 def test_nothing_but_noise_predicts_no_rare_label():
     model = LowRankStudent().fit_scores(
         QUERIES, DRAWN.normal(size=(300, 10)), noise_std=2.0, prevalence=SHARES, public_inputs=POOL
@@ -168,13 +129,6 @@ def test_it_learns_from_bits(tmp_path):
     losses = []
     student.fit(QUERIES, TRUE[:300], seed=0, on_epoch=lambda epoch, values: losses.append(values["loss"]))
     assert 0 < losses[0] < 0.2
-
-
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_rows_that_are_all_alike_say_one_thing(count):
-    inputs, labels = np.ones((count, 4), np.float32), np.tile([True, False], (count, 1))
-    model = LowRankStudent().fit(inputs, labels, seed=0)
-    assert (model.predict(np.zeros((5, 4))) == [count > 0, False]).all()
 
 
 def test_impossible_scores_are_refused():

@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from pate.networks.network import Minibatches
 from pate.student import MLPStudent
-from pate.teachers import MLPTeacher, Shard
+from pate.teachers import MLPTeacher
 
 
 def train_with_autograd(teacher, part, seed):
@@ -49,27 +48,6 @@ def test_unequal_parts_equal_one_training_each(parts, queries):
         np.testing.assert_allclose(found, train_with_autograd(teacher, part, seed)(queries), atol=2e-4)
 
 
-def test_a_threshold_moves_the_votes_not_the_training(parts, queries):
-    low, high = MLPTeacher(threshold=0.2, device="cpu"), MLPTeacher(threshold=0.5, device="cpu")
-    votes = low.predict_many(low.fit_many(parts, range(6)), queries) >= 0.5
-    probabilities = high.predict_many(high.fit_many(parts, range(6)), queries)
-    clear = np.abs(probabilities - 0.2) > 1e-5
-    assert (votes == (probabilities >= 0.2))[clear].all()
-    assert votes.sum() > (probabilities >= 0.5).sum()
-    far = low.fit_many([Shard(part.inputs * 1e4 + 1e5, part.labels) for part in parts], range(6))
-    assert np.isfinite(low.predict_many(far, queries * 1e4)).all(), "nothing overflows"
-
-
-def test_minibatches_walk_through_every_record_each_epoch():
-    batches = Minibatches([7, 3], 4, 2, [np.random.default_rng(0), np.random.default_rng(1)])
-    assert batches.num_steps == 4
-    drawn = [batches.draw() for _ in range(4)]
-    assert [counts.tolist() for _, counts in drawn] == [[4, 3], [3, 3], [4, 0], [3, 0]]
-    for epoch in (drawn[:2], drawn[2:]):
-        assert sorted(np.concatenate([rows[0, : counts[0]] for rows, counts in epoch])) == list(range(7))
-    assert sorted(drawn[1][0][1, :3]) == [0, 1, 2]
-
-
 def test_the_model_predicts_what_torch_would(rows, held_out):
     model = MLPStudent(hidden=7, folds=3, epochs=5).fit(*rows, seed=0)
     members = []
@@ -92,10 +70,3 @@ def test_keeps_the_epoch_with_the_least_held_out_loss(rows):
     assert model.choices["epochs"] == np.argmin(held_out)
     assert 0 < np.argmin(held_out) < 150  # it went on to overfit
     assert heard[-1]["loss"] < min(held_out)
-
-
-def test_the_unit_of_the_inputs_does_not_matter_to_a_student(rows, held_out):
-    student = MLPStudent(epochs=10)
-    expected = student.fit(*rows, seed=0).predict_proba(held_out[0])
-    scaled = student.fit(rows[0] * 1000, rows[1], seed=0).predict_proba(held_out[0] * 1000)
-    np.testing.assert_allclose(scaled, expected, atol=1e-4)

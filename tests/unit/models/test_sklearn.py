@@ -31,16 +31,6 @@ def test_logistic_regression_equals_one_fit_a_label(parts, queries):
         np.testing.assert_allclose(confidences[:, label], reference.predict_proba(queries)[:, 1], atol=1e-6)
 
 
-def test_a_tree_is_fitted_once_to_all_labels(parts, queries):
-    columns, estimator = varying(parts[2]), DecisionTreeClassifier(max_depth=2)
-    confidences = fit_one(estimator, parts[2])(queries)
-    reference = DecisionTreeClassifier(max_depth=2, random_state=3).fit(parts[2].inputs, parts[2].labels[:, columns])
-    expected = np.stack([p[:, 1] for p in reference.predict_proba(queries)], axis=1)
-    np.testing.assert_allclose(confidences[:, columns], expected, atol=1e-6)
-    assert not hasattr(estimator, "tree_"), "the one that was given is cloned"
-    assert estimator.random_state is None
-
-
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -70,16 +60,6 @@ def test_equal_seeds_give_equal_teachers_and_others_differ(parts, queries):
     first, second, third = teacher.predict_many(states, queries)
     assert (first == second).all()
     assert (first != third).any()
-
-
-def test_votes_begin_at_the_threshold(parts, queries):
-    estimator = KNeighborsClassifier(n_neighbors=4)  # confidences 0, 1/4, … 1: some lie on the threshold
-    raw = fit_one(estimator, parts[2])(queries)
-    for threshold in (0.1, 0.25, 0.8):
-        moved = fit_one(estimator, parts[2], threshold=threshold)(queries)
-        assert ((moved >= 0.5) == (raw >= threshold)).all()
-        assert (np.sign(np.diff(moved, axis=0)) == np.sign(np.diff(raw, axis=0))).all()
-        assert moved.max() <= 1
 
 
 def test_what_is_no_estimator_and_one_that_fails_on_a_part_are_named_with_the_label() -> None:

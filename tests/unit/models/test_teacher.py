@@ -51,14 +51,6 @@ def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
     assert (flattened == confidences).all()
 
 
-def test_teachers_learn_their_labels(teacher, make_parts):
-    part, held_out = make_parts([400])[0], make_parts([400, 300])[1]
-    (state,) = teacher.fit_many([part], [0])
-    predicted = teacher.predict_many([state], held_out.inputs)[0] >= 0.5
-    prior = np.maximum(held_out.labels.mean(axis=0), 1 - held_out.labels.mean(axis=0)).mean()
-    assert (predicted == held_out.labels).mean() > prior + 0.01
-
-
 def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
     states, again = teacher.fit_many(parts, range(6)), teacher.fit_many(parts, range(6))
     assert all(same(a, b) for a, b in zip(states, again, strict=True))
@@ -72,25 +64,6 @@ def test_a_teacher_depends_on_its_own_part_alone(teacher, parts, queries):
     alone = teacher.predict_many(teacher.fit_many([parts[3]], [7]), queries)[0]
     states = teacher.fit_many([parts[2], parts[3], parts[0]], [1, 7, 2])
     np.testing.assert_allclose(teacher.predict_many(states, queries)[1], alone, atol=1e-4)
-
-
-@pytest.mark.parametrize("value", [False, True])
-def test_a_constant_label_is_predicted_constant(teacher, parts, queries, value):
-    labels = parts[0].labels.copy()
-    labels[:, 1] = value
-    (state,) = teacher.fit_many([Shard(parts[0].inputs, labels)], [0])
-    if not isinstance(teacher, MLPTeacher):  # which only tends to it
-        assert ((teacher.predict_many([state], queries)[0, :, 1] >= 0.5) == value).all()
-    if not isinstance(teacher, SklearnTeacher):  # whose estimators refuse no queries
-        assert teacher.predict_many([state], queries[:0]).shape == (1, 0, 5)
-
-
-def test_hardly_any_records_or_all_alike(teacher, parts, queries):
-    alike = Shard(np.ones((6, 12), np.float32), np.array([[0, 1, 0, 1, 0]] * 5 + [[1] * 5], bool))
-    few = [Shard(parts[0].inputs[:size], parts[0].labels[:size]) for size in (1, 2)]
-    for shards in ([few[0], parts[1]], [few[1], parts[1]], [alike]):
-        states = teacher.fit_many(shards, range(len(shards)))
-        assert np.isfinite(teacher.predict_many(states, queries)).all()
 
 
 def test_refuses_parts_that_do_not_match(teacher, parts):

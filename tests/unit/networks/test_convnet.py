@@ -83,19 +83,6 @@ def test_one_value_a_channel_has_no_variance():
 
 
 @pytest.mark.parametrize(
-    ("height", "width", "cells"), [(32, 32, 8), (16, 16, 4), (48, 48, 6), (28, 28, 7), (32, 48, 4), (64, 64, 8)]
-)
-def test_has_as_many_cells_as_the_grid_allows_and_the_image_fills(height, width, cells):
-    network = ConvNet((3, height, width), 2, width=8, grid=8)
-    assert network.cells == cells
-    logits = network.logits(drawn(network), torch.rand(2, 3, height, width), training=False)
-    stack = {name: tensor[None] for name, tensor in drawn(network).items()}
-    valid = torch.ones(1, 2, dtype=torch.bool)
-    assert logits.shape == (2, 2)
-    assert stacked_logits(network, stack, torch.rand(1, 2, 3, height, width), valid, training=False).shape == (1, 2, 2)
-
-
-@pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
         ("width", 12, "a multiple of 8"),

@@ -8,16 +8,6 @@ from pate.pricing import plan_hits
 from pate.validation import InvalidValue
 
 CLEAR = np.tile([400, 0, 0], (300, 1))
-TIED = np.tile([200, 200, 0], (300, 1))
-
-
-def test_a_tie_hits_one_time_in_three() -> None:
-    plan = plan_hits(BoundaryMax(selection_scale=10.0, target_hits=20), TIED, num_teachers=400, target_delta=1e-6)
-    assert plan.hit_rate == pytest.approx(1 / 3, rel=1e-6)
-    assert plan.expected_hits == pytest.approx(100, rel=1e-6)
-    assert plan.expected_asked == 60
-    assert plan.break_even_queries is None
-    assert plan.plain_epsilon < plan.epsilon
 
 
 def test_clear_votes_pay_from_some_number_of_queries_on() -> None:

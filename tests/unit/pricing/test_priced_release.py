@@ -20,7 +20,6 @@ from pate.accounting import (
     PureDpEvent,
     RdpAccountant,
     SelfComposedEvent,
-    gaussian_epsilon,
 )
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.pricing import Budget, PricedRelease, ReleaseShape, largest_num_queries, plan_release
@@ -83,21 +82,6 @@ def test_a_maximum_is_met_by_fewer_queries_with_the_noise_as_it_is(most: float, 
     assert planned.event == planned.shape.event_of(planned.aggregator)
 
 
-def test_a_maximum_may_buy_more_queries_where_that_is_asked() -> None:
-    planned = plan_release(OnePrice(noise_std=100.0), SHAPE, budget(max_epsilon=10.004), more_queries=True)
-    assert planned.shape.num_queries == 1000
-    cut = plan_release(OnePrice(noise_std=100.0), SHAPE, budget(max_epsilon=1.004), more_queries=True)
-    assert cut.shape.num_queries == 100
-
-
-def test_failures_and_delta_limit_the_queries_as_the_price_does() -> None:
-    """999 of 1e-9 fit below delta; 2**-53 for each of 40 labels fits 225 times into 1e-12."""
-    quiet, many = StableTopK(selection_scale=1e6, test_std=1e6, failure_prob=1e-9), SHAPE.with_queries(5000)
-    assert plan_release(quiet, many, Budget(target_delta=1e-6, max_epsilon=3.0)).shape.num_queries == 999
-    tiny = Budget(target_delta=1e-12, max_epsilon=3.0, accountant=Sum)
-    assert plan_release(OnePrice(noise_std=1e6), SHAPE, tiny).shape.num_queries == 225
-
-
 def test_the_accountant_of_the_budget_counts() -> None:
     class Double(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
@@ -115,13 +99,6 @@ def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str,
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with pytest.raises(InvalidValue, match=re.escape("failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06")):
         plan_release(failing, SHAPE, Budget(target_delta=1e-6, **fields))
-
-
-def test_a_shape_is_the_keyword_arguments_of_an_aggregator() -> None:
-    assert SHAPE.as_arguments == {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
-    aggregator = GaussianVotes(noise_std=100.0)
-    assert SHAPE.event_of(aggregator) == aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    assert SHAPE.with_queries(7) == ReleaseShape(num_queries=7, num_labels=40, num_teachers=800)
 
 
 def test_the_price_of_an_event_by_hand_and_infinity_for_what_has_no_guarantee() -> None:
@@ -143,25 +120,6 @@ def test_one_query_more_is_too_many(aggregator: Aggregator, budget: float) -> No
     most = largest_num_queries(aggregator, max_epsilon=budget, target_delta=1e-6, **VOTES)
     assert epsilon(aggregator, most) <= budget
     assert most == 999 or epsilon(aggregator, most + 1) > budget
-
-
-def test_against_the_closed_form_of_a_gaussian() -> None:
-    """Bits of a Gaussian cost 2 / pi of it where noise is large: mu = sqrt(num_bits 2 / pi) / noise_std."""
-    most = largest_num_queries(GaussianVotes(noise_std=1000.0), max_epsilon=2.0, target_delta=1e-6, **VOTES)
-    mu = math.sqrt(most * 40 * 2 / math.pi) / 1000
-    assert 0.9 * 2.0 < gaussian_epsilon(mu, target_delta=1e-6) <= 2.0
-
-
-def test_a_tighter_accountant_pays_for_more() -> None:
-    class Tighter(RdpAccountant):
-        def get_epsilon(self, target_delta: float) -> float:
-            return super().get_epsilon(target_delta) / 1.5
-
-    budget = {"max_epsilon": 8.0, "target_delta": 1e-6, **VOTES}
-    most = largest_num_queries(GUMBEL, accountant=Tighter, **budget)
-    assert epsilon(GUMBEL, most, Tighter) <= 8.0 < epsilon(GUMBEL, most + 1, Tighter)
-    looser = largest_num_queries(GUMBEL, accountant=lambda: RdpAccountant([5.0]), **budget)
-    assert looser < largest_num_queries(GUMBEL, **budget)
 
 
 def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:

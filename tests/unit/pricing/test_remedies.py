@@ -193,39 +193,10 @@ def test_remedies_are_no_larger_than_they_must_be() -> None:
         assert expected_release(planned.aggregator, short).success < 0.9
 
 
-def test_noise_that_was_given_is_answered_with_less_noise() -> None:
-    aggregator, of = GaussianVotes(noise_std=500.0), budget(None)
-    with pytest.raises(InvalidValue, match=r"aggregator\.noise_std=7\d\.\d+; allow_useless=true"):
-        guarded(aggregator, of=of)
-    found = remedies(aggregator, plan_release(aggregator, SHAPE, of), of)
-    assert expected_release(replace(aggregator, **found.noise), SHAPE).success >= 0.9
-    assert (found.target_epsilon, found.num_queries) == (None, None)
-
-
-def test_a_test_that_nothing_passes_is_the_reason() -> None:
-    with pytest.raises(InvalidValue, match="no gap of 100 votes passes the test"):
-        guarded(TABLE, replace(SHAPE, num_teachers=100), budget(1.0))
-
-
-def test_teachers_are_left_ten_groups_each() -> None:
-    with pytest.raises(InvalidValue) as refused:
-        guarded(GaussianVotes(noise_std=1.0), num_groups=2500)
-    assert "num_teachers=200: expected" in str(refused.value)
-    assert "num_teachers=" not in str(refused.value).partition("what works")[2]
-    with pytest.raises(InvalidValue, match="what works: num_teachers=7"):
-        guarded(GaussianVotes(noise_std=1.0))
-
-
 def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pate.pricing.remedies.remedies", None)
     (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
     assert line.endswith("where chance has 50%; allowed by allow_useless=true")
-
-
-def test_below_nine_in_ten_is_a_line_and_above_it_none() -> None:
-    (line,) = guarded(GaussianVotes(noise_std=1.0), replace(SHAPE, num_teachers=500))
-    assert line.startswith("num_teachers=500: teachers are heard in 8")
-    assert guarded(GaussianVotes(noise_std=1.0), replace(SHAPE, num_teachers=2000)) == ()
 
 
 @pytest.mark.parametrize("of", [budget(1e-12), budget(1e-30), budget(None)], ids=["1e-12", "1e-30", "noise given"])

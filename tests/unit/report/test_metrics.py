@@ -6,8 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import betabinom
-from sklearn.metrics import average_precision_score, f1_score
+from sklearn.metrics import average_precision_score
 
 from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.metrics import (
@@ -18,8 +17,6 @@ from pate.report.metrics import (
     _weights,
     average_precisions,
     label_losses,
-    log_odds,
-    micro_f1,
     unusual,
 )
 from pate.validation import InvalidValue
@@ -118,17 +115,6 @@ def test_average_precision_is_that_of_scikit_learn_ties_included(digits: int, dt
     np.testing.assert_allclose(average_precisions(scores, true), expected, rtol=1e-12)
 
 
-def test_average_precision_without_a_positive_is_undefined() -> None:
-    assert np.isnan(average_precisions(np.ones((4, 1)), np.zeros((4, 1), bool))).all()
-
-
-def test_micro_f1_is_that_of_scikit_learn() -> None:
-    rng = np.random.default_rng(1)
-    true, predicted = rng.random((2, 200, 5)) < 0.2
-    assert micro_f1(predicted, true) == pytest.approx(f1_score(true, predicted, average="micro"))
-    assert micro_f1(np.zeros((3, 2), bool), np.zeros((3, 2), bool)) == 0.0
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_no_other_set_of_labels_has_a_better_micro_f1(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -137,14 +123,6 @@ def test_no_other_set_of_labels_has_a_better_micro_f1(seed: int) -> None:
     best = Constant.best(frequencies).metrics(true).micro_f1
     others = [Constant(np.array(bits), frequencies) for bits in product((False, True), repeat=6)]
     assert best == max(other.metrics(true).micro_f1 for other in others)
-
-
-def test_the_prior_has_the_best_accuracy_and_the_best_constant_the_better_f1() -> None:
-    true = np.random.default_rng(0).random((500, 3)) < (0.45, 0.3, 0.05)
-    prior, best = (Constant.named(name, true.mean(axis=0)).metrics(true) for name in ("prior", "best_constant"))
-    assert prior.accuracy > best.accuracy
-    assert prior.micro_f1 == 0.0 < best.micro_f1
-    assert prior.mean_average_precision == best.mean_average_precision == pytest.approx(true.mean(), abs=1e-12)
 
 
 def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -173,35 +151,11 @@ def test_blocks_draw_the_same_resamples(monkeypatch: pytest.MonkeyPatch) -> None
     assert metric_intervals(predicted, scores, true) == whole
 
 
-def test_an_interval_holds_the_metric_and_narrows() -> None:
-    few, many = (metric_intervals(*sample(n, 5)) for n in (200, 5000))
-    whole = vars(multilabel_metrics(*sample(5000, 5)))
-    for name, (low, high) in many.items():
-        assert 0 <= low <= whole[name] <= high <= 1
-        assert high - low < (few[name][1] - few[name][0]) / 2
-
-
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
     predicted, scores, true = sample(4000, 6)
     low, high = metric_intervals(predicted, scores, true, resamples=2000)["accuracy"]
     error = (predicted == true).mean(axis=1).std() / np.sqrt(4000)
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
-
-
-def test_a_metric_that_is_undefined_has_no_interval() -> None:
-    true = np.zeros((20, 2), dtype=bool)
-    found = metric_intervals(true, np.zeros((20, 2)), true)
-    assert found["accuracy"] == (1.0, 1.0)
-    assert {"mean_average_precision", "balanced_accuracy"}.isdisjoint(found)
-
-
-def test_intervals_refuse_what_they_cannot_use() -> None:
-    predicted, scores, true = sample(20, 0)
-    for wrong, name in (({"level": 1.0}, "level"), ({"resamples": 1}, "resamples")):
-        with pytest.raises(InvalidValue, match=f"^{name}="):
-            metric_intervals(predicted, scores, true, **wrong)
-    with pytest.raises(InvalidValue, match=r"^predicted\.shape"):
-        metric_intervals(predicted[:5], scores, true)
 
 
 def test_intervals_of_many_samples_are_those_of_a_part_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,14 +183,6 @@ def test_an_attack_on_equal_records_leaves_the_interval_as_rarely_as_it_says(dig
     shares = np.mean(beyond, axis=0)  # at each rate; 5% and three standard errors are 8.3%
     assert shares.max() < 0.083
     assert shares.mean() > (0.03 if digits == 8 else -1)  # the interval is no wider than it needs to be
-
-
-def test_the_interval_by_chance_is_beta_binomial() -> None:
-    attack = Membership.of(np.arange(900.0), np.arange(2000.0))
-    assert attack is not None
-    false = np.round(np.multiply(attack.fpr, 2000))
-    for end, share in ((attack.low, 0.025), (attack.high, 0.975)):
-        assert np.array_equal(np.round(np.multiply(end, 900)), betabinom.ppf(share, 900, false + 1, 2000 - false))
 
 
 def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() -> None:
@@ -268,8 +214,3 @@ def test_reference_models_find_members_that_losses_hide_and_nothing_where_none_a
         assert (attack.tpr_by_reference[place] > attack.high[place]) is beyond
         assert attack.tpr[place] <= attack.high[place]
         assert "by reference models, " + ("beyond" if beyond else "nothing beyond") in attack.text
-
-
-def test_log_odds_are_those_of_being_right() -> None:
-    said, true = np.array([[0.8, 0.25]]), np.array([[True, False]])
-    assert log_odds(said, true) == pytest.approx([np.log(4) + np.log(3)])

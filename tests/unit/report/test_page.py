@@ -8,7 +8,7 @@ import pytest
 
 from pate.report import Report
 from pate.report.page import render_html
-from pate.report.report import Heading, RunFigures
+from pate.report.report import RunFigures
 
 VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
 UNCOVERED = "no epsilon covers this"
@@ -86,14 +86,6 @@ def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
     assert any(text.endswith(HELD_OUT) for text in page.texts("caption") if text.startswith("The released"))
 
 
-def test_the_price_is_rounded_up_and_the_papers_figure_labeled(page: Page) -> None:
-    rows = page.texts("tr")
-    assert "epsilon8.00" in rows
-    assert "delta1e-6" in rows
-    assert "epsilon of the paper3.66, as the paper accounts; not a bound" in rows
-    assert any("≤ 8.00" in text for text in page.texts("dd"))
-
-
 def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
     unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
     page = Page(render_html(unbounded, replace(figures, epsilon_after_query=np.full(6, np.inf))))
@@ -125,23 +117,6 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     assert any(text.startswith(attack) for text in page.texts("tr"))
 
 
-def test_the_table_of_labels_has_every_label_and_dashes_for_the_undefined(report: Report, figures: RunFigures) -> None:
-    per_label = {"f1": np.array([0.5, 0.25, 0.0, 1.0]), "recall": np.array([0.5, 0.1, np.nan, 1.0])}
-    rows = Page(render_html(report, replace(figures, per_label={"student": per_label}))).texts("tr")
-    assert "labelF1recall" in rows
-    for row in ("person0.5000.500", "artifact0.2500.100", f"animal0.000{DASH}", "tree1.0001.000"):
-        assert row in rows
-
-
-def test_a_run_without_a_student_leaves_its_pictures_out(report: Report, figures: RunFigures) -> None:
-    bare = replace(figures, per_label={}, precision_recall=None, student_curve={}, gaps=None, histogram=None)
-    page = Page(render_html(replace(report, student=None), bare))
-    assert len(page.named("svg")) == 4
-    assert "Each label" not in page.texts("h2")
-    assert "no student was trained; a constant has 0.117" in page.texts("dd")
-    assert f"private student{5 * DASH}" in page.texts("tr")
-
-
 def test_the_verdict_is_read_first_and_the_warnings_are_one_line_with_a_link(page: Page, report: Report) -> None:
     _, verdict, warning, *_ = page.texts("p")
     assert verdict == report.verdict.text
@@ -149,28 +124,3 @@ def test_the_verdict_is_read_first_and_the_warnings_are_one_line_with_a_link(pag
     assert warning == "Keep this page inside. What that means"
     assert {"href": "#caveats"} in page.named("a")
     assert page.texts("h2")[0] == "Student"
-
-
-def test_a_run_is_headed_by_the_name_that_it_was_configured_by_and_its_overrides(
-    report: Report, figures: RunFigures
-) -> None:
-    heading = Heading("stable_top_k_gumbel", given={"target_epsilon": "2", "data.path": "<b>"})
-    parameters = {"selection_scale": 49.65864833192564, "failure_prob": 1e-9}
-    whole = replace(report, heading=heading, privacy=replace(report.privacy, parameters=parameters))
-    page = Page(render_html(whole, figures))
-    assert page.texts("h1") == page.texts("title") == ["stable_top_k_gumbel on wordnet"]
-    assert page.texts("code") == ["target_epsilon=2 data.path=<b>"]
-    rows = page.texts("tr")
-    assert {"aggregatorstable_top_k_gumbel", "mechanismstable_top_k_table"} <= set(rows)
-    assert {"mechanism.selection_scale49.7", "mechanism.failure_prob1e-09"} <= set(rows)
-
-
-def test_the_headline_has_its_interval_and_each_label_its_own_threshold(report: Report, figures: RunFigures) -> None:
-    whole = replace(report, intervals={"student": {"mean_average_precision": (0.3011, 0.3266)}})
-    curve = replace(figures.precision_recall, threshold=(0.25, 0.5, 0.125, 1.0))
-    page = Page(render_html(whole, replace(figures, precision_recall=curve)))
-    assert page.texts("small") == [f"0.301{DASH}0.327"]
-    assert any("95% interval over test sets drawn again" in text for text in page.texts("caption"))
-    assert any(text.startswith("labelfrequency") and text.endswith("threshold") for text in page.texts("tr"))
-    assert any(text.startswith("person") and text.endswith("0.250") for text in page.texts("tr"))
-    assert any("from a probability of its own on, 0.125 to 1," in text for text in page.texts("figcaption"))

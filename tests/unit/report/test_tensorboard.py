@@ -1,4 +1,3 @@
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,21 +44,6 @@ def test_teachers_gaps_and_accuracies_carry_the_mark(tmp_path: Path) -> None:
     }
     gaps = events.Histograms("no_epsilon_covers_this/gap")[0].histogram_value
     assert (gaps.num, gaps.min, gaps.max, gaps.sum) == (4, 1, 4, 10)
-
-
-def test_answer_rate_and_epsilon_run_along_the_queries(tmp_path: Path) -> None:
-    with RunWriter(tmp_path) as writer:
-        writer.queries(np.array([True, False, False, True]), np.array([1.0, 2.0, 3.0, math.inf]))
-    assert scalars(tmp_path, "release/answer_rate") == [(1, 1.0), (2, 0.5), (3, 1 / 3), (4, 0.5)]
-    assert scalars(tmp_path, "privacy/epsilon") == [(1, 1.0), (2, 2.0), (3, 3.0)]
-
-
-def test_many_queries_are_thinned_and_the_last_one_is_kept(tmp_path: Path) -> None:
-    with RunWriter(tmp_path) as writer:
-        writer.queries(np.ones(20_000, dtype=bool), np.arange(20_000.0))
-    curve = scalars(tmp_path, "privacy/epsilon")
-    assert len(curve) == 500
-    assert curve[-1] == (20_000, 19_999.0)
 
 
 def test_only_the_private_students_curve_is_without_mark(tmp_path: Path) -> None:
@@ -134,15 +118,6 @@ def test_a_torn_file_loses_only_its_end(tmp_path: Path) -> None:
         for teacher in range(4):
             writer.teacher(teacher, 1.0)
     assert scalars(tmp_path, LOSS) == [(teacher, 1.0) for teacher in range(4)]
-
-
-def test_hits_are_written_once_and_on_disk_before_the_end(tmp_path: Path) -> None:
-    for _ in range(2):
-        writer = RunWriter(tmp_path)
-        writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
-        assert scalars(tmp_path, "session/hits") == [(20, 2.0)]
-        assert scalars(tmp_path, "session/remaining_hits") == [(20, 3.0)]
-        writer.close()
 
 
 def test_nobodys_events_are_written_nowhere(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,11 +24,6 @@ def test_share_is_of_the_way_from_a_constant_to_the_all_records_model() -> None:
     assert "true labels" in alone.text
 
 
-def test_a_student_above_the_ceiling_has_no_share_of_the_reachable() -> None:
-    verdict = verdict_of(replace(STUDENT, mean_average_precision=0.7), BASELINES)
-    assert verdict.text.startswith("Above what counts as reachable in mean average precision: 0.700, where a constant")
-
-
 def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
     verdict = verdict_of(STUDENT, BASELINES)
     assert (verdict.beats_constant, verdict.beats_prior) == (False, True)
@@ -74,13 +69,6 @@ def test_a_step_is_called_most_where_it_is_half_of_what_was_lost(levels: tuple[f
     }
     text = verdict_of(student, replace(BASELINES, **given)).text
     assert (said in text) if said else ("ost " not in text)
-
-
-def test_what_helps_is_the_method_s_and_a_better_method_is_said() -> None:
-    better = "experiment=centered_votes would do far better."
-    said = Verdict.of(STUDENT, BASELINES, num_answered=0, remedies=CenteredVotes.remedies, better=better).text
-    assert said.endswith("What helps: a larger epsilon, or more private groups, or another aggregator. " + better)
-    assert verdict_of(STUDENT, BASELINES, better=better).text.endswith(better)
 
 
 def test_what_the_student_itself_passes_is_no_loss() -> None:

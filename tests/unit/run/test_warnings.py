@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from pate.aggregators import Aggregator, BoundaryMax, ConfidentGNMax, FixedTopK, GaussianVotes, GNMax, PowersetGNMax
+from pate.aggregators import Aggregator, BoundaryMax, ConfidentGNMax, GaussianVotes, GNMax
 from pate.data import Dataset, TableSchema
 from pate.run.plan import plan_warnings, student_is_the_prior
 from pate.student import LinearStudent, LowRankStudent
@@ -63,16 +63,6 @@ def test_one_label_a_query_for_samples_with_more(aggregator: Aggregator) -> None
     labels = np.arange(len(many.private))[:, None] % 5 == np.arange(5)
     one = dataclasses.replace(many, private=dataclasses.replace(many.private, labels=labels))
     assert not list(plan_warnings(one, aggregator, LINEAR, STUDENT, num_teachers=24))
-
-
-def test_aggregators_for_many_labels_are_not_doubted() -> None:
-    for aggregator in (PowersetGNMax(noise_std=1.0), FixedTopK(k=1, epsilon=1.0), PLAIN):
-        assert not list(plan_warnings(small_dataset(), aggregator, LINEAR, STUDENT, num_teachers=24))
-
-
-def test_one_teacher_is_no_ensemble() -> None:
-    (line,) = plan_warnings(small_dataset(), PLAIN, LINEAR, STUDENT, num_teachers=1)
-    assert line.startswith("teacher.num_teachers=1: one teacher is no ensemble")
 
 
 def with_public(scale: np.ndarray) -> Dataset:

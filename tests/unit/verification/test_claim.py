@@ -1,10 +1,8 @@
 import math
-from itertools import product
 
 import pytest
 
-from pate.accounting import ApproximateEvent, ExactAccountant, GaussianEvent, NonPrivateEvent, RdpAccountant
-from pate.validation import InvalidValue
+from pate.accounting import ApproximateEvent, ExactAccountant, GaussianEvent, RdpAccountant
 from pate.verification import Claim, Verdict
 from pate.verification.claim import WorstPair
 
@@ -25,24 +23,6 @@ def test_another_accountant_prints_other_deltas() -> None:
         for accountant in (ExactAccountant, RdpAccountant)
     )
     assert exact.deltas[0][0] < rdp.deltas[0][0]
-
-
-def test_no_protection_promises_nothing() -> None:
-    claim = Claim.of(NonPrivateEvent())
-    assert {divergence for _, divergence in claim.renyi} == {math.inf}
-    assert {delta for _, delta in claim.deltas} == {1.0}
-
-
-def test_impossible_claims() -> None:
-    for name, point in product(("renyi", "deltas"), ((-1.0, 0.1), (math.inf, 0.1), (2.0, -0.1), (2.0, math.nan))):
-        with pytest.raises(InvalidValue, match=rf"^{name}=.*: expected "):
-            Claim(**{name: (point,)})
-    with pytest.raises(InvalidValue, match=r"^renyi=1\.0: expected finite orders > 1"):
-        Claim(renyi=((1.0, 0.1),))
-    with pytest.raises(InvalidValue, match=r"renyi, deltas=\(\), \(\): expected at least one point"):
-        Claim()
-    with pytest.raises(InvalidValue, match=r"failure_prob=1.0: expected a number in \[0, 1\)"):
-        Claim(deltas=((1.0, 0.1),), failure_prob=1.0)
 
 
 def pair(exact: float, claimed: float) -> WorstPair:

@@ -16,12 +16,6 @@ def test_no_overflow_where_bytes_would_wrap(num_teachers):
     assert (histogram(np.ones((num_teachers, 2, 3), bool)) == num_teachers).all()
 
 
-def test_agrees_with_a_plain_sum_and_with_a_transposed_view():
-    votes = np.random.default_rng(0).random((300, 7, 11)) < 0.3
-    assert (histogram(votes) == votes.sum(axis=0)).all()
-    assert (histogram(votes.transpose(1, 0, 2)) == votes.sum(axis=1)).all()
-
-
 @pytest.mark.parametrize(
     ("votes", "message"),
     [

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pate.validation import InvalidValue
 from pate.votes.histogram import histogram
 from pate.votes.made_up_votes import MadeUpVotes
 
@@ -31,31 +30,6 @@ def test_no_teacher_misses_a_second_label_before_each_has_missed_one() -> None:
     assert (whole == 50 - 3 * 5).all()
 
 
-def test_of_a_single_label_every_other_query_has_it() -> None:
-    votes = made_up(0.9, num_labels=1, num_present=1)
-    assert votes.labels[:, 0].tolist() == [True, False] * 4 + [True]
-    assert votes.counts()[:2, 0].tolist() == [45, 5]
-
-
-def test_equal_arguments_give_equal_votes_and_the_labels_differ_by_query() -> None:
-    np.testing.assert_array_equal(made_up(0.7).labels, made_up(0.7).labels)
-    assert len(np.unique(made_up(0.7).labels, axis=0)) > 5
-    assert made_up(0.7).label_shares().shape == (50, 8)
-
-
 def test_a_teachers_votes_can_be_limited() -> None:
     assert made_up(1.0).counts(1).sum(axis=1).max() == 50
     np.testing.assert_array_equal(made_up(1.0).counts(3), made_up(1.0).counts())
-
-
-@pytest.mark.parametrize(
-    ("agreement", "changes", "said"),
-    [
-        (1.1, {}, "agreement=1.1: expected a number in"),
-        (1.0, {"num_present": 9}, "num_present=9: expected 1 to 8"),
-        (1.0, {"num_teachers": 0}, "num_teachers=0"),
-    ],
-)
-def test_what_cannot_be_is_refused(agreement: float, changes: dict[str, int], said: str) -> None:
-    with pytest.raises(InvalidValue, match=said):
-        made_up(agreement, **changes)

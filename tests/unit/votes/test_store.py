@@ -29,21 +29,6 @@ def test_round_trip(tmp_path, num_labels, block):
     assert (StoredVotes(opened).counts() == votes.sum(axis=0)).all()
 
 
-def test_one_bit_a_vote_and_readable_with_plain_numpy(tmp_path):
-    votes = make_votes(num_labels=40)
-    write(tmp_path / "votes.npz", votes)
-    with np.load(tmp_path / "votes.npz") as file:
-        assert file["packed"].shape == (10, 6, 5)
-        assert (np.unpackbits(file["packed"], axis=-1, count=int(file["num_labels"])) == votes).all()
-
-
-def test_equal_votes_give_equal_bytes_however_they_were_cut(tmp_path):
-    votes = make_votes()
-    write(tmp_path / "a.npz", votes, block=1)
-    write(tmp_path / "b.npz", votes, block=7)
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-
-
 def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
     votes = make_votes(num_teachers=9)
     opened = write(tmp_path / "votes.npz", votes)
@@ -71,32 +56,6 @@ def test_a_failed_write_keeps_the_file_that_was_there(tmp_path):
     with pytest.raises(InvalidValue, match="num_teachers=11: expected the 10 teachers given"):
         write(path, votes, num_teachers=11)
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("votes", "overrides", "message"),
-    [
-        (make_votes(), {"num_teachers": 9}, "num_teachers=9: expected room for the 10 teachers given"),
-        (make_votes(), {"num_queries": 5}, r"votes\.shape=\(4, 6, 13\): expected \[c, 5, 13\]"),
-        (make_votes(), {"num_labels": 12}, r"votes\.shape=\(4, 6, 13\): expected \[c, 6, 12\]"),
-        (make_votes(), {"num_labels": 0}, "num_labels=0: expected a whole number >= 1"),
-        (make_votes().astype(float), {}, r"votes\.dtype=float64: expected bool votes"),
-    ],
-)
-def test_refuses_votes_of_another_form(tmp_path, votes, overrides, message):
-    with pytest.raises(InvalidValue, match=message):
-        write(tmp_path / "votes.npz", votes, **overrides)
-    assert not (tmp_path / "votes.npz").exists()
-
-
-def test_refuses_a_missing_file_and_another_number_of_teachers(tmp_path):
-    with pytest.raises(
-        InvalidValue, match=r"^file=.*votes\.npz: expected a whole vote file \(it is gone\); .* remove it"
-    ):
-        VoteStore.open(tmp_path / "votes.npz")
-    path = write(tmp_path / "votes.npz", make_votes()).path
-    with pytest.raises(InvalidValue, match="num_teachers=10: expected 20 teachers"):
-        VoteStore.open(path, num_teachers=20)
 
 
 @pytest.mark.parametrize("kept", [0, 10, 200, -1])

@@ -46,24 +46,12 @@ def test_layouts_are_recognized_and_give_the_same_counts(
         assert votes.counts.dtype == np.int64
 
 
-def test_one_vote_a_teacher_as_pate_2018_keeps_it(tmp_path: Path) -> None:
-    votes = ImportedVotes.read(saved(tmp_path, CLASSES.astype(float)))
-    assert (votes.layout, votes.num_teachers, votes.max_votes) == ("classes", 9, 1)
-    as_histogram = ImportedVotes.read(saved(tmp_path, CLASSES), num_teachers=12)
-    assert (as_histogram.layout, as_histogram.num_teachers) == ("histogram", 12)
-
-
 def test_a_vote_file_of_this_package(tmp_path: Path) -> None:
     path = tmp_path / "votes.npz"
     VoteStore.write(path, [BITS], num_teachers=9, num_queries=5, num_labels=4)
     votes = ImportedVotes.read(path)
     assert votes.layout == "teacher_votes"
     np.testing.assert_array_equal(votes.counts, COUNTS)
-
-
-def test_archives_are_searched_by_name(tmp_path: Path) -> None:
-    assert ImportedVotes.read(saved(tmp_path, {"x": CLASSES, "votes": BITS}, "a.npz")).layout == "teacher_votes"
-    assert ImportedVotes.read(saved(tmp_path, {"x": CLASSES}, "a.npz")).layout == "classes"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
-from pate.aggregators import StableFixedTopK, StableTopK
-from pate.mechanisms import FixedKRegularizer, optimal_stability_table
-from pate.validation import InvalidValue
+from pate.aggregators import StableFixedTopK
+from pate.mechanisms import optimal_stability_table
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 GOAL = {"target_epsilon": 8.0, "target_delta": 1e-6}
@@ -54,49 +53,6 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
     assert (curve >= 0.85 * rho * orders).all()  # one bit costs 2 / pi of its quarter of rho
 
 
-def test_first_step_is_stable_top_k_with_sizes_near_k_preferred() -> None:
-    aggregator = dataclasses.replace(PLAIN, penalty=4.0, padded=True, max_k=3, selection_noise="laplace")
-    assert aggregator.stable_top_k == StableTopK(
-        selection_noise="laplace",
-        selection_scale=2.0,
-        test_std=1.0,
-        padded=True,
-        max_k=3,
-        regularizer=FixedKRegularizer(k=2, penalty=4.0),
-    )
-
-
-@pytest.mark.parametrize(
-    ("votes", "expected"),
-    [
-        ([900, 890, 10, 0, 0], {(0, 1)}),  # a stable set of two
-        ([900, 890, 880, 10, 0], {(0, 1), (0, 2), (1, 2)}),  # one of three is dropped
-        ([900, 400, 390, 380, 370], {(0, 1), (0, 2), (0, 3), (0, 4)}),  # one of the rest is added
-        ([500, 500, 500, 500, 500], {(i, j) for i in range(5) for j in range(i + 1, 5)}),  # refused
-    ],
-)
-def test_which_sets_come_back(votes: list[int], expected: set[tuple[int, int]]) -> None:
-    """The peel's noise blurs differences of 10 votes; selection and test are sharp."""
-    aggregator = dataclasses.replace(PLAIN, peel_scale=40.0)
-    rows = released(aggregator, votes, num_teachers=1000, queries=400)
-    assert {tuple(np.flatnonzero(row).tolist()) for row in rows} == expected
-    distribution = aggregator.distribution(np.array(votes), num_teachers=1000)
-    assert sum(distribution.values()) == pytest.approx(1, rel=1e-12)
-    assert sum(probability for labels, probability in distribution.items() if labels in expected) == pytest.approx(
-        1, abs=1e-6
-    )
-
-
-def test_a_heavy_penalty_tests_size_k_alone() -> None:
-    votes = np.array([100, 90, 89, 0])
-    distribution = dataclasses.replace(PLAIN, penalty=1e6, peel_scale=0.01).stable_top_k.distribution(
-        votes, num_teachers=100
-    )
-    assert distribution[None] == pytest.approx(1, abs=1e-6)  # the gap of 1 at k = 2 is unstable
-    distribution = dataclasses.replace(PLAIN, peel_scale=0.01).stable_top_k.distribution(votes, num_teachers=100)
-    assert distribution[0, 1, 2] == pytest.approx(1, abs=1e-6)
-
-
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: pa.Adjacency) -> None:
     for num_labels in (1, 4):
@@ -116,23 +72,6 @@ def test_no_label_and_all_labels_are_stable_sets_that_leave_the_peel_to_decide(
     padded = StableFixedTopK(k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency)
     distribution = padded.distribution(np.array(votes), num_teachers=9)
     assert distribution == pytest.approx({(0, 1): 1 / 3, (0, 2): 1 / 3, (1, 2): 1 / 3}, rel=1e-9)
-
-
-def test_more_labels_than_there_are_cannot_be_released() -> None:
-    for ask in (
-        lambda: PLAIN.event_for(num_queries=1, num_labels=1, num_teachers=5),
-        lambda: released(PLAIN, [3], num_teachers=5),
-        lambda: PLAIN.distribution(np.array([3]), num_teachers=5),
-        lambda: TABLE.calibrated(**GOAL, num_queries=600, num_labels=3, num_teachers=800),
-    ):
-        with pytest.raises(InvalidValue, match=r"k=\d: expected at most the number of labels, \d"):
-            ask()
-
-
-def test_scaling_multiplies_all_noise() -> None:
-    scaled, table = PLAIN.scaled(3.0), TABLE.scaled(2.0)
-    assert (scaled.selection_scale, scaled.test_std, scaled.peel_scale) == (6.0, 3.0, 9.0)
-    assert (table.selection_scale, table.peel_scale, table.table_budget) == (2.0, 2.0, 0.25)
 
 
 @pytest.mark.slow
@@ -155,15 +94,6 @@ def test_a_ready_table_stays_as_it_is_and_brings_its_failure_probability() -> No
     assert 7.95 <= epsilon_of(calibrated) <= 8.0
     assert calibrated.table == table
     assert calibrated.peel_scale / calibrated.selection_scale == pytest.approx(0.5, rel=1e-12)
-
-
-def test_the_price_does_not_depend_on_k() -> None:
-    assert epsilon_of(dataclasses.replace(TABLE, k=1)) == epsilon_of(dataclasses.replace(TABLE, k=39))
-
-
-def test_the_exact_accountant_refuses_the_peel() -> None:
-    with pytest.raises(InvalidValue, match=r"event=ZCdpEvent: expected an event that the exact accountant can compose"):
-        pa.ExactAccountant().compose(PLAIN.event_for(**SHAPE))
 
 
 def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 import pate.accounting as pa
 from pate.accounting.events import failure_probability, leaves
-from pate.accounting.target_charging import boundary, not_prior, tight_boundary
+from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK, ReleaseContext
 from pate.aggregators.aggregator import Drawn
-from pate.aggregators.boundary import bit_epsilon
 from pate.aggregators.release import ChargedRelease
 from pate.aggregators.target_charging import Round, session_event
-from pate.mechanisms.noise.uniforms import LazyUniforms, draw_index, stated_weights
 from pate.validation import InvalidValue
 from pate.votes.source import CountedVotes
 
@@ -50,11 +48,6 @@ def test_a_session_ends_with_its_last_hit() -> None:
     assert np.flatnonzero(release.hits)[-1] + 1 == release.num_asked < 200
     assert not release.answered[release.num_asked :].any()
     assert release.answered[: release.num_asked].sum() == release.num_asked - 5
-
-
-def test_a_session_without_a_hit_asks_all() -> None:
-    release = released(boundary_max(selection_scale=1.0), [[40, 0, 0, 0]] * 70)
-    assert (release.num_hits, release.remaining_hits, release.num_asked, release.num_answered) == (0, 5, 70, 70)
 
 
 @pytest.mark.parametrize("round_size", [1, 7, 500])
@@ -179,33 +172,12 @@ def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(acc
     assert by_hits < 0.97 * by_accesses
 
 
-def test_failures_above_the_session_s_delta_leave_an_event() -> None:
-    event = checks(1e-7).event_for(num_queries=600, num_labels=40, num_teachers=400)
-    assert failure_probability(event) > checks(1e-7).session_delta
-
-
-def test_more_calls_never_cost_less() -> None:
-    epsilons = [
-        pa.RdpAccountant()
-        .compose(session_event(boundary, 0.1, target_hits=2, num_calls=count, session_delta=1e-5))
-        .get_epsilon(1e-5)
-        for count in (1, 5, 20, 40, 60, 80, 100, 1000)
-    ]
-    assert epsilons == sorted(epsilons)
-    assert epsilons[-1] == epsilons[-2]
-
-
 def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
     aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
     with pytest.raises(InvalidValue, match=r"failure_prob: 1e-06 over 1000 calls uses up session_delta=1e-06"):
         aggregator.event_for(num_queries=1000, **SHAPE)
     event = aggregator.event_for(num_queries=100, **SHAPE)
     assert failure_probability(event) >= 1e-7
-
-
-def test_an_epsilon_beyond_counting_composes_all_calls() -> None:
-    event = session_event(boundary, 900.0, target_hits=1, num_calls=7, session_delta=1e-6)
-    assert event == pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(1800.0), 7), 0.0)
 
 
 def test_agreement_is_free_and_a_contradiction_is_released() -> None:
@@ -223,13 +195,6 @@ def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
     np.testing.assert_array_equal(np.flatnonzero(release.hits), [3, 4])
     assert release.num_asked == 5
     np.testing.assert_array_equal(release.answered, np.arange(9) < 5)
-
-
-def test_a_lenient_margin_keeps_a_prior_that_lags_behind() -> None:
-    votes, prior = [[20, 30, 0, 0]] * 20, np.tile([True, False, False, False], (20, 1))
-    strict, lenient = (replace(NOT_PRIOR, first_queries=0, prior_margin=margin) for margin in (0.0, -20.0))
-    assert released(strict, votes, prior=prior).num_hits == 2
-    assert released(lenient, votes, prior=prior).num_hits == 0
 
 
 @dataclass(frozen=True)
@@ -284,21 +249,6 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
     }
 
 
-def test_calibration_of_first_queries_alone() -> None:
-    calibrated = NOT_PRIOR.calibrated(target_epsilon=3.0, target_delta=1e-6, num_queries=3, **SHAPE)
-    epsilon = pa.AutoAccountant().compose(calibrated.event_for(num_queries=3, **SHAPE)).get_epsilon(1e-6)
-    assert 2.9 < epsilon <= 3.0
-
-
-def test_hit_probabilities_are_frequencies() -> None:
-    for aggregator in (boundary_max(target_hits=10**6), BoundaryTopK(selection_scale=3.0, test_std=1.0)):
-        votes = np.tile([30, 14, 12, 2], (4000, 1))
-        chance = aggregator.hit_probabilities(votes, num_teachers=40)[0]
-        one_session = replace(aggregator, target_hits=4000, session_delta=1e-2, round_size=4000)
-        found = released(one_session, votes).hits.mean()
-        assert abs(found - chance) < 5 * np.sqrt(chance * (1 - chance) / 4000)
-
-
 def test_a_hit_that_is_refused_is_paid_for() -> None:
     """Nothing is expected, so each query hits, and no set of equal counts is stable."""
     expected = np.zeros((10, 4), dtype=np.bool_)
@@ -321,26 +271,6 @@ def test_what_a_hit_releases_is_independent_of_its_check() -> None:
     for chosen, probability in distribution.items():
         found = (answered & (labels == np.isin(np.arange(4), chosen or ())).all(axis=1)).mean()
         assert abs(found - probability) < 5 * np.sqrt(probability * (1 - probability) / len(answered))
-
-
-def test_draws_follow_the_distribution() -> None:
-    distribution = np.tile([0.5, 0.0, 0.2, 0.3], (100_000, 1))
-    uniforms = LazyUniforms.draw((100_000,), np.random.default_rng(0))
-    counts = np.bincount(draw_index(distribution, uniforms, lambda row: stated_weights(distribution[0])), minlength=4)
-    np.testing.assert_allclose(counts / 100_000, distribution[0], atol=5 * 0.5 / np.sqrt(100_000))
-    assert counts[1] == 0
-    ends = LazyUniforms(np.array([0, 2**64 - 1], dtype=np.uint64), np.random.default_rng(0))
-    np.testing.assert_array_equal(
-        draw_index(distribution[:2], ends, lambda row: stated_weights(distribution[0])), [0, 3]
-    )
-
-
-def test_epsilon_of_a_bit_by_hand() -> None:
-    probabilities = np.array([0.1, 0.2, 0.6])
-    assert bit_epsilon(probabilities, 1) == pytest.approx(np.log(3))
-    assert bit_epsilon(probabilities, 2) == pytest.approx(np.log(6))
-    assert bit_epsilon(np.zeros(3), 1) == 0.0
-    assert bit_epsilon(np.array([0.0, 0.5]), 1) == np.inf
 
 
 def frequencies(aggregator: NotPriorTopK, counts: list[int], num_queries: int) -> dict[object, float]:

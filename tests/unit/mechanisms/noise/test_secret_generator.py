@@ -1,6 +1,5 @@
 """The generator of secret noise: really ChaCha20, all of the key, and children and copies that are sound."""
 
-import builtins
 import copy
 import functools
 import multiprocessing
@@ -69,33 +68,6 @@ def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -
     assert stream(rng, 64 * 40) == b"".join(chacha20_block(KEY, block) for block in range(40))
     others = {stream(cipher_generator(KEY[:at] + b"\x80" + KEY[at + 1 :]), 64) for at in range(32)}
     assert len(others | {stream(cipher_generator(KEY), 64)}) == 33
-
-
-@pytest.mark.parametrize("simd", [True, False])
-@pytest.mark.parametrize("block", [2**32 - 2, 2**64 - 2])
-def test_the_counter_carries(simd: bool, block: int) -> None:
-    source = module._cipher()(key=int.from_bytes(KEY, "little"), counter=block << 4)
-    if source.use_simd or not simd:
-        source.use_simd = simd
-    expected = b"".join(chacha20_block(KEY, number) for number in range(block, block + 4))
-    assert source.random_raw(32).astype("<u8").tobytes() == expected
-
-
-def test_words_of_32_bits_are_used_once() -> None:
-    rng = cipher_generator(KEY)
-    first = rng.integers(2**32, size=5, dtype=np.uint32).astype("<u4").tobytes()
-    assert first + stream(rng, 64) == stream(cipher_generator(KEY), 128)[: 20 + 64]
-
-
-def test_numpy_draws_from_the_stream() -> None:
-    words = np.frombuffer(stream(cipher_generator(KEY), 64), "<u8")
-    np.testing.assert_array_equal(cipher_generator(KEY).integers(2**64, size=8, dtype=np.uint64), words)
-    np.testing.assert_array_equal(cipher_generator(KEY).random(8), (words >> np.uint64(11)) * 2.0**-53)
-    for draw in ("standard_normal", "standard_exponential", "gumbel", "laplace"):
-        rng, again = cipher_generator(KEY), cipher_generator(KEY)
-        before = rng.bit_generator.state["state"]["ctr"][0]
-        np.testing.assert_array_equal(getattr(rng, draw)(size=9), getattr(again, draw)(size=9))
-        assert rng.bit_generator.state["state"]["ctr"][0] >= before + 18
 
 
 def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
@@ -261,20 +233,6 @@ def test_a_key_of_another_form_is_refused_and_not_shown(key: Any) -> None:
 def test_a_key_is_for_generators_that_take_all_of_it() -> None:
     with pytest.raises(InvalidValue, match=r"^n_words=2: expected words of 32 bytes in all"):
         np.random.Philox(cipher_generator(KEY).bit_generator.seed_seq)
-
-
-def test_without_randomgen_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    importing = builtins.__import__
-
-    def missing(name: str, *arguments: Any, **others: Any) -> Any:
-        if name.startswith("randomgen"):
-            raise ModuleNotFoundError(name)
-        return importing(name, *arguments, **others)
-
-    module._cipher.cache_clear()
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(InvalidValue, match=r"^rng=secret: expected randomgen to be installed: pip install randomgen$"):
-        secret_generator()
 
 
 def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

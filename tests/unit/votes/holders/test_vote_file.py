@@ -10,9 +10,8 @@ import pytest
 
 from pate.files.disk import DamagedFile
 from pate.validation import InvalidValue
-from pate.votes.foreign import ForeignVotes, ImportedVotes
+from pate.votes.foreign import ForeignVotes
 from pate.votes.gathered import GatheredVotes
-from pate.votes.store import VoteStore
 from pate.votes.vote_file import VoteFile, VoteManifest, queries_digest
 
 TEACHERS, QUERIES, LABELS = 3, 7, 11
@@ -58,21 +57,6 @@ def test_what_is_written_comes_back_and_equal_votes_are_equal_bytes(cast: str, t
     assert write(tmp_path, name="again", cast=cast).read_bytes() == path.read_bytes()
 
 
-def test_an_audit_and_a_vote_store_read_it_too(tmp_path: Path) -> None:
-    path = write(tmp_path, cast="confidences")
-    np.testing.assert_array_equal(VoteStore.open(path).teacher_votes(), confidences_of("a") >= 0.5)
-    np.testing.assert_array_equal(ImportedVotes.read(path).counts, (confidences_of("a") >= 0.5).sum(axis=0))
-
-
-def test_gathered_votes_are_those_of_all_holders_in_the_order_of_their_names(tmp_path: Path) -> None:
-    votes = GatheredVotes.read([write(tmp_path, holder, cast="confidences") for holder in ("10", "2", "b")])
-    whole = np.concatenate([confidences_of(holder) for holder in ("2", "10", "b")])
-    np.testing.assert_array_equal(np.concatenate(list(votes.confidences())), whole)
-    np.testing.assert_array_equal(votes.counts(), (whole >= 0.5).sum(axis=0))
-    assert (votes.num_teachers, votes.num_groups, votes.records_per_teacher) == (9, 120, 40 / 3)
-    assert votes.label_shares().shape == (9, LABELS)
-
-
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "queries": ({"queries": queries_digest(ASKED + 1, IDS)}, "queries=others: expected the queries that .*a.npz"),
     "order": ({"queries": queries_digest(ASKED[::-1], IDS)}, "queries=others"),
@@ -99,16 +83,6 @@ def test_no_holder_is_there_twice_and_one_is_needed(tmp_path: Path) -> None:
         GatheredVotes.read(paths)
     with pytest.raises(InvalidValue, match=r"votes=\[\]: expected at least one vote file"):
         GatheredVotes([])
-
-
-def test_holders_may_cast_the_same_votes(tmp_path: Path) -> None:
-    """A refusal that depends on votes would say something about them."""
-    votes = np.zeros((TEACHERS, QUERIES, LABELS), dtype=np.bool_)
-    paths = [tmp_path / "a.npz", tmp_path / "b.npz"]
-    for path in paths:
-        head = replace(HEAD, holder=path.stem)
-        VoteFile.write(path, head, bits=lambda: [votes], record_ids=IDS, label_names=NAMES)
-    assert GatheredVotes.read(paths).counts().sum() == 0
 
 
 def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
