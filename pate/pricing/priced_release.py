@@ -48,6 +48,14 @@ class SettingNames:
     target_delta: str = "target_delta={}"
     allow_useless: str = "allow_useless=true"
 
+    def spelled(self, settings: Mapping[str, float]) -> str:
+        """Settings, and fields of the aggregator, with their values, as the user gives them."""
+        own = vars(self)
+        return " ".join(
+            own[name].format(f"{value:g}") if name in own else self.noise.format(f"{name}={value:g}")
+            for name, value in settings.items()
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseShape:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
-from pate.accounting.calibration import largest_count
 from pate.accounting.events import leaves
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
@@ -18,10 +18,11 @@ from pate.pricing.priced_release import (
     ReleaseShape,
     SettingNames,
     changed_fields,
-    largest_num_queries,
     plan_release,
 )
 from pate.validation import InvalidValue, require, require_count, rounded_up
+
+Number = TypeVar("Number", int, float)
 
 OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")
 """As `pate-train` spells them."""
@@ -37,9 +38,7 @@ MOST_TEACHERS = 5000  # prices and tables of more take long
 _GROUPS_EACH = 10
 _LARGEST_EPSILON = 100.0  # beyond which a bound promises nothing that is worth its noise
 _LEAST_QUERIES = 20
-_FACTORS = (2.0**-12, 2.0**-48)  # far below is looked only where nothing near by is heard
-_TRIES = 4
-_HALVINGS = 24
+_TRIED, _STEP = 12, 3  # candidates behind the first likely one, and which of them
 _LARGEST_DELTA = 0.01
 _TYPICAL_SUCCESS = 0.6
 _NOTHING = (
@@ -48,6 +47,9 @@ _NOTHING = (
 )
 _HALF_AT = 60.0  # records of a teacher with which half of the teachers name a label
 _TEACHERS = (20, 30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 5000)
+_NUMBERS = [float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)]  # two digits each
+_COUNTS = [int(number) for number in _NUMBERS if number.is_integer()]
+_FACTORS = [2 ** (-each / 100) for each in range(1, 4800)]  # of noise
 _QUERIES = (50, 100, 200, 400, 600, 1000, 2000)
 
 
@@ -63,11 +65,6 @@ class Expectation:
     def is_useless(self) -> bool:
         """Whether hardly a query is worth its price: unanimity is hidden, or only unanimity is answered."""
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether nothing is doubted where all teachers agree."""
-        return self.unanimous.success >= GOAL and not self.is_useless
 
 
 def expected_release(aggregator: Aggregator, shape: ReleaseShape, *, agreement: float = 1.0) -> ExpectedRelease:
@@ -92,50 +89,84 @@ def expectation(aggregator: Aggregator, shape: ReleaseShape) -> Expectation:
     return Expectation(*(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values()))
 
 
-@dataclass(frozen=True)
-class Remedies:
-    """Changes that would work, each by itself, if all teachers agree; None where the search found none."""
-
-    num_teachers: int | None = None  # at the same budget or noise
-    target_epsilon: float | None = None  # with the same teachers and queries; at most 100
-    num_queries: int | None = None  # at the same budget, with the same teachers, or with those above if `together`
-    noise: Mapping[str, float] = field(default_factory=dict)  # fields of the aggregator, where the noise was given
-    together: bool = False  # whether neither teachers nor queries alone were found, but both
-
-    def text(self, names: SettingNames) -> str:
-        """As settings; empty where there is none."""
-        teachers = names.num_teachers.format(self.num_teachers) if self.num_teachers else ""
-        queries = names.num_queries.format(self.num_queries) if self.num_queries else ""
-        found = [
-            f"{teachers} {queries}" if self.together else teachers,
-            names.target_epsilon.format(f"{self.target_epsilon:g}") if self.target_epsilon else "",
-            "" if self.together else queries,
-            " ".join(names.noise.format(f"{name}={value:g}") for name, value in self.noise.items()),
-        ]
-        return ", or ".join(text for text in found if text)
-
-
-def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_groups: int | None = None) -> Remedies:
-    """Settings that work in place of a release that tells nothing; each was planned and tried.
+def remedies(
+    start: Aggregator, priced: PricedRelease, budget: Budget, *, num_groups: int | None = None
+) -> list[dict[str, float]]:
+    """Changes of settings, by name, that work in place of a release that tells nothing; each was planned and tried.
 
     Prices are Renyi's whatever the accountant, which is quick; a tighter one has less noise at the same epsilon. Where
     private groups are counted, every teacher is left ten of them.
     """
-    search = _Search(start, priced, replace(budget, accountant=RdpAccountant))
+    shape, quick = priced.shape, replace(budget, accountant=RdpAccountant)
     most = MOST_TEACHERS if num_groups is None else min(num_groups // _GROUPS_EACH, MOST_TEACHERS)
-    teachers = search.num_teachers(most)
-    factor = search.factor()
-    if factor is None:
-        return Remedies(teachers)
-    if budget.target_epsilon is None:
-        return Remedies(teachers, noise=search.noise(factor))
-    epsilon, queries = search.target_epsilon(factor), search.num_queries(factor)
-    if teachers is None and queries is None and most > priced.shape.num_teachers:
-        crowd = replace(search, priced=replace(priced, shape=replace(priced.shape, num_teachers=most)))
-        factor = crowd.factor()
-        queries = None if factor is None else crowd.num_queries(factor)
-        return Remedies(most if queries else None, epsilon, queries, together=queries is not None)
-    return Remedies(teachers, epsilon, queries)
+    more = [count for count in sorted({*_COUNTS, most}) if shape.num_teachers < count <= most]
+    fewer = [count for count in reversed(_COUNTS) if _LEAST_QUERIES <= count < shape.num_queries]
+
+    def works(changed: dict[str, Any], budget: Budget = quick) -> bool:
+        return _is_heard(_planned(start, replace(shape, **changed), budget))
+
+    def of(num_teachers: int) -> PricedRelease:
+        return replace(priced, shape=replace(shape, num_teachers=num_teachers))  # noise hardly depends on teachers
+
+    def queries(less: PricedRelease | None, target: float, crowd: dict[str, Any]) -> Any:
+        def paid(count: int) -> bool:
+            return less is not None and _price(less.aggregator, less.shape.with_queries(count), quick) <= target
+
+        return _first(fewer, paid, lambda count: works({"num_queries": count, **crowd}))
+
+    teachers = _first(more, lambda count: _is_heard(of(count)), lambda count: works({"num_teachers": count}))
+    found: list[dict[str, Any]] = [{"num_teachers": teachers}]
+    less, target = _less_noise(priced), quick.target_epsilon
+    if target is None:
+        found.append(_given_noise(priced, less, quick))
+    else:
+        lowest = target if less is None else max(target, _price(less.aggregator, shape, quick))
+        one_budget = less is not None and quick.classes is None
+        larger = [epsilon for epsilon in _NUMBERS if one_budget and lowest <= epsilon <= _LARGEST_EPSILON]
+        epsilon = _first(larger, bool, lambda each: works({}, replace(quick, target_epsilon=each)))
+        found += [{"target_epsilon": epsilon}, {"num_queries": queries(less, target, {})}]
+        if more and teachers is found[-1]["num_queries"] is None:  # neither alone, but perhaps both
+            crowd = {"num_teachers": most}
+            found[0] = crowd | {"num_queries": queries(_less_noise(of(most)), target, crowd)}
+    return [each for each in found if each and None not in each.values()]
+
+
+def _first(candidates: Sequence[Number], likely: Callable[[Number], bool], works: Callable[[Number], bool]) -> Any:
+    """The first candidate that works, of a few from where all are likely to; None where none of these does."""
+    place = bisect_left(candidates, True, key=likely)
+    return next((each for each in candidates[place:][:_TRIED:_STEP] if works(each)), None)
+
+
+def _price(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> float:
+    """What a release would cost; infinite where it cannot be."""
+    try:
+        return budget.epsilon_of(shape.event_of(aggregator))
+    except InvalidValue:
+        return math.inf
+
+
+def _less_noise(priced: PricedRelease) -> PricedRelease | None:
+    """The same with the most noise through which unanimous teachers are heard, to four digits; None where none is."""
+
+    def scaled(factor: float) -> PricedRelease:
+        less = priced.aggregator.scaled(factor)
+        changed = changed_fields(priced.aggregator, less)
+        rounded: dict[str, Any] = {name: float(f"{value:.4g}") for name, value in changed.items()}
+        return replace(priced, aggregator=replace(less, **rounded))
+
+    try:
+        place = bisect_left(_FACTORS, True, key=lambda factor: _is_heard(scaled(factor)))
+        return scaled(_FACTORS[place]) if place < len(_FACTORS) else None
+    except InvalidValue:  # noise that cannot be scaled
+        return None
+
+
+def _given_noise(priced: PricedRelease, less: PricedRelease | None, budget: Budget) -> dict[str, float]:
+    """The fields of less noise; none where a `max_epsilon` pays for too few queries with it."""
+    planned = None if less is None else _planned(less.aggregator, priced.shape, budget)
+    if planned is None or planned.shape.num_queries < min(_LEAST_QUERIES, priced.shape.num_queries):
+        return {}
+    return changed_fields(priced.aggregator, planned.aggregator) if _is_heard(planned) else {}
 
 
 def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int) -> bool:
@@ -160,110 +191,6 @@ def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggre
     return heard and told < num_groups / 10
 
 
-@dataclass(frozen=True)
-class _Search:
-    start: Aggregator
-    priced: PricedRelease
-    budget: Budget
-
-    def num_teachers(self, most: int) -> int | None:
-        """The fewest with the noise as it is; planned for so many, and searched again where that has more noise."""
-        shape, aggregator = self.priced.shape, self.priced.aggregator
-
-        def heard(count: int) -> bool:
-            return _is_heard(aggregator, replace(shape, num_teachers=count))
-
-        for _ in range(_TRIES):
-            if most < 1 or not heard(most):
-                return None
-            found = 1 + largest_count(lambda count: not heard(count), maximum=most - 1)
-            if found <= shape.num_teachers:
-                return None
-            step: int = 10 ** max(len(str(found)) - 2, 0)  # to two digits
-            rounded = min(-(-found // step) * step, most)
-            planned = _planned(self.start, replace(shape, num_teachers=rounded), self.budget)
-            if planned is None:
-                return None
-            if _is_heard(planned.aggregator, planned.shape):
-                return rounded
-            aggregator = planned.aggregator
-        return None
-
-    def factor(self) -> float | None:
-        """The largest by which the noise may be multiplied."""
-
-        def heard(log_factor: float) -> bool:
-            return _is_heard(self.priced.aggregator.scaled(math.exp(log_factor)), self.priced.shape)
-
-        high = 0.0
-        try:
-            low = next(filter(heard, map(math.log, _FACTORS)), None)
-            if low is None:
-                return None
-            for _ in range(_HALVINGS):
-                middle = (low + high) / 2
-                low, high = (middle, high) if heard(middle) else (low, middle)
-        except InvalidValue:  # noise that cannot be scaled
-            return None
-        return math.exp(low)
-
-    def target_epsilon(self, factor: float) -> float | None:
-        """An epsilon that buys the noise."""
-        try:
-            epsilon = self.budget.epsilon_of(self.priced.shape.event_of(self.priced.aggregator.scaled(factor)))
-        except InvalidValue:
-            return None
-        for _ in range(_TRIES):
-            if not math.isfinite(epsilon):
-                return None
-            step = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
-            rounded = float(f"{math.ceil(epsilon / step) * step:.3g}")
-            if rounded > _LARGEST_EPSILON:
-                return None
-            if self._works(self.priced.shape, replace(self.budget, target_epsilon=rounded)):
-                return rounded
-            epsilon = rounded * 1.1
-        return None
-
-    def num_queries(self, factor: float) -> int | None:
-        """So few that the budget buys the noise for them."""
-        shape, target = self.priced.shape, self.budget.target_epsilon or 0.0
-        try:
-            count = largest_num_queries(
-                self.priced.aggregator.scaled(factor),
-                max_epsilon=target,
-                target_delta=self.budget.target_delta,
-                at_most=shape.num_queries,
-                num_labels=shape.num_labels,
-                num_teachers=shape.num_teachers,
-                accountant=self.budget.accountant,
-            )
-        except InvalidValue:
-            return None
-        for _ in range(_TRIES):
-            if count < _LEAST_QUERIES:
-                return None
-            if self._works(shape.with_queries(count), self.budget):
-                return count
-            count = int(count * 0.9)
-        return None
-
-    def noise(self, factor: float) -> dict[str, float]:
-        """The fields that scaling changes, rounded to less noise."""
-        aggregator = self.priced.aggregator.scaled(factor * 0.995)
-        changes = changed_fields(self.priced.aggregator, aggregator)
-        rounded: dict[str, Any] = {name: float(f"{value:.4g}") for name, value in changes.items()}
-        # of the queries that a max_epsilon still pays for
-        planned = _planned(replace(aggregator, **rounded), self.priced.shape, self.budget)
-        if planned is None or planned.shape.num_queries < min(_LEAST_QUERIES, self.priced.shape.num_queries):
-            return {}
-        return rounded if _is_heard(planned.aggregator, planned.shape) else {}
-
-    def _works(self, shape: ReleaseShape, budget: Budget) -> bool:
-        planned = _planned(self.start, shape, budget)
-        return planned is not None and _is_heard(planned.aggregator, planned.shape)
-
-
 def _planned(start: Aggregator, shape: ReleaseShape, budget: Budget) -> PricedRelease | None:
     try:
         return plan_release(start, shape, budget)
@@ -271,9 +198,14 @@ def _planned(start: Aggregator, shape: ReleaseShape, budget: Budget) -> PricedRe
         return None
 
 
-def _is_heard(aggregator: Aggregator, shape: ReleaseShape) -> bool:
-    heard = expected_release(aggregator, shape).success >= GOAL  # asked first, as most of the search fails there
-    return heard and expectation(aggregator, shape).is_heard
+def _is_heard(planned: PricedRelease | None) -> bool:
+    """Whether nothing of a plan is doubted where all teachers agree, and enough is answered where 90% of them do."""
+    if planned is None:
+        return False
+    unanimous = expected_release(planned.aggregator, planned.shape)  # asked first: most of a search fails there
+    if unanimous.is_useless or unanimous.success < GOAL:
+        return False
+    return expected_release(planned.aggregator, planned.shape, agreement=AGREEMENTS["90%"]).answered >= LEAST_ANSWERED
 
 
 def require_useful(
@@ -318,8 +250,8 @@ def require_useful(
     teachers = names.num_teachers.format(priced.shape.num_teachers)
     if allow_useless:
         return (*lines, f"{teachers}: {_reason(expected, priced)}; allowed by {names.allow_useless}")
-    works = remedies(start, priced, budget, num_groups=num_groups).text(names)
-    helps = f"what works: {works}" if works else _NOTHING
+    works = remedies(start, priced, budget, num_groups=num_groups)
+    helps = "what works: " + ", or ".join(map(names.spelled, works)) if works else _NOTHING
     reason = f"expected a release that tells something: {_reason(expected, priced)}"
     raise InvalidValue(f"{teachers}: {reason}; {helps}; {names.allow_useless} goes on as it is")
 
@@ -419,7 +351,7 @@ def suggest(
     for best in sorted(found, key=lambda each: -each.clear_queries):
         chosen = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
         planned = _planned(aggregator, chosen, quick)
-        if planned is not None and expectation(planned.aggregator, planned.shape).is_heard:
+        if planned is not None and _is_heard(planned):
             return _judged(planned.aggregator, planned.shape, num_private)
         if best.clear_queries < 1:
             break

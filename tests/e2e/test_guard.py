@@ -24,7 +24,7 @@ USELESS: dict[str, Any] = {"aggregator": GaussianVotes(noise_std=1.0), "target_e
 
 
 def works(error: InvalidValue, pattern: str) -> float:
-    found = re.search(pattern + r"=([\d.]+\d)", str(error).partition("what works: ")[2])
+    found = re.search(pattern + r"=([\d.]*\d)", str(error).partition("what works: ")[2])
     assert found is not None, error
     return float(found.group(1))
 

@@ -132,8 +132,7 @@ def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
 def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
     shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=1)
     plan = GaussianVotes(noise_std=1.0), shape, Budget(target_delta=1e-6, target_epsilon=2.0)
-    found = remedies(plan[0], plan_release(*plan), plan[2], num_groups=1000)
-    assert found.target_epsilon is None
+    assert remedies(plan[0], plan_release(*plan), plan[2], num_groups=1000) == []
     with pytest.raises(InvalidValue, match="even where the one teacher is sure"):
         judged(plan)
 
@@ -183,11 +182,11 @@ def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() 
 
 def test_remedies_are_no_larger_than_they_must_be() -> None:
     aggregator = GaussianVotes(noise_std=1.0)
-    found = remedies(aggregator, plan_release(aggregator, SHAPE, budget()), budget())
+    teachers, epsilon, queries = remedies(aggregator, plan_release(aggregator, SHAPE, budget()), budget())
     for short, of in (
-        (replace(SHAPE, num_teachers=round(found.num_teachers * 0.9)), budget()),
-        (SHAPE, budget(found.target_epsilon * 0.85)),
-        (SHAPE.with_queries(round(found.num_queries * 1.4)), budget()),
+        (replace(SHAPE, num_teachers=round(teachers["num_teachers"] * 0.9)), budget()),
+        (SHAPE, budget(epsilon["target_epsilon"] * 0.85)),
+        (SHAPE.with_queries(round(queries["num_queries"] * 1.1)), budget()),
     ):
         planned = plan_release(aggregator, short, of)
         assert expected_release(planned.aggregator, short).success < 0.9
@@ -221,9 +220,9 @@ def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not
         InvalidValue, match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered; wh"
     ):
         guarded(TABLE, shape, of)
-    found = remedies(TABLE, plan_release(TABLE, shape, of), of)
-    assert guarded(TABLE, replace(shape, num_teachers=found.num_teachers), of) is not None
-    assert guarded(TABLE, shape, replace(of, target_epsilon=found.target_epsilon)) is not None
+    teachers, epsilon = remedies(TABLE, plan_release(TABLE, shape, of), of)
+    assert guarded(TABLE, replace(shape, **teachers), of) is not None
+    assert guarded(TABLE, shape, replace(of, **epsilon)) is not None
 
 
 def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
