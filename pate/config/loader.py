@@ -6,6 +6,7 @@ Settings that choose which code runs, or where private records go, are the comma
 from __future__ import annotations
 
 import os
+import traceback
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
@@ -16,17 +17,18 @@ from hydra import version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.hydra import Hydra
-from hydra._internal.utils import _run_app, create_config_search_path, get_args_parser
+from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
+from hydra.core.utils import JobReturn
 from hydra.errors import SearchPathException
 from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from pate.config.command_line import settle
+from pate.config.command_line import explain_choice, settle
 from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS, folder_of, parts_of_others
 from pate.files.plain_yaml import plain_loader
 from pate.validation import InvalidValue
@@ -34,13 +36,17 @@ from pate.validation import InvalidValue
 _OURS = (f"file://{CONFIG_FOLDER}", f"file://{FILE_COMMANDS}", "pkg://hydra.conf", "structured://")
 _PLUGINS = "pkg://hydra_plugins."
 _HERE = (None, "auto", "local")
+_NO_SETTINGS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
 _STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)  # of readers, and of lists of defaults
 
 
-def start(task: Callable[[DictConfig], Any], command: str, words: Sequence[str], chosen: Sequence[str] = ()) -> None:
+def start(
+    task: Callable[[DictConfig], Any], command: str, words: Sequence[str], chosen: Sequence[str] = ()
+) -> list[Any]:
     """Does what a command line asks of Hydra: runs a task, or several, or prints the configuration, or help.
 
-    It is what `hydra.main` does with `sys.argv`, but for the loader, and with choices beside those of the words.
+    It is what `hydra.main` does with `sys.argv`, but for the loader, with choices beside those of the words, and
+    returns what the tasks did.
     """
     version.setbase("1.3")
     parser = get_args_parser()
@@ -53,6 +59,7 @@ def start(task: Callable[[DictConfig], Any], command: str, words: Sequence[str],
         path.prepend("command-line", f"file://{own}", SearchPathQuery(provider="schema"))
     hydra, name, words = _App(command, FileGuard(path)), args.config_name or command, [*args.overrides, *chosen]
     GlobalHydra.instance().initialize(hydra)
+    jobs: list[JobReturn] = []
     try:
         if args.help:
             hydra.app_help(name, parser, args)
@@ -64,12 +71,14 @@ def start(task: Callable[[DictConfig], Any], command: str, words: Sequence[str],
             hydra.shell_completion(name, words)
         elif args.info:
             hydra.show_info(args.info, name, words)
-        else:  # composing everything only to read hydra.mode is left out where nobody names it
-            mode = hydra.get_mode(name, words) if any("hydra.mode" in word for word in words) else None
-            _run_app(not args.multirun, args.multirun, mode, hydra, name, task, words)
+        elif args.multirun or any(word.lstrip("+") == "hydra.mode=MULTIRUN" for word in words):
+            jobs = [job for jobs in hydra.multirun(name, task, [*words, "hydra.mode=MULTIRUN"]) for job in jobs]
+        else:
+            jobs = [hydra.run(name, task, [*words, "hydra.mode=RUN"])]
     finally:
         GlobalHydra.instance().clear()
         HydraConfig.instance().cfg = None  # of the last job
+    return [job.return_value for job in jobs]
 
 
 class _App(Hydra):
@@ -112,7 +121,18 @@ class FileGuard(ConfigLoaderImpl):
         validate_sweep_overrides: bool = True,
     ) -> DictConfig:
         self._experiment = set()
-        config = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
+        try:
+            config = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
+        except RecursionError as error:
+            rule = "files that do not include themselves, nor values too deep"
+            raise InvalidValue(f"defaults: expected {rule}") from error
+        except _NO_SETTINGS as error:  # files or words that are not what Hydra takes them for
+            *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+            if isinstance(error, InvalidValue) or str(frame.f_globals.get("__name__")).startswith("pate."):
+                raise
+            line = explain_choice(overrides) if str(error).startswith("Config group override") else None
+            said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
+            raise InvalidValue(line or said) from error
         settle(config, config.hydra.overrides.task, self._experiment)
         return config
 

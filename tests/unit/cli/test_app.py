@@ -28,14 +28,12 @@ def ended_with(
     return stopped.value.code, capsys.readouterr().err
 
 
-JOB = "Job (task=0) failed:\nTraceback\n  File x\npate.cli.app._Unheard: InvalidValue: seed=-1: expected one\n"
 AGAIN = "; the same command continues once that is mended\n"
 
 
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (RuntimeError(JOB), f"a job ended with InvalidValue: seed=-1: expected one{AGAIN}"),
         (RuntimeError('no "srun"'), 'hydra/launcher=submitit_slurm: expected a Slurm cluster (no "srun")\n'),
         (WorkersLost("worker processes died"), f"WorkersLost: worker processes died{AGAIN}"),
         (DeviceFull("CUDA out of memory (a smaller)"), f"DeviceFull: CUDA out of memory (a smaller){AGAIN}"),
@@ -45,6 +43,17 @@ def test_what_is_no_fault_of_ours_is_one_line(
     error: Exception, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ended_with(error, monkeypatch, capsys) == (1, line)
+
+
+def test_what_ended_a_job_wherever_it_ran_is_said_and_the_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pate-train"])
+    jobs = [None, {"epsilon": 1.0}, {"note": "seed=-1: expected one", "code": 2}, {"note": "another", "code": 1}]
+    monkeypatch.setattr(app, "start", lambda *_: jobs)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        app.run_app(lambda config: None, "train")
+    assert capsys.readouterr().err == "seed=-1: expected one\n"
 
 
 def test_other_faults_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,9 +84,11 @@ def test_ctrl_c_while_a_command_loads_is_one_line(error: str, said: str) -> None
 def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
     first, second = ValueError("first"), ValueError("second")
     first.__context__, second.__context__ = second, first
-    assert app._signal_behind(first) is None
-    second.__context__ = stopped = KeyboardInterrupt()
-    assert app._signal_behind(first) is stopped
+    with pytest.raises(ValueError, match=r"^first$"):
+        app._ended(first)
+    second.__context__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        app._ended(first)
 
 
 def test_options_stand_between_settings(tmp_path: Path) -> None:
