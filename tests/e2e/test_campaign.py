@@ -5,8 +5,6 @@ import os
 import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["kills", "damage", "input"])
+@pytest.mark.parametrize("kind", ["kills", "input"])
 def test_a_few_tries_find_no_breach(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _only_the_fastest(monkeypatch)
     tally = campaign(kind, range(2), seed=0)
@@ -41,14 +39,6 @@ def test_a_few_tries_find_no_breach(kind: str, monkeypatch: pytest.MonkeyPatch) 
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
     assert kind != "kills" or tally.findings == []
     assert tally.summary().startswith(f"{kind}: 2 tries, 0 wrong releases, 0 prices below the truth, ")
-
-
-@pytest.mark.slow
-def test_a_disk_that_fails_finds_no_breach() -> None:
-    """In an interpreter of its own, into which the disk is loaded."""
-    command = [sys.executable, "-m", "benchmarks.campaign", "--kind", "faults", "--tries", "2"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "faults: 2 tries, 0 wrong releases, 0 prices below the truth, 0 tracebacks" in ended.stdout, ended.stderr
 
 
 @pytest.mark.slow

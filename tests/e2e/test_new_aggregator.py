@@ -110,11 +110,6 @@ def test_its_keys_are_typed_and_others_refused(folder: Path, word: str, line: st
     assert (done.returncode, done.stderr.strip()) == (2, line)
 
 
-def test_a_field_that_its_yaml_leaves_out_can_be_set(folder: Path) -> None:
-    done = account(folder, "aggregator.quorum=0.7")
-    assert json.loads(done.stdout.splitlines()[-1])["aggregator"]["quorum"] == 0.7
-
-
 def test_a_class_is_not_loaded_before_it_is_allowed(folder: Path) -> None:
     """The module of a configuration that nobody trusts is never imported."""
     done = account(folder, "allowed_targets=[]", "aggregator.noise_scale=3")

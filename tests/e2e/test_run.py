@@ -110,13 +110,6 @@ def test_folder_of_another_run_is_refused(finished: Path) -> None:
         train(small_plan(settings={"name": "other"}), finished, SilentMonitor())
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    for path in (tmp_path / "file", str(tmp_path / "file" / "below")):
-        with pytest.raises(InvalidValue, match=r"output_dir=.*: expected a folder, found a file"):
-            train(small_plan(), path, SilentMonitor())
-
-
 @pytest.mark.parametrize("name", ["teacher", "aggregator", "engine", "student"])
 def test_a_name_is_not_yet_the_object(name: str) -> None:
     with pytest.raises(InvalidValue, match=rf"^{name}=linear: expected an object of a subclass of {name.title()}$"):

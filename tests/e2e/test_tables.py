@@ -109,15 +109,6 @@ def test_the_bundle_predicts_for_others_by_label_name(finished: Path, tables: Pa
     assert [[row[label] == "1" for label in LABELS] for row in rows] == bundle.predict(new).tolist()
 
 
-def test_the_release_names_records_and_labels(finished: Path, tables: Path) -> None:
-    with np.load(finished / "release" / "release.npz") as release:
-        assert tuple(release["label_names"]) == LABELS
-        with (tables / "public.csv").open() as file:
-            ids = {row["visit"] for row in csv.DictReader(file)}
-        assert set(release["record_ids"].tolist()) <= ids
-        assert len(release["record_ids"]) == len(release["labels"]) == 200
-
-
 def test_nothing_private_is_published(finished: Path, tables: Path) -> None:
     """No word that only private files have, no path, no group; no score on true labels."""
     report = json.loads((finished / "report.json").read_text())

@@ -174,18 +174,6 @@ def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_
     assert different.startswith("output_dir: 1 other run beside this one on these records cannot be added up")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"max_total_epsilon": 3.0}, r"max_total_epsilon=3\.0: expected a ledger= beside it"),
-        ({"ledger": Path("ledger.db"), "max_total_epsilon": 0.0}, r"max_total_epsilon=0\.0: expected a number > 0"),
-    ],
-)
-def test_impossible_settings_are_one_line(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidValue, match=f"^{message}"):
-        small_plan(**changes)
-
-
 def test_the_ledger_of_a_run_is_not_that_of_all_runs(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another file than the run's own"):
         train(plan_of(tmp_path / "ledger.db"), tmp_path, SilentMonitor())

