@@ -34,8 +34,8 @@ EVENTS: tuple[pa.Event, ...] = (
     pa.SelfComposedEvent(
         pa.ComposedEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.GaussianEvent(20.0), 1e-8))), 3
     ),
-    pa.NoisyMaxGaussianEvent(20.0, num_candidates=5),
-    pa.OpposedMaximaEvent(20.0, num_candidates=5),
+    pa.NoisyMaxGaussianEvent(20.0, num_candidates=3),
+    pa.OpposedMaximaEvent(20.0, num_candidates=2),
     pa.WinnerEvent(20.0, 1),
     pa.WinnerEvent(8.0, 2),
     pa.ZCdpEvent(0.01),

@@ -43,6 +43,9 @@ def hydra_config() -> Iterator[None]:
 def built(group: str, name: str) -> Any:
     """What the commands make of a choice."""
     node = compose("train", [f"{group}={name}", *(["data.root=FOLDER"] if name in ("celeba", "icons") else [])])[group]
+    assert group == "accountant" or OmegaConf.get_type(node).__name__.endswith("Config"), (
+        "its values are checked by its class"
+    )
     if group == "aggregator":
         return build_aggregator(node, adjacency="replace_one")
     return build(OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"]), group)

@@ -53,10 +53,12 @@ def by_total(make: Callable[[], Accountant], *, cap: float, delta: float) -> Cal
 
 
 def by_filter(made: PrivacyFilter) -> Callable[[Counts], bool]:
+    prices = [made.price(PureDpEvent(epsilon)) for epsilon in EPSILONS]
+
     def admits(counts: Counts) -> bool:
         spent = Spent()
-        for epsilon, count in zip(EPSILONS, counts, strict=True):
-            spent = spent.plus(made.price(PureDpEvent(epsilon)), count)
+        for price, count in zip(prices, counts, strict=True):
+            spent = spent.plus(price, count)
         return made.admits(spent, NoOpEvent())
 
     return admits
@@ -65,7 +67,7 @@ def by_filter(made: PrivacyFilter) -> Callable[[Counts], bool]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "cap", "delta", "excess"),
-    [(PureDpAccountant, 5.0, 1e-3, 2.2), (PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)],
+    [(PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)],
 )
 def test_a_cap_on_the_total_is_broken_by_looking(
     make: Callable[[], Accountant], cap: float, delta: float, excess: float
@@ -78,7 +80,7 @@ def test_a_cap_on_the_total_is_broken_by_looking(
 @pytest.mark.parametrize(
     "kind", [RenyiFilter, ZCdpFilter, GaussianFilter, partial(RenyiFilter, order=5.0), partial(RenyiFilter, order=20.0)]
 )
-@pytest.mark.parametrize(("cap", "delta"), [(5.0, 1e-3), (4.0, 1e-2), (1.2, 1e-2)])
+@pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-2), (1.2, 1e-2)])
 def test_a_filter_is_not(kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float) -> None:
     """The smallest cap is one that the sum of pure epsilons is the first to keep."""
     made = kind(cap, delta)

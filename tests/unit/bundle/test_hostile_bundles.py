@@ -26,7 +26,7 @@ from pate.validation import InvalidValue
 from tests.unit.bundle.test_bundle import bundle_of
 
 CARD, WEIGHTS, EXTRACTOR = "student/student.json", "student/student.safetensors", "extractor.safetensors"
-KINDS = ("table", "pictures", "extracted", "constant")
+KINDS = ("table", "extracted", "constant")
 MOST_MB = 200
 _APART = 6  # of so many values one is tried in a place
 VALUES: tuple[Any, ...] = (

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ def configured() -> Iterator[None]:
         yield
 
 
+@cache
 def named(name: str) -> Aggregator:
     config = compose("account", [f"aggregator={name}"]).aggregator
     return build_aggregator(config, adjacency="replace_one", allowed_targets=[])
