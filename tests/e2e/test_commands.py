@@ -267,7 +267,14 @@ def test_closed_streams_are_no_error() -> None:
 def test_the_last_line_of_an_audit_is_one_json_object(tmp_path: Path) -> None:
     votes = np.random.default_rng(0).random((50, 20, 6)) < 0.3
     np.save(tmp_path / "votes.npy", votes)
-    arguments = ["votes=votes.npy", "aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "format=json"]
+    arguments = [
+        "votes=votes.npy",
+        "aggregator=clipped_votes",
+        "vote_clip=2",
+        "noise_std=10",
+        "format=json",
+        "accountant=rdp",
+    ]
     done = call("audit", *arguments, cwd=tmp_path)
     answer = json.loads(done.stdout.splitlines()[-1])
     assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= set(answer)
@@ -279,12 +286,12 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
     rows = [";".join(map(str, row)) for row in counts.tolist()]
     (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")
     np.save(tmp_path / "votes.npy", counts)
-    words = ("num_teachers=50", "noise_std=10")
+    words = ("num_teachers=50", "noise_std=10", "accountant=rdp")
     shown = [call("audit", f"votes={tmp_path / name}", *words).stdout for name in ("votes.csv", "votes.npy")]
     assert shown[0] == shown[1]
     assert "noise_std 10 (given)" in shown[0]
     assert "clipped_votes" not in shown[0]
-    assumed = call("audit", f"votes={tmp_path / 'votes.csv'}", "num_teachers=50").stdout
+    assumed = call("audit", f"votes={tmp_path / 'votes.csv'}", "num_teachers=50", "accountant=rdp").stdout
     assert "noise_std 50 (assumed)" in assumed
     assert "is no bound for yours" in assumed
     (tmp_path / "votes.csv").write_text("\n".join([*rows, "1;secret;3"]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import call, succeeded
+from tests.e2e.commands import succeeded
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,17 +43,7 @@ def documented() -> list[tuple[str, ...]]:
     return sorted({tuple(run) for line in lines for run in single_runs(line)})
 
 
-def test_there_are_such_commands() -> None:
-    assert len(documented()) >= 8
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", documented(), ids=" ".join)
 def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
     succeeded("account", *settings)
-
-
-@pytest.mark.slow
-def test_a_run_that_tells_nothing_would_be_found() -> None:
-    [settings] = single_runs("pate-train target_epsilon=1")
-    assert "expected a release that tells something" in call("account", *settings).stderr

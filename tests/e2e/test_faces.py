@@ -30,6 +30,7 @@ def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> Non
     arguments = ["data=celeba", f"data.root={root}", f"data.cache={cache}", "data.image_size=12", "seed=1"]
     arguments += ["teacher.num_teachers=8", f"num_queries={NUM_QUERIES}", "target_epsilon=200"]
     arguments += ["all_records=false", "accountant=rdp", "allow_useless=true"]
+    arguments += ["features.num_filters=16", "features.patch_size=4", "features.num_patches=500"]
     done = succeeded("train", *arguments, f"output_dir={folder}")
     (warning,) = [line for line in done.stderr.splitlines() if "missing" in line]
     assert "are missing; going on with what is there (data.missing=error refuses)" in warning

@@ -109,7 +109,7 @@ def shipped(name: str) -> Aggregator:
 
 def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
     shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": EPSILON, "target_delta": DELTA, "seed": SEED}
-    return small_plan(**(shared | {"engine": SequentialEngine(), "accountant": AutoAccountant} | changes))
+    return small_plan(**(shared | {"engine": SequentialEngine()} | changes))
 
 
 CONVEX = ConvexTeacher()
@@ -174,7 +174,7 @@ def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool
 )
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
     data, aggregator = small_dataset(), shipped(name)
-    plan = plan_of(aggregator, teacher=SklearnTeacher(GaussianNB()))
+    plan = plan_of(aggregator, teacher=SklearnTeacher(GaussianNB()), accountant=AutoAccountant)
     stopped(plan, tmp_path, "training the student")
     model = PATEClassifier(
         GaussianNB(),

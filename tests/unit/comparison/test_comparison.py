@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import AutoAccountant
+from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
 from pate.comparison import ComparisonPlan, Frontier, PATEMethod, compare, read_runs
 from pate.comparison.trial import CachedRun
@@ -44,6 +44,7 @@ def plan(*methods: PATEMethod, **changes: Any) -> ComparisonPlan:
         "student": LinearStudent(),
         "num_queries": NUM_QUERIES,
         "target_delta": 1e-5,
+        "accountant": RdpAccountant,
         "epsilons": (5.0, 50.0),
         "seeds": (0, 1),
         "num_workers": 1,
@@ -100,7 +101,7 @@ def test_a_run_is_that_of_the_training_command(tmp_path: Path) -> None:
     """The ensemble of seed 4 and the noise of seed 4: the same student, to the last digit."""
     run(tmp_path / "compare", method("table", TABLE), seeds=(4,), ensemble_seed=4)
     (single,) = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 50]
-    given = {"aggregator": TABLE, "target_epsilon": 50.0, "seed": 4, "accountant": AutoAccountant}
+    given = {"aggregator": TABLE, "target_epsilon": 50.0, "seed": 4}
     report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
     assert single.priced_epsilon == report.privacy.epsilon
     assert single.num_answered == report.release.num_answered
@@ -122,7 +123,7 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
     shared = {"seeds": (4, 5), "ensemble_seed": 4, "epsilons": (3.0,)}
     run(tmp_path / "compare", centered, **shared)
     first, second = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3]
-    given |= {"aggregator": votes, "target_epsilon": 3.0, "seed": 4, "accountant": AutoAccountant}
+    given |= {"aggregator": votes, "target_epsilon": 3.0, "seed": 4}
     report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
     assert first.num_teachers == report.teachers.num_teachers
     assert first.priced_epsilon == pytest.approx(report.privacy.epsilon, rel=1e-9)

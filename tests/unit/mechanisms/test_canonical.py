@@ -67,8 +67,7 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gamma", [0.0, 0.4, 1.0])
-@pytest.mark.parametrize("noise", ["gumbel", "half_logistic"])
+@pytest.mark.parametrize(("noise", "gamma"), [("gumbel", 0.4), ("half_logistic", 0.0)])
 def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: float) -> None:
     """The ways to draw, against the exact distribution: a chi-square with a fixed seed."""
     rng, counts = np.random.default_rng(4), np.array([4, 4, 2, 1, 0])
