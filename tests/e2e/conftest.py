@@ -34,7 +34,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small run, to be read and shown again; nobody changes it."""
     folder = tmp_path_factory.mktemp("run") / "out"
     with without_pictures():
-        train(small_plan(), folder)
+        train(small_plan(all_records=True), folder)
     return folder
 
 

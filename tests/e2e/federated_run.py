@@ -21,7 +21,7 @@ SEED = 6
 
 def federated_plan(aggregator: Aggregator, holders: int | None, **changes: Any) -> Plan:
     shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": 50.0, "target_delta": 1e-5, "seed": SEED}
-    shared |= {"engine": SequentialEngine(), "all_records": False, "holders": holders}
+    shared |= {"engine": SequentialEngine(), "holders": holders}
     return small_plan(**(shared | changes))
 
 

@@ -105,6 +105,7 @@ def small_plan(**changes: Any) -> Plan:
         "accountant": RdpAccountant,  # a report prices every prefix of the queries
         "target_delta": 1e-5,
         "allow_useless": True,  # so few teachers are hardly heard
+        "all_records": False,
         "seed": 3,
         "settings": {"name": "small"},
     }

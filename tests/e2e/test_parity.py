@@ -136,7 +136,7 @@ def test_every_aggregator_releases_and_teaches_the_same(
     name: str, votes: dict[str, list[Path]], tmp_path: Path
 ) -> None:
     """In a run, in a comparison, and by holders, an aggregator and a student apart."""
-    plan = plan_of(shipped(name), holders=HOLDERS, all_records=False)
+    plan = plan_of(shipped(name), holders=HOLDERS)
     require_parity(plan, tmp_path)
     require_the_same_apart(plan, votes, tmp_path)
 

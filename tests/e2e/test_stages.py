@@ -43,13 +43,13 @@ def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
 
 
 def test_votes_that_are_clipped_where_they_are_cast_are_the_same(votes: dict[str, list[Path]], tmp_path: Path) -> None:
-    plan = plan_of(replace(shipped("clipped_votes"), norm="l1"), all_records=False)
+    plan = plan_of(replace(shipped("clipped_votes"), norm="l1"))
     stopped(plan, tmp_path / "train", "training the majority")
     require_the_same_apart(plan, votes, tmp_path)
 
 
 def test_all_of_what_is_published_is_the_same(votes: dict[str, list[Path]], tmp_path: Path) -> None:
-    plan = plan_of(GaussianVotes(noise_std=1.0), all_records=False, public_settings=lambda _: "name: small\n")
+    plan = plan_of(GaussianVotes(noise_std=1.0), public_settings=lambda _: "name: small\n")
     train(plan, tmp_path / "whole", SilentMonitor())
     told = {"public_settings": lambda *_, **__: "name: small\n"}
     release(release_plan(plan, **told), votes["bits"], tmp_path / "apart")

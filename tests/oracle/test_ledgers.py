@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,11 @@ def test_totals_are_those_that_were_printed(name: str, accountant: str) -> None:
     if printed == "refused":
         with pytest.raises(InvalidValue, match=r"^event=\w+: expected an event "):
             charged(name, accountant=made)
+    elif accountant == "pld":  # of which a ledger asks the total after each charge
+        spent = made()
+        for event, same in groupby(event_from_json(charge["event"]) for charge in charges(name)):
+            spent.compose(event, len(list(same)))
+        assert spent.get_epsilon(charged(name).target_delta) == pytest.approx(float(printed), rel=1e-9)
     else:
         epsilon = charged(name, accountant=made).epsilon
         # an FFT's last digits are the processor's; splits of a session are bounded a little differently by version

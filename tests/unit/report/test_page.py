@@ -86,6 +86,13 @@ def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
     assert any(text.endswith(HELD_OUT) for text in page.texts("caption") if text.startswith("The released"))
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take a second, and decide nothing of the text."""
+    monkeypatch.setattr("pate.report.page.pictures", lambda *_, **__: {})
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
     unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
     page = Page(render_html(unbounded, replace(figures, epsilon_after_query=np.full(6, np.inf))))
@@ -95,6 +102,7 @@ def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
     assert not any("paper" in text for text in page.texts("tr"))
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     report: Report, figures: RunFigures, page: Page
 ) -> None:

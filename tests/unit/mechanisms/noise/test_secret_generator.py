@@ -207,7 +207,7 @@ def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: s
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+@pytest.mark.parametrize("backend", ["multiprocessing"])
 def test_workers_are_not_sent_a_generator(backend: str) -> None:
     with pytest.raises(Exception, match=r"neither copied nor sent elsewhere|[Pp]ickl"):
         Parallel(2, backend=backend)(delayed(stream)(secret_generator(), 64) for _ in range(2))
