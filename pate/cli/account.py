@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from rich import box
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
 from pate import aggregators, pricing
 from pate.accounting import Accountant
@@ -24,26 +19,8 @@ from pate.cli.app import run_app
 from pate.config import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER, file_of, members
 from pate.files.disk import make_folder
-from pate.files.values import plain, to_json_line
-from pate.report.console import PlainConsole
-from pate.report.report import PAPER_LABEL
-from pate.report.tables import format_claim, format_delta, format_epsilon, round_up
+from pate.report.console import PlainConsole, print_json, print_page
 from pate.validation import InvalidValue, require, require_choice
-
-if TYPE_CHECKING:
-    from pate.pricing.account_left import AccountLeft
-    from pate.pricing.quote import AccountantPrice, Quote
-    from pate.pricing.remedies import Suggestion
-
-_UNITS = {
-    "replace_one": "one private record changes",
-    "add_remove": "one teacher is added or removed; says nothing of single records",
-}
-_DIGITS = 4
-_LONGEST = 16
-_SHOWN = 12  # digits of an account's digest
-
-Rows = list[tuple[str, str | Text]]
 
 
 def account(config: DictConfig) -> None:
@@ -58,12 +35,12 @@ def account(config: DictConfig) -> None:
     with console.status("pricing") if console.is_terminal else nullcontext():
         quote = _quote(config)
     if config.format == "json":
-        print(to_json_line(quote.to_json()))  # noqa: T201 - the command's product
+        print_json(quote.to_json())
     else:
-        print_quote(quote)
+        print_page("cli/account.txt", quote=quote)
 
 
-def _quote(config: DictConfig) -> Quote:
+def _quote(config: DictConfig) -> pricing.Quote:
     allowed = list(config.allowed_targets)
     aggregator = build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed)
     budget = pricing.Budget(
@@ -182,227 +159,14 @@ def _print_ledger(path: str, form: str) -> None:
 
     ledgers = ledgers_in(path)
     accounts = [charges_of(ledger) for ledger in ledgers]
-    if form == "json":
-        print(to_json_line(plain({"accounts": accounts})))  # noqa: T201 - the command's product
-    elif form == "jsonl":
-        for each in accounts:
-            for charge in each["charges"]:
-                line = to_json_line(plain({"data": each["data"], "delta": each["delta"], **charge}))
-                print(line)  # noqa: T201 - the command's product
-    else:
-        console = PlainConsole()
-        for ledger, each in zip(ledgers, accounts, strict=True):
-            count, cap = len(each["charges"]), each["cap"]
-            whose = f"records {each['data'][:_SHOWN]}" if each["data"] else "all records"
-            spent = f"epsilon {format_epsilon(each['spent_epsilon'])} at delta {format_delta(each['delta'])}"
-            limit = f"{ledger.adjacency}; {'no cap' if cap is None else f'cap {cap:g}'}"
-            told = f": {count} charge{'' if count == 1 else 's'}, {spent}, {limit}"
-            console.print(Text.assemble((whose, "bold"), told), soft_wrap=True)
-            for charge in each["charges"]:  # two lines, the second with the command that made it
-                made = f"{charge['time'][:19].replace('T', ' ')} UTC, {charge['user']}"
-                draw = f", draw {charge['draw']}" if charge["draw"] > 1 else ""
-                price = f"epsilon {format_epsilon(charge['epsilon'])}{draw}, {charge['mechanism']}"
-                console.print(Text(f"  {made}: {price}\n      {charge['command']}"), soft_wrap=True)
-
-
-def print_quote(quote: Quote, console: Console | None = None) -> None:
-    """Prints the price, how it comes about, and what passes; epsilons are rounded up."""
-    console = console or PlainConsole(emoji=False)
-
-    def section(title: str, content: Rows | Table) -> None:
-        if content:
-            console.print(Text(f"\n{title}", style="bold"))
-            console.print(_grid(content) if isinstance(content, list) else content)
-
-    bound = "no guarantee: epsilon is infinite"
-    if math.isfinite(quote.epsilon):
-        least = "" if quote.at_least is None else f", at least {math.floor(1000 * quote.at_least.epsilon) / 1000:g}"
-        bound = f"epsilon <= {_epsilon(quote.epsilon)}{least}"
-    terms = f" at delta = {format_delta(quote.delta)}, {quote.adjacency}"
-    console.print(Text.assemble((bound, "bold green"), terms), soft_wrap=True)
-    section("release", _release_rows(quote))
-    section("price", _price_rows(quote))
-    classes = {name: f"epsilon <= {_epsilon(epsilon)}" for name, epsilon in quote.classes.items()}
-    section("budget classes", [(n, f"{each}, each group counts {quote.weights[n]:.3g}") for n, each in classes.items()])
-    section("mechanism", _parameter_rows(quote))
-    section("what passes", _gap_rows(quote))
-    section("what to expect", _expected_rows(quote))
-    for line in quote.doubts:
-        console.print(Text(f"\n{line}", style="yellow"), soft_wrap=True)
-    section("suggested", _suggested_rows(quote.suggestion))
-    section("session of charged calls", _session_rows(quote))
-    if quote.accountants:
-        less = f" less {_small(quote.failure_prob)} for failures" if quote.failure_prob > 0 else ""
-        title = f"side by side, at delta = {format_delta(quote.delta)}{less}: each is a bound"
-        section(title, _side_by_side(quote.accountants))
-    if quote.accounts:
-        section("ledger", _account_table(quote.accounts))
-    if (table := quote.table) is not None:
-        cost = f"certified to cost at most {table['rdp']} a test at order {table['order']}"
-        console.print(Text.assemble("table: ", (str(table["path"]), "bold"), f", {cost}"), soft_wrap=True)
-
-
-def _grid(rows: Rows) -> Table:
-    grid = Table.grid(padding=(0, 0, 0, 2), pad_edge=True)
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
-    for name, value in rows:
-        grid.add_row(name, Text(value) if isinstance(value, str) else value)
-    return grid
-
-
-def _release_rows(quote: Quote) -> Rows:
-    queries = Text(str(quote.num_queries))
-    if "num_queries" in quote.solved_for:
-        queries = _solved(queries).append(", the most that max_epsilon pays for")
-    return [
-        ("queries", queries),
-        ("labels", str(quote.num_labels)),
-        ("teachers", str(quote.num_teachers)),
-        ("one change", _UNITS[quote.adjacency]),
-    ]
-
-
-def _price_rows(quote: Quote) -> Rows:
-    orders = "" if quote.num_orders is None else f", the best of {quote.num_orders} orders is {quote.best_order:.3f}"
-    whose = "" if quote.won_by is None else f", here that of {quote.won_by}"
-    rows: Rows = [("accountant", f"{quote.accountant}{orders}{whose}")]
-    if (best := quote.cheapest) is not None and best.epsilon is not None:
-        better = best.accountant != quote.accountant and best.epsilon < quote.epsilon
-        take = f"accountant={best.accountant}, by which it costs {_epsilon(best.epsilon)}" if better else "this one"
-        rows.append(("accountant to take", f"{take}: the cheapest of those that are quick here"))
-    if quote.failure_prob > 0:
-        each = quote.aggregator.get("failure_prob", 0.0)
-        by_query = math.isclose(quote.num_queries * each, quote.failure_prob)
-        total = f"{quote.num_queries} x {_small(each)} = " if by_query else ""
-        left = f"{_small(quote.delta - quote.failure_prob)} of delta is left"
-        rows.append(("failure probability", f"{total}{_small(quote.failure_prob)}; {left}"))
-    if quote.data_dependent is not None:
-        rows.append(("data dependent", Text(str(quote.data_dependent), style="yellow")))
-    if quote.paper_epsilon is not None:
-        rows.append(("the paper's epsilon", Text(f"{format_claim(quote.paper_epsilon)} {PAPER_LABEL}", style="yellow")))
-    return rows
-
-
-def _parameter_rows(quote: Quote) -> Rows:
-    rows: Rows = []
-    for name, value in quote.aggregator.items():
-        longest = None if name == "name" else _LONGEST
-        text = Text(f"{value:.6g}" if isinstance(value, float) else str(value)[:longest])
-        rows.append((name, _solved(text) if name in quote.solved_for else text))
-    return rows
-
-
-def _gap_rows(quote: Quote) -> Rows:
-    """What a gap must be; nothing for aggregators without a test."""
-    if not {"test", "test_std", "table_order"} & quote.aggregator.keys():
-        return []
-    if quote.gap_at_50 is None:
-        hint = f"no gap of {quote.num_teachers} votes passes with probability 1/2: nearly every query is refused"
-        return [("gap that passes", Text(hint, style="yellow"))]
-    often = "no gap" if quote.gap_at_95 is None else f"{quote.gap_at_95} votes"
-    rows: Rows = [("gap that passes", f"{quote.gap_at_50} votes with probability 1/2, {often} with 0.95")]
-    if quote.aggregator["name"] == "StableTopK":
-        lone = "no gap" if quote.lone_gap_at_50 is None else f"{quote.lone_gap_at_50} votes"
-        rows.append(("lone gap that is chosen and passes", f"{lone} with probability 1/2, all other gaps being 0"))
-    return rows
-
-
-def _expected_rows(quote: Quote) -> Rows:
-    """What three kinds of queries give; nothing for an aggregator that does not say."""
-    if (expected := quote.expected) is None:
-        return []
-    rows: Rows = []
-    kinds = {"all agree": expected.unanimous, "90% agree": expected.clear, "70% agree": expected.typical}
-    for name, each in kinds.items():
-        bits = "none"
-        if each.answered:
-            bits = f"{each.present:.0%} of labels that are present, {each.absent:.0%} of absent ones"
-        rows.append((f"queries on which {name}", f"{each.answered:.0%} answered; right bits {bits}"))
-    return rows
-
-
-def _suggested_rows(found: Suggestion | None) -> Rows:
-    if found is None:
-        return []
-    each = "" if found.records_per_teacher is None else f", {found.records_per_teacher:.0f} private groups each"
-    told = f"as much as {found.clear_queries:.0f} clear queries would, if {found.agreement:.0%} of teachers agree"
-    rows: Rows = [
-        ("settings", Text(f"num_teachers={found.num_teachers} num_queries={found.num_queries}", style="bold")),
-        ("teachers", f"{found.num_teachers}{each}"),
-        ("tells", told),
-    ]
-    if found.records_per_teacher is None:
-        rows.append(("not known", Text("how many records a teacher has; num_private=… says it", style="yellow")))
-    return rows
-
-
-def _session_rows(quote: Quote) -> Rows:
-    """What the same queries cost without charging by hits, and what to expect on votes that were looked at."""
-    if quote.plain_epsilon is None:
-        return []
-    pays = quote.epsilon < quote.plain_epsilon
-    verdict = "the session costs less" if pays else "plain composition costs less"
-    verdict = f"epsilon <= {_epsilon(quote.plain_epsilon)} for the same queries and noise: {verdict}"
-    rows: Rows = [("plain composition", Text(verdict, style="" if pays else "yellow"))]
-    if quote.hits is None:
-        return [*rows, ("hits", Text("votes=FILE, public or synthetic, says how many to expect", style="dim"))]
-    plan, target = quote.hits, quote.aggregator["target_hits"]
-    from_when = f"from {plan.break_even_queries} queries on" if plan.break_even_queries else "for no number of queries"
-    return [
-        *rows,
-        ("hits in these votes", f"{plan.expected_hits:.1f} expected, {plan.hit_rate:.2%} of the queries"),
-        ("asked", f"{plan.expected_asked} queries until {target} hits, or all"),
-        ("cheaper than plain", f"{from_when} with as many hits as they have and the same noise"),
-    ]
-
-
-def _side_by_side(prices: tuple[AccountantPrice, ...]) -> Table:
-    """One row an accountant, the smallest epsilon in bold."""
-    numbers = (Column(name, justify="right", no_wrap=True) for name in ("epsilon", "orders", "best order"))
-    table = Table(Column("accountant", no_wrap=True), *numbers, "", box=box.SIMPLE_HEAD, show_edge=False)
-    best = min((price.epsilon for price in prices if price.epsilon is not None), default=None)
-    for price in prices:
-        epsilon = "-" if price.epsilon is None else _epsilon(price.epsilon)
-        table.add_row(
-            Text(price.accountant),
-            Text(epsilon, style="bold" if price.epsilon is not None and price.epsilon == best else ""),
-            "-" if price.num_orders is None else str(price.num_orders),
-            "-" if price.best_order is None else f"{price.best_order:.3f}",
-            Text(price.reason or ("" if price.won_by is None else f"that of {price.won_by}"), style="dim"),
-        )
-    return table
-
-
-def _account_table(accounts: tuple[AccountLeft, ...]) -> Table:
-    """One row a data set: what it has cost, and what is left."""
-    headings = ("releases", "epsilon", "cap", "more of this release", "or one with target_epsilon")
-    numbers = (Column(name, justify="right") for name in headings)
-    table = Table("records", *numbers, box=box.SIMPLE_HEAD, show_edge=False)
-    for each in accounts:
-        more, target = each.more_releases, each.target_epsilon
-        table.add_row(
-            each.data[:_SHOWN] or "all",
-            str(each.num_releases),
-            _epsilon(each.epsilon),
-            "none" if each.max_epsilon is None else f"{each.max_epsilon:g}",
-            "-" if more is None else "any number" if math.isinf(more) else f"{more:.0f}",
-            "-" if target is None else "none" if target == 0 else f"{math.floor(target * 100) / 100:.2f}",
-        )
-    return table
-
-
-def _epsilon(epsilon: float) -> str:
-    return "0" if epsilon == 0 else round_up(epsilon, _DIGITS)
-
-
-def _small(probability: float) -> str:
-    """Three digits, without the zero in front of the exponent."""
-    return f"{probability:.3g}".replace("e-0", "e-")
-
-
-def _solved(text: Text) -> Text:
-    return Text.assemble(text, ("  <- solved for", "cyan"))
+    if form == "text":
+        print_page("cli/ledger.txt", accounts=list(zip(ledgers, accounts, strict=True)))
+        return
+    lines = [{"accounts": accounts}]
+    if form == "jsonl":
+        lines = [{"data": each["data"], "delta": each["delta"], **one} for each in accounts for one in each["charges"]]
+    for line in lines:
+        print_json(line)
 
 
 main = partial(run_app, account, "account")

@@ -11,8 +11,6 @@ from hydra import compose
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.cli.run import ConsoleMonitor, default_folder, featured, maker, plain_settings, watched_load
@@ -20,7 +18,7 @@ from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.frontier import (
     NOT_COVERED,
     Frontier,
-    Point,
+    Line,
     baseline_name,
     baseline_title,
     goal_cells,
@@ -31,8 +29,7 @@ from pate.comparison.frontier import (
 from pate.config import build
 from pate.config.location import members
 from pate.data import Dataset
-from pate.report.console import PlainConsole, titled_table
-from pate.report.report import SEEDED_WARNING
+from pate.report.console import PlainConsole, print_page
 from pate.report.tables import METRIC_NAMES
 from pate.validation import InvalidValue, require, require_choice
 
@@ -154,68 +151,41 @@ def _seeds(values: Any) -> tuple[int, ...]:
     raise InvalidValue(f"seeds={values}: expected a whole number >= 1, or a list of seeds")
 
 
+def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
+    """Prints the scores, the cheapest epsilon for each goal, what no epsilon covers, and the files in the folder.
+
+    The spread over the seeds is left out where the terminal has no room for it.
+    """
+    console = console or PlainConsole()
+    room = console.width - max(len(line.name) for line in frontier.lines) - len("  teachers")
+    spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")
+    over = "mean ± std over the seeds" if spread else "mean over the seeds" if frontier.has_spread else "one seed"
+
+    def scores(line: Line) -> list[str]:
+        found = {each.epsilon: each if spread else replace(each, std=None) for each in line.points}
+        shown = {epsilon: score(each) for epsilon, each in found.items()}
+        return [
+            (shown.get(each, "") if spread else shown.get(each, "").removeprefix("0")) for each in frontier.epsilons
+        ]
+
+    print_page(
+        "cli/compare.txt",
+        console=console,
+        frontier=frontier,
+        folder=folder,
+        verdict=verdict(frontier),
+        metric=METRIC_NAMES[frontier.metric],
+        over=over,
+        scores=scores,
+        ceiling=baseline_title(frontier.ceiling_name),
+        goals=goal_names(frontier),
+        goal_cells=goal_cells,
+        baseline_name=baseline_name,
+        not_covered=NOT_COVERED,
+    )
+
+
 main = partial(run_app, compare_from_config, "compare")
 
 if __name__ == "__main__":
     main()
-
-
-_ANY_WIDTH = 10_000
-
-
-def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
-    """Prints the scores, the cheapest epsilon for each goal, what no epsilon covers, and the files in the folder."""
-    console = console or PlainConsole()
-    console.print(Text(verdict(frontier), style="bold"), soft_wrap=True)
-    console.print(_scores(frontier, console))
-    console.print(_goals(frontier))
-    metric = frontier.metric
-    for run in frontier.baselines:
-        console.print(f"{baseline_name(run)}: {METRIC_NAMES[metric]} {getattr(run, metric):.3f}", highlight=False)
-    for line in frontier.lines:
-        if note := next((point.note for point in line.points if point.note), ""):
-            count = sum(bool(point.note) for point in line.points)
-            console.print(
-                Text(f"{line.title}: out of reach at {count} epsilons: {note}", style="yellow"), soft_wrap=True
-            )
-    console.print(Text(f"{NOT_COVERED} {SEEDED_WARNING.capitalize()}.", style="yellow"), soft_wrap=True)
-    for name in ("frontier.html", "frontier.png", "comparison.csv"):
-        console.print(Text.assemble("written: ", (str(folder / name), "bold")), soft_wrap=True)
-
-
-def _scores(frontier: Frontier, console: Console) -> Table:
-    table = _scores_with(frontier, frontier.has_spread)
-    wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
-    return table if wanted <= console.width else _scores_with(frontier, False)
-
-
-def _scores_with(frontier: Frontier, spread: bool) -> Table:
-    kind = "real" if frontier.real else "synthetic"
-    over = "mean ± std over the seeds" if spread else "mean over the seeds" if frontier.has_spread else "one seed"
-    table = titled_table(
-        f"{frontier.dataset} ({kind}), {METRIC_NAMES[frontier.metric]} of the student by epsilon, {over}"
-    )
-    table.add_column("", no_wrap=True)
-    table.add_column("teachers", justify="right")
-    for epsilon in frontier.epsilons:
-        table.add_column(f"{epsilon:g}", justify="right")
-    for line in frontier.ranked:
-        by_epsilon = {point.epsilon: score(point) if spread else _short(point) for point in line.points}
-        cells = [by_epsilon.get(epsilon, "") for epsilon in frontier.epsilons]
-        table.add_row(Text(line.name), f"{line.num_teachers:,}", *cells)
-    return table
-
-
-def _short(point: Point) -> str:
-    return score(replace(point, std=None)).removeprefix("0")
-
-
-def _goals(frontier: Frontier) -> Table:
-    ceiling = baseline_title(frontier.ceiling_name)
-    table = titled_table(f"cheapest epsilon tried that reaches a share of the way from a constant to the {ceiling}")
-    table.add_column("", no_wrap=True)
-    for name in goal_names(frontier):
-        table.add_column(name, justify="right")
-    for line in frontier.ranked:
-        table.add_row(Text(line.title), *goal_cells(frontier, line))
-    return table

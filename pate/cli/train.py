@@ -17,7 +17,6 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from rich.table import Table
 from rich.text import Text
 
 from pate.cli import run
@@ -29,9 +28,9 @@ from pate.files.spreadsheet import SpreadsheetRows
 from pate.files.values import number, to_json_line
 from pate.pipeline import train
 from pate.report import Report, format_epsilon
-from pate.report.console import PlainConsole, print_report, titled_table
+from pate.report.console import PlainConsole, print_page, print_report
 from pate.report.mlflow import log_release
-from pate.report.tables import MODEL_NAMES, format_delta, percent
+from pate.report.tables import MODEL_NAMES, percent
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
 from pate.validation import require_choice, require_extra
@@ -41,9 +40,9 @@ _OF_THE_PLAN = (
     *("all_records", "allow_useless", "redraw", "new_account", "holders", "seed", "data_dependent"),
 )
 _SCORES = {
-    "mean_average_precision": "mean\nAP",
-    "micro_f1": "micro-\nF1",
-    "macro_f1": "macro-\nF1",
+    "mean_average_precision": "mean<br>AP",
+    "micro_f1": "micro-<br>F1",
+    "macro_f1": "macro-<br>F1",
     "accuracy": "accuracy",
 }
 _COLUMNS = {
@@ -51,10 +50,9 @@ _COLUMNS = {
     "answered": "answered",
     **_SCORES,
     "share_of_reachable": "reached",
-    "beats_constant": "beats a\nconstant",
+    "beats_constant": "beats a<br>constant",
 }
 _BESIDE = ("all_records_model", "best_constant")  # the top and the bottom of the scale, no runs
-_ANY_WIDTH = 10_000
 _JOB, _JOBS = "a job of this sweep", "[0-9]*.json"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
@@ -149,19 +147,19 @@ class SweepTable(Callback):
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         folder = Path(config.hydra.sweep.dir)
-        if not (jobs := _write(folder)):
-            return
-        console, table = PlainConsole(), _table(jobs)
-        wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
-        console.print()
-        PlainConsole(width=max(console.width, wanted)).print(table)  # wrapped by the terminal rather than cut
-        if line := _price_together([job["result"] for job in jobs]):
-            console.print(line, soft_wrap=True)
-        for job in jobs:
-            if note := job["result"].get("note"):
-                line = f"{' '.join(f'{name}={value}' for name, value in job['given'].items())}: {note}"
-                console.print(Text(line, style="yellow"), soft_wrap=True)
-        console.print(Text.assemble("written: ", (str(folder / "sweep.csv"), "bold")), soft_wrap=True)
+        if jobs := _write(folder):
+            results = [job["result"] for job in jobs]
+            priced = [each for each in results if each.get("delta") is not None]  # together only on the same records
+            print_page(
+                "cli/sweep.txt",
+                jobs=jobs,
+                **_table(jobs),
+                columns=_COLUMNS.values(),
+                priced=priced if len({each["data"] for each in priced}) == 1 else (),
+                epsilon=math.fsum(number(each["epsilon"]) for each in priced),
+                delta=math.fsum(each["delta"] for each in priced),
+                folder=folder,
+            )
 
 
 def _write(folder: Path) -> list[dict[str, Any]]:
@@ -184,38 +182,24 @@ def _given(jobs: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for job in jobs for name in job["given"]))
 
 
-def _table(jobs: list[dict[str, Any]]) -> Table:
-    """One row per run: its name, the settings that differ, and its results; the best mean average precision first."""
+def _table(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """A row for each run: its name, the settings that differ, its results; the best mean average precision first."""
     varied = [name for name in _given(jobs) if len({job["given"].get(name) for job in jobs}) > 1]
     runs = [job["result"].get("run") for job in jobs]
     if None not in runs and len(set(runs)) == len(runs):
         varied = [name for name in varied if name not in ("aggregator", "experiment")]
     shown = varied if "aggregator" in varied or "experiment" in varied else ["run", *varied]
-    table = titled_table(f"{len(jobs)} run{'s' * (len(jobs) != 1)}")
-    for name in shown:
-        table.add_column(name, vertical="bottom")
-    for heading in _COLUMNS.values():
-        table.add_column(heading, justify="right", vertical="bottom")
+    rows = []
     for job in sorted(jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)):
         cells = job["result"] | job["given"]
-        names = [Text(str(cells.get(name, ""))) for name in shown]
-        table.add_row(*names, *(_cell(name, job["result"].get(name)) for name in _COLUMNS))
+        rows.append(
+            [cells.get(name, "") for name in shown] + [_cell(name, job["result"].get(name)) for name in _COLUMNS]
+        )
     if len({job["result"].get("data") for job in jobs}) == 1:
         for name, scores in jobs[0]["result"].get("beside", {}).items():
             blank = [""] * (len(shown) - 1)
-            table.add_row(name, *blank, *(_cell(key, scores.get(key)) if key in scores else "" for key in _COLUMNS))
-    return table
-
-
-def _price_together(results: list[dict[str, Any]]) -> str:
-    """What runs on the same records cost together by adding up, which holds whatever they released."""
-    priced = [result for result in results if result.get("delta") is not None]
-    if len(priced) < 2 or len({result["data"] for result in priced}) > 1:
-        return ""
-    epsilon = format_epsilon(math.fsum(number(result["epsilon"]) for result in priced))
-    delta = math.fsum(result["delta"] for result in priced)
-    bound = f"epsilon {epsilon} at delta {format_delta(delta)}" if delta < 1 else "no epsilon, as delta is 1"
-    return f"{len(priced)} releases of one private data set cost together at most {bound}; ledger= sets one budget"
+            rows.append([name, *blank, *(_cell(key, scores.get(key)) if key in scores else "" for key in _COLUMNS)])
+    return {"shown": shown, "rows": rows}
 
 
 def _cell(name: str, value: Any) -> str:

@@ -1,30 +1,44 @@
-"""The report of a run on the terminal."""
+"""What commands print: pages from templates, in which names of others are text and do nothing to a terminal."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
+from functools import cache
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from pate.files.values import to_json_line
 from pate.pricing.remedies import WEAK_EPSILON
 from pate.report.report import PAPER_LABEL, SEEDED_WARNING, Report
 from pate.report.tables import (
     METRIC_NAMES,
     accountant_of,
     charging_verdict,
+    format_claim,
+    format_delta,
     format_epsilon,
     guarantee,
     hit_counts,
     models,
     percent,
+    round_up,
 )
-from pate.validation import printable
+from pate.validation import printable, rounded_down
+
+_ANY_WIDTH = 10_000
+_CELL = "\N{BROKEN BAR}"
 
 
 class PlainConsole(Console):
@@ -40,67 +54,93 @@ class PlainConsole(Console):
                 yield Segment(lines, segment.style)
 
 
+def print_page(template: str, *, console: Console | None = None, **values: Any) -> None:
+    """Prints a page from a Jinja template of this package, in rich's markup; markup in values is text.
+
+    Lines stay whole at any width. Those with `¦` are rows of a table, of which `<br>` breaks a cell. The first of them
+    is a heading if it begins with `=`, and `>` before a cell then aligns its column at the right; it begins with `==`
+    where the table is wrapped by the terminal rather than cut. `{##}` is an empty line behind one with `%`.
+    """
+    console = console or PlainConsole()
+    page = _environment().get_template(template).render(values)
+    for is_table, lines in groupby(page.splitlines(), key=lambda line: _CELL in line):
+        if is_table:
+            _print_table(console, [line.split(_CELL) for line in lines])
+        else:
+            for line in lines:
+                console.print(Text.from_markup(line), soft_wrap=True)
+
+
+def _print_table(console: Console, rows: list[list[str]]) -> None:
+    width, whole = console.width, rows[0][0].startswith("==")
+    if rows[0][0].startswith("="):
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
+        for place, cell in enumerate(rows.pop(0)):
+            heading = _text(cell.lstrip("=").removeprefix(">"))
+            table.add_column(heading, no_wrap=place == 0, vertical="bottom" if whole else "top")
+            table.columns[-1].justify = "right" if cell.startswith(">") else "left"
+    else:
+        table = Table.grid(padding=(0, 0, 0, 2), pad_edge=True)
+        table.add_column(style="dim", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(_text, row))
+    if whole:
+        wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
+        console.width = max(width, wanted)
+    console.print(table)
+    console.width = width
+
+
+def _text(cell: str) -> Text:
+    return Text.from_markup(cell.replace("<br>", "\n"))
+
+
+def _value(value: Any) -> str:
+    return escape(printable(str(value)).replace(_CELL, "|"))
+
+
+def _cells(values: Iterable[Any], before: str = "") -> Markup:
+    return Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values))
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("pate", ""),
+        undefined=StrictUndefined,
+        line_statement_prefix="%",
+        finalize=lambda value: value if isinstance(value, Markup) else _value(value),
+    )
+    made.tests["finite"] = math.isfinite
+    made.filters |= {
+        "cells": _cells,
+        "claim": format_claim,
+        "delta": format_delta,
+        "down": rounded_down,
+        "epsilon": format_epsilon,
+        "percent": percent,
+        "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),
+        "up": lambda value, digits=4: "0" if value == 0 else round_up(value, digits),
+    }
+    made.globals |= {"WEAK_EPSILON": WEAK_EPSILON, "PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
+    return made
+
+
+def print_json(value: object) -> None:
+    """Prints a value as JSON on one line, the product of a command for programs."""
+    sys.stdout.write(f"{to_json_line(value)}\n")
+
+
 def print_report(
     report: Report, path: Path | None = None, *, scores: bool = True, console: Console | None = None
 ) -> None:
     """Prints the verdict, the models' scores, the guarantee, the answer rate and, on a line, the report's path.
 
-    Without `scores`, as in a sweep, which has a table of its own, verdict and scores are left out. Names are printed as
-    they are: rich's markup in them has no effect.
+    Without `scores`, as in a sweep, which has a table of its own, verdict and scores are left out.
     """
-    console = console or PlainConsole()
-    if scores:
-        console.print(Text(report.verdict.text, style="bold"), soft_wrap=True)
-        console.print(_score_table(report))
-    for line in _lines(report):
-        console.print(line, soft_wrap=True)
-    if path is not None:
-        console.print(Text.assemble("report: ", (str(path), "bold")), soft_wrap=True)
-
-
-def titled_table(title: str) -> Table:
-    """A table without columns, under a title."""
-    shown = Text(title, style="bold")
-    return Table(title=shown, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
-
-
-def _score_table(report: Report) -> Table:
-    data = report.data
-    kind = "real" if data.real else "synthetic"
-    table = titled_table(f"{data.name} ({kind}), scores on {data.num_test} test samples")
-    table.add_column("", no_wrap=True)
-    for name in METRIC_NAMES.values():
-        table.add_column(name, justify="right")
-    for model in models(report):
-        style = "bold" if model.key == "student" else ""
-        values = [getattr(model.scores, key, None) for key in METRIC_NAMES]
-        cells = ("-" if value is None else f"{value:.3f}" for value in values)
-        table.add_row(Text(model.name), *cells, style=style)
-    return table
-
-
-def _lines(report: Report) -> list[Text]:
-    privacy, release = report.privacy, report.release
-    lines = [
-        Text.assemble("privacy: ", (guarantee(privacy), "bold")),
-        Text(f"         {report.name}, {privacy.num_queries} queries, accountant {accountant_of(privacy)}"),
-    ]
-    if WEAK_EPSILON < privacy.epsilon < math.inf:
-        lines.append(Text(f"         epsilon above {WEAK_EPSILON} promises one person little", style="yellow"))
-    if privacy.paper_epsilon is not None:
-        lines.append(Text(f"         epsilon {format_epsilon(privacy.paper_epsilon)} {PAPER_LABEL}"))
-    if report.data_dependent is not None:
-        lines.append(Text(f"         epsilon {report.data_dependent}", style="yellow"))
-    if privacy.noise_seeded:
-        lines.append(Text(f"         {SEEDED_WARNING}", style="yellow"))
-    answered = f"{release.num_answered} of {release.num_queries} queries ({percent(release.answer_rate)})"
-    lines.append(Text(f"answered: {answered}"))
-    if not release.num_answered:
-        lines.append(Text("the student learned nothing, as no query was answered", style="yellow"))
-    if privacy.plain_epsilon is not None:
-        lines.append(Text(f"hits: {hit_counts(release)}"))
-        lines.append(Text(f"target charging {charging_verdict(privacy)}"))
-    lines.append(Text("baselines and scores use private or true labels: do not publish them"))
-    if not report.data.real:
-        lines.append(Text("synthetic data: shows that the pipeline works and nothing else", style="yellow"))
-    return lines
+    said: dict[str, Any] = {"guarantee": guarantee(report.privacy), "accountant": accountant_of(report.privacy)}
+    said |= {"hits": hit_counts(report.release), "charging": charging_verdict(report.privacy)}
+    rows = models(report) if scores else ()
+    print_page(
+        "report/report.txt", console=console, report=report, path=path, models=rows, metrics=METRIC_NAMES, **said
+    )

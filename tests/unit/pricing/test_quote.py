@@ -10,9 +10,9 @@ from rich.console import Console
 
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from pate.cli.account import print_quote
 from pate.pricing import Budget, PricedRelease, Quote, ReleaseShape, certify_stability_test, plan_release, quote_release
 from pate.pricing.quote import AccountantPrice
+from pate.report.console import print_page
 from pate.validation import InvalidValue
 
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
@@ -36,7 +36,7 @@ def failing(error: Exception) -> Callable[[], Accountant]:
 
 def page(quote: Quote) -> str:
     console = Console(file=io.StringIO(), width=100)
-    print_quote(quote, console)
+    print_page("cli/account.txt", console=console, quote=quote)
     return str(console.file.getvalue())
 
 
