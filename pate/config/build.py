@@ -10,12 +10,11 @@ import dataclasses
 import inspect
 import re
 import sys
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, NoReturn, get_args, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -45,7 +44,6 @@ _PARTS_OF_ESTIMATORS = (
     "sklearn.model_selection.BaseCrossValidator",
     "sklearn.model_selection.BaseShuffleSplit",
 )
-_SAY_NOTHING = (Any, object, list, tuple, dict)
 
 GROUPS_OF_CLASSES = ("data", *sorted(_BASES))
 """The kinds that have a name: of the groups, and estimators within teachers."""
@@ -56,14 +54,6 @@ class Kind(NamedTuple):
 
     rule: str
     accepts: Callable[[type], bool]
-
-
-class _Call(NamedTuple):
-    """A class that was found and judged, and the values that it is called with; calls within them for nodes."""
-
-    path: str  # of the node, such as teacher.estimator
-    cls: type
-    values: dict[str, Any]
 
 
 def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), **arguments: Any) -> Any:
@@ -89,11 +79,9 @@ def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), *
     for module in trusted:
         if not _is_name(f"{module.rstrip('.')}.Class"):
             raise InvalidValue(f"allowed_targets=[{module}]: expected names of modules, such as my_module.")
-    for target in _targets(plain):
-        _require_trusted(target, trusted)
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(f"{slot}={plain}: expected a node with a _target_, the name of a class")
-    return _made(_judged(plain, slot, kind_of_group(slot), trusted), arguments)
+    return _maker(plain, slot, kind_of_group(slot), trusted)(**arguments)
 
 
 def build_aggregator(node: DictConfig, *, adjacency: str, allowed_targets: Iterable[str] = ()) -> Aggregator:
@@ -102,93 +90,69 @@ def build_aggregator(node: DictConfig, *, adjacency: str, allowed_targets: Itera
     return made
 
 
-def _require_trusted(target: Any, trusted: tuple[str, ...]) -> None:
-    if not isinstance(target, str) or not (is_within(target, trusted) or is_part_of_others(target)):
-        rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
-        raise InvalidValue(f"_target_={target}: expected {rule}")
-    if not _is_name(target):
-        raise InvalidValue(f"_target_={target}: expected the public name of a class, such as sklearn.svm.SVC")
+def _maker(node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]) -> Callable[..., Any]:
+    """Judges the class of a node and of all within it; what makes them, with arguments beside the node's values."""
+    cls = class_of(node[_TARGET], kind, trusted)
+    within = None if cls.__module__.startswith("sklearn.") else cls
+    if any(base.__module__.startswith("sklearn.") for base in cls.__mro__):
+        _require_no_cache({key: value for key, value in node.items() if key != _TARGET}, path)
 
+    def judged(value: Any, name: str, at: str) -> Callable[[], Any]:
+        if isinstance(value, dict) and _TARGET in value:
+            return _maker(value, at, kind_within(within, name), trusted)
+        if isinstance(value, dict):
+            items = {key: judged(item, name, f"{at}.{key}") for key, item in value.items()}
+            return lambda: {key: make() for key, make in items.items()}
+        if isinstance(value, list):
+            makers = [judged(item, name, f"{at}.{index}") for index, item in enumerate(value)]
+            return lambda: [make() for make in makers]
+        return lambda: value
 
-def _items(node: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(node, dict):
-        yield from node.items()
-    elif isinstance(node, list):
-        yield from enumerate(node)
-
-
-def _targets(node: Any) -> Iterator[Any]:
-    """Every `_target_` in a tree of dictionaries and lists."""
-    for key, value in _items(node):
-        if key == _TARGET:
-            yield value
-        yield from _targets(value)
-
-
-def _judged(node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]) -> _Call:
-    """Finds the classes of a node and of all within it, each within the modules that are trusted."""
-    cls = class_of(node[_TARGET], kind)
-    if not is_within(cls.__module__, trusted) and not is_part_of_others(node[_TARGET]):
-        _require_trusted(f"{cls.__module__}.{cls.__qualname__}", trusted)
-    values = {key: value for key, value in node.items() if key != _TARGET}
-    for name in values:
+    values: dict[str, Callable[[], Any]] = {}
+    for name in (each for each in node if each != _TARGET):
         if not isinstance(name, str) or name.startswith("_"):
             raise InvalidValue(f"{path}.{name}: expected arguments of {cls.__name__} by their names")
-    if any(base.__module__.startswith("sklearn.") for base in cls.__mro__):
-        _require_no_cache(values, path)
+        values[name] = judged(node[name], name, f"{path}.{name}")
 
-    def judged(value: Any, name: str, at: str) -> Any:
-        if isinstance(value, dict) and _TARGET in value:
-            return _judged(value, at, kind_of_parameter(cls, name), trusted)
-        if isinstance(value, dict):
-            return {key: judged(item, name, f"{at}.{key}") for key, item in value.items()}
-        if isinstance(value, list):
-            return [judged(item, name, f"{at}.{index}") for index, item in enumerate(value)]
-        return value
+    def make(**arguments: Any) -> Any:
+        given = {name: value() for name, value in values.items()} | arguments
+        _require_parameters(cls, path, given)
+        try:
+            return cls(**given)
+        except (InvalidValue, OSError, MemoryError):
+            raise
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+            raise InvalidValue(f"{path}: expected settings that {cls.__name__} takes ({found})") from error
 
-    return _Call(path, cls, {name: judged(value, name, f"{path}.{name}") for name, value in values.items()})
-
-
-def _made(value: Any, arguments: Mapping[str, Any] | None = None) -> Any:
-    """A value with the objects of all calls within it."""
-    if isinstance(value, dict):
-        return {key: _made(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_made(item) for item in value]
-    if not isinstance(value, _Call):
-        return value
-    given = {name: _made(item) for name, item in value.values.items()} | dict(arguments or {})
-    _require_parameters(value, given)
-    try:
-        return value.cls(**given)
-    except (InvalidValue, OSError, MemoryError):
-        raise
-    except Exception as error:
-        found = f"{type(error).__name__}: {error}"
-        raise InvalidValue(f"{value.path}: expected settings that {value.cls.__name__} takes ({found})") from error
+    return make
 
 
-def _require_parameters(call: _Call, given: Mapping[str, Any]) -> None:
+def _require_parameters(cls: type, path: str, given: Mapping[str, Any]) -> None:
     """Raises unless the class takes these names and needs no other."""
-    parameters = inspect.signature(call.cls).parameters.values()
+    parameters = inspect.signature(cls).parameters.values()
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return
     known = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
     for name in given:
         if name not in known:
-            rule = f"a key of {call.cls.__name__}: one of {', '.join(known)}{nearest(name, tuple(known))}"
-            raise InvalidValue(f"{call.path}.{name}: expected {rule}")
+            rule = f"a key of {cls.__name__}: one of {', '.join(known)}{nearest(name, tuple(known))}"
+            raise InvalidValue(f"{path}.{name}: expected {rule}")
     for name, each in known.items():
         if each.default is each.empty and name not in given:
-            raise InvalidValue(f"{call.path}.{name}: expected a value, {call.cls.__name__} assumes none")
+            raise InvalidValue(f"{path}.{name}: expected a value, {cls.__name__} assumes none")
 
 
 def _require_no_cache(value: Any, path: str) -> None:
     """Raises where an estimator is to keep a cache: what is read from it again are pickles, and a pickle is code."""
-    for key, item in _items(value):
-        if str(key).rpartition("__")[2] == "memory" and item is not None:
-            raise InvalidValue(f"{path}.{key}={item}: expected null: a cache of joblib's is read as code")
-        _require_no_cache(item, f"{path}.{key}" if isinstance(value, dict) else path)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if str(key).rpartition("__")[2] == "memory" and item is not None:
+                raise InvalidValue(f"{path}.{key}={item}: expected null: a cache of joblib's is read as code")
+            _require_no_cache(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for item in value:
+            _require_no_cache(item, path)
 
 
 def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
@@ -204,8 +168,12 @@ def _is_name(target: str) -> bool:
     return package != "sklearn" or not any(part.startswith("_") or part in _NO_API for part in modules)
 
 
-def class_of(target: str, kind: Kind) -> type:
-    """The class of a `_target_` that may be loaded; raises `InvalidValue` unless there is one, of the kind."""
+def class_of(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
+    """The class of a `_target_`; raises `InvalidValue` unless it is one of modules that are trusted, of the kind."""
+    if not isinstance(target, str) or not (is_within(target, trusted) or is_part_of_others(target)):
+        _refuse(target, f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets")
+    if not _is_name(target):
+        _refuse(target, "the public name of a class, such as sklearn.svm.SVC")
     try:
         cls = located(target)
     except ModuleNotFoundError as error:
@@ -213,10 +181,16 @@ def class_of(target: str, kind: Kind) -> type:
         raise InvalidValue(f"_target_={target}: expected {rule}") from error
     if cls is None:
         rule = "a class that can be imported: install its package, or put its folder into PYTHONPATH"
-        raise InvalidValue(f"_target_={target}: expected {rule}; no function, and no name of another package within it")
-    if not kind.accepts(cls) or inspect.isabstract(cls):
-        raise InvalidValue(f"_target_={target}: expected {kind.rule}")
-    return cls
+        _refuse(target, f"{rule}; no function, and no name of another package within it")
+    elif not (is_within(cls.__module__, trusted) or is_part_of_others(target)):
+        _refuse(f"{cls.__module__}.{cls.__qualname__}", f"a class of {' or '.join(trusted)}")
+    elif kind.accepts(cls) and not inspect.isabstract(cls):
+        return cls
+    return _refuse(target, kind.rule)
+
+
+def _refuse(target: Any, rule: str) -> NoReturn:
+    raise InvalidValue(f"_target_={target}: expected {rule}")
 
 
 def located(target: str) -> type | None:
@@ -267,27 +241,30 @@ def kind_of_group(group: str) -> Kind:
     return _subclasses(_BASES[group])
 
 
-def kind_of_parameter(cls: type, name: str) -> Kind:
-    """What a parameter of a class takes where it is given an object.
+def kind_within(cls: type | None, name: str) -> Kind:
+    """What a parameter of a class takes where it is given an object, whatever sequence or mapping that lies in.
 
-    It is what the annotation says, in whatever union, sequence or mapping; `metadata={"kind": "estimator"}` of a field
-    says it where the annotation cannot. Without an annotation, and for `Any`, it is what one of the groups takes. Of
-    scikit-learn's it is an estimator, a kernel or a cross-validator: it annotates none.
+    It is a part of a run, a callable of one number, or what the annotation names beside these;
+    `metadata={"kind": "estimator"}` of a field says it alone. Of scikit-learn's classes, for which None stands, it is
+    an estimator, a kernel or a cross-validator: they annotate none.
     """
-    if cls.__module__.startswith("sklearn."):
+    if cls is None:
         return _subclasses(_PARTS_OF_ESTIMATORS)
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     if declared := next((item.metadata.get("kind") for item in fields if item.name == name), None):
         return kind_of_group(declared)
     try:
-        hints = get_type_hints(cls if dataclasses.is_dataclass(cls) else vars(cls).get("__init__", cls))
+        hints = get_type_hints(cls if fields else vars(cls).get("__init__", cls))
     except (NameError, TypeError):  # names in them that cannot be read
         hints = {}
-    parts = tuple(_parts(hints.get(name, Any)))
-    if not any(part in _SAY_NOTHING for part in parts):
-        return _annotated(parts)
-    rule = f"a part of a run ({', '.join(GROUPS_OF_CLASSES)}), or an annotation of the field that says what it takes"
-    return Kind(rule, lambda cls: any(kind_of_group(group).accepts(cls) for group in GROUPS_OF_CLASSES))
+    named = tuple(each for each in _classes(hints.get(name)) if each.__module__ != "builtins")
+
+    def accepts(inner: type) -> bool:
+        is_part = any(kind_of_group(group).accepts(inner) for group in GROUPS_OF_CLASSES)
+        return is_part or issubclass(inner, named) or _takes(inner, "__call__", 1)
+
+    rule = f"a part of a run ({', '.join(GROUPS_OF_CLASSES)}), or a class that the annotation of {name} names"
+    return Kind(rule, accepts)
 
 
 def _subclasses(bases: tuple[str, ...]) -> Kind:
@@ -298,30 +275,12 @@ def _subclasses(bases: tuple[str, ...]) -> Kind:
     return Kind(f"a subclass of {' or '.join(bases)}", accepts)
 
 
-def _annotated(parts: tuple[Any, ...]) -> Kind:
-    """Subclasses of an annotation's classes that are no plain values, and callables that take as many arguments."""
-    bases = tuple(part for part in parts if isinstance(part, type) and part.__module__ != "builtins")
-    given = [get_args(part)[:1] for part in parts if get_origin(part) is Callable]
-    arities = [len(each[0]) if each and isinstance(each[0], list) else 0 for each in given]
-
-    def accepts(cls: type) -> bool:
-        return issubclass(cls, bases) or any(_takes(cls, "__call__", arity) for arity in arities)
-
-    rules = [f"a class of callables of {arity} argument{'s' * (arity != 1)}" for arity in arities]
-    if bases:
-        rules.append("a subclass of " + " or ".join(f"{base.__module__}.{base.__qualname__}" for base in bases))
-    return Kind(" or ".join(rules) or "a plain value, and no _target_", accepts)
-
-
-def _parts(hint: Any) -> Iterator[Any]:
-    """The classes in an annotation, those of a container's items as well; a callable as a whole."""
-    origin = get_origin(hint)
-    held = getattr(origin, "__module__", None) in ("builtins", "collections.abc") and origin is not Callable
-    if held or origin in (Union, types.UnionType):
-        for part in get_args(hint):
-            yield from _parts(part)
-    else:
-        yield hint if origin in (None, Callable) else origin
+def _classes(hint: Any) -> Iterator[type]:
+    """The classes in an annotation, those of a container's items as well."""
+    if isinstance(hint, type) and not get_args(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from _classes(part)
 
 
 def _takes(cls: type, method: str, count: int) -> bool:
