@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import MISSING, DictConfig, OmegaConf
@@ -24,12 +25,6 @@ from pate.validation import InvalidValue, as_setting, how_to_install, nearest, r
 _TARGET = "target_epsilon"
 _WAYS = dict.fromkeys(("celeba", "icons", "image_folder", "synth_faces"), "pictures") | {"table": "table"}
 _NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
-_OPTIONS = (
-    "--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--info",
-    "--shell-completion", "--config-path", "--config-name", "--config-dir", "--experimental-rerun",
-)  # fmt: skip
-"""Of Hydra's, which takes any beginning of them."""
-
 _LEFT = set("'\"\\${}()=")  # a value that has one of these is already written for Hydra, or is told how to be
 _PART = re.compile(r"[^\[\],]+")
 _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
@@ -153,6 +148,7 @@ def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
     They are text in another encoding, which no file of settings could name, and the option to run a configuration that
     was pickled, as a pickle is code. Settings that are written like options are others: argparse answers with a page.
     """
+    options = [option for action in get_args_parser()._actions for option in action.option_strings]
     for place, word in enumerate(words):
         if not is_utf8(word):
             raise InvalidValue(f"{ascii(word)[1:-1]}: expected text in UTF-8")
@@ -164,7 +160,7 @@ def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
             following = words[place + 1] if place + 1 < len(words) else "-"
             given = value if equals else "VALUE" if following.startswith("-") or "=" in following else following
             raise InvalidValue(f"{word}: expected it without dashes: {setting}={given}")
-        if name.startswith("--") and not any(option.startswith(name) for option in _OPTIONS):
+        if name.startswith("--") and not any(option.startswith(name) for option in options):
             raise InvalidValue(f"{word}: expected NAME=VALUE, without dashes{nearest(setting, known)}")
 
 
@@ -191,7 +187,29 @@ def explain_choice(words: Iterable[str]) -> str | None:
     return None
 
 
-_TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+_VALUE, _KEY = r"Value '(?P<value>.*)'", r".*full_key: (?P<name>\S+)"
+_SAID = {
+    r"(?:Multiple values for |Error resolving interpolation '\$\{schema_for:)(?P<name>\w+)": (
+        "{name}: expected one member, and no + before the name: {name}=NAME; -m {name}=A,B runs several"
+    ),
+    r"Ambiguous value for argument '(?P<name>data\.split)=(?P<value>.*?)'\n": (
+        "{name}={value}: expected a column; pate-schema split={value} deals one file to three"
+    ),
+    r"Ambiguous value for argument '(?P<name>[^=]+)=(?P<value>.*?)'\n": (
+        "{name}={value}: expected one value, a list as '{name}=[{value}]', or -m before it, which runs each"
+    ),
+    r"Missing mandatory value: (?P<name>\S+)": "{name}: expected a value, none is assumed: {name}=…",
+    rf"{_VALUE} of type '[^']*' could not be converted to Integer{_KEY}": "{name}={value}: expected a whole number",
+    rf"{_VALUE} of type '[^']*' could not be converted to Float{_KEY}": "{name}={value}: expected a number",
+    rf"{_VALUE} (?:is not a valid bool|of type '[^']*' could not be converted to Boolean){_KEY}": (
+        "{name}={value}: expected true or false"
+    ),
+    rf"{_VALUE} of type '[^']*' could not be converted to{_KEY}": "{name}={value}: expected another kind of value",
+    rf"Cannot convert '\w+' to string: '\{{{_KEY}": "{name}: expected text, {name}=VALUE, and no setting below it",
+    rf"Cannot convert '\w+' to string: '(?P<value>.*)'{_KEY}": "{name}={value}: expected text",
+    rf"is not a ListConfig, list or tuple{_KEY}": "{name}: expected a list: '{name}=[VALUE,VALUE]'",
+}
+"""What Hydra and OmegaConf say, and what is said in its place."""
 
 
 def explain(error: Exception) -> str:
@@ -200,22 +218,21 @@ def explain(error: Exception) -> str:
         return _unreadable(error.override)
     text = "\n".join(str(part) for part in (error, error.__cause__) if part is not None)
     text = text.partition("Config search path:")[0]  # which names the folders of an installation
-    found = re.search(r"Could not find '([^']+)'|In '[^']*': Could not find '([^']+)'", text)
-    if found and (line := _no_member(error, found[1] or found[2])) is not None:
+    found = re.search(r"Could not find '([^']+)'", text)
+    if found and (line := _no_member(error, found[1])) is not None:
         return line
-    if found := re.search(r"Multiple values for (\w+)|Error resolving interpolation '\$\{schema_for:(\w+),", text):
-        group = found[1] or found[2]
-        return f"{group}: expected one member, and no + before the name: {group}=NAME; -m {group}=A,B runs several"
     if found := re.search(r"Could not override '([^']+)'", text):
         return f"{found[1]}: expected a key of the configuration{_key_hint(error, found[1])}"
-    if found := re.search(r"Ambiguous value for argument '([^=]+)=(.*?)'\n", text):
-        key, value = found.groups()
-        if key == "data.split":
-            return f"{key}={value}: expected a column; pate-schema split={value} deals one file to three"
-        return f"{key}={value}: expected one value, a list as '{key}=[{value}]', or -m before it, which runs each"
-    if found := re.search(r"Missing mandatory value: (\S+)", text):
-        return f"{found[1]}: expected a value, none is assumed: {found[1]}=…"
-    return _about_a_key(text)
+    for pattern, line in _SAID.items():
+        if found := re.search(pattern, text, re.DOTALL):
+            return line.format(**found.groupdict())
+    said, marked, key = text.partition("full_key: ")
+    if not marked or not key.split():
+        return text
+    lines = [line.strip() for line in said.splitlines() if line.strip()]  # behind the name of the key
+    if len(lines) > 1 and re.match(r"Error (merging override|in call to target|locating target)", lines[0]):
+        lines = lines[1:]
+    return f"{key.split()[0]}: {' '.join(lines)}" if lines else text
 
 
 def _unreadable(override: str) -> str:
@@ -254,28 +271,6 @@ def _key_hint(error: Exception, key: str) -> str:
     if not known:
         return f"; with + before it, it becomes one: +{key}=…"
     return f": one of {', '.join(known)}{nearest(str(cause.key), known)}"
-
-
-def _about_a_key(text: str) -> str:
-    """Hydra's or OmegaConf's words on a key, behind its name; the words alone where they name none."""
-    said, marked, key = text.partition("full_key: ")
-    if not marked or not key.split():
-        return text
-    name = key.split()[0]
-    if found := re.search(r"Value '(.*)' of type '[^']*' could not be converted to (\w+)", said, re.DOTALL):
-        return f"{name}={found[1]}: expected {_TYPES.get(found[2], 'another kind of value')}"
-    if found := re.search(r"Value '(.*)' is not a valid bool", said, re.DOTALL):
-        return f"{name}={found[1]}: expected true or false"
-    if found := re.search(r"Cannot convert '\w+' to string: '(.*)'", said, re.DOTALL):
-        if found[1].startswith("{"):
-            return f"{name}: expected text, {name}=VALUE, and no setting below it"
-        return f"{name}={found[1]}: expected text"
-    if "is not a ListConfig, list or tuple" in said:
-        return f"{name}: expected a list: '{name}=[VALUE,VALUE]'"
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    if len(lines) > 1 and re.match(r"Error (merging override|in call to target|locating target)", lines[0]):
-        lines = lines[1:]
-    return f"{name}: {' '.join(lines)}" if lines else text
 
 
 def require_sound(config: DictConfig, schema: type, command: str) -> None:
