@@ -34,11 +34,11 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
 @pytest.mark.parametrize("kind", ["kills", "input"])
 def test_a_few_tries_find_no_breach(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _only_the_fastest(monkeypatch)
-    tally = campaign(kind, range(2), seed=0)
-    assert tally.tries == 2
+    tally = campaign(kind, range(1), seed=0)
+    assert tally.tries == 1
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
     assert kind != "kills" or tally.findings == []
-    assert tally.summary().startswith(f"{kind}: 2 tries, 0 wrong releases, 0 prices below the truth, ")
+    assert tally.summary().startswith(f"{kind}: 1 tries, 0 wrong releases, 0 prices below the truth, ")
 
 
 @pytest.mark.slow

@@ -237,19 +237,14 @@ estimator:
     - - model
       - {_target_: sklearn.linear_model.LogisticRegression}
 """
-TREES = "sklearn.ensemble.HistGradientBoostingClassifier"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mixed", "trees"])
-def test_a_teacher_of_scikit_learn_is_given_the_columns(kind: str, tables: Path, tmp_path: Path) -> None:
-    """A ColumnTransformer by column names; boosted trees that take categories and missing cells as they are."""
+def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: Path) -> None:
+    """A ColumnTransformer by column names."""
     (tmp_path / "conf" / "teacher").mkdir(parents=True)
     (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED)
     chosen = [f"--config-dir={tmp_path / 'conf'}", "teacher=mixed"]
-    if kind == "trees":
-        more = ["+teacher.estimator.categorical_features=from_dtype", "+teacher.estimator.max_iter=5"]
-        chosen = ["teacher=sklearn", "teacher.frames=true", f"teacher.estimator._target_={TREES}", *more]
     few = ["teacher.num_teachers=30", "target_epsilon=20"]
     succeeded("train", *chosen, *settings(tables), *few, f"output_dir={tmp_path / 'run'}")
     report = json.loads((tmp_path / "run" / "report.json").read_text())

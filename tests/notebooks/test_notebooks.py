@@ -28,6 +28,7 @@ SHORTER = {
         "(0.5, 1, 2, 8)": "(2, 8)",
         "(0.5, 2, 8)": "(2,)",
         "slice(2_000)": "slice(500)",
+        "target_delta=DELTA, **shape)": "target_delta=DELTA, **shape, accountant=RdpAccountant)",
     },
     "5_celeba": {
         "count=6_000": "count=1_200",

@@ -27,6 +27,7 @@ from pate.accounting import (
     AutoAccountant,
     GaussianEvent,
     Ledger,
+    RdpAccountant,
     SharedLedger,
 )
 from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
@@ -56,14 +57,16 @@ def classes() -> Data:
 
 def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifier:
     inputs, targets, public = data
-    model = PATEClassifier(estimator or TREE, **({"n_teachers": 30, "allow_useless": True} | parameters))
+    model = PATEClassifier(
+        estimator or TREE, **({"n_teachers": 30, "allow_useless": True, "accountant": RdpAccountant} | parameters)
+    )
     return model.fit(inputs, targets, X_public=public)
 
 
 def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     model = fitted(labels, epsilon=4.0)
     assert 3.99 < model.epsilon_ <= 4.0
-    assert model.epsilon_ == AutoAccountant().compose(model.release_.event).get_epsilon(1e-6) == model.spent_epsilon_
+    assert model.epsilon_ == RdpAccountant().compose(model.release_.event).get_epsilon(1e-6) == model.spent_epsilon_
     assert (model.delta_, model.adjacency_) == (1e-6, Adjacency.REPLACE_ONE)
     assert model.release_.labels.shape == (300, 3)
     assert [of.tolist() for of in model.classes_] == [[0, 1]] * 3
@@ -315,7 +318,7 @@ def test_a_cap_on_all_fits_refuses_the_one_that_does_not_fit_before_its_teachers
 
 def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
     """It would take two folds of the same people for two data sets, each with the whole budget."""
-    runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6, accountant=AutoAccountant)
+    runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6, accountant=RdpAccountant)
     for count, data in enumerate(("one data set", "another"), start=1):
         runs.account(data).charge(GaussianEvent(9.0), adjacency="replace_one", key=data)
         with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):
