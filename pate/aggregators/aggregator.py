@@ -165,20 +165,20 @@ def without_warning() -> Iterator[None]:
         _unwatched.reset(token)
 
 
-def _once(function: Callable[..., Any]) -> Callable[..., Any]:
+def remembered(function: Callable[..., Any], most: int = 4096) -> Callable[..., Any]:
     """Remembers what it gave for the same arguments, but for an aggregator with a field that has no hash."""
-    remembered = lru_cache(maxsize=4096)(function)
+    known = lru_cache(most, typed=True)(function)
 
     def called(*arguments: Any) -> Any:
         try:
-            return remembered(*arguments)
+            return known(*arguments)
         except TypeError:
             return function(*arguments)
 
     return called
 
 
-@_once
+@remembered
 def _warn_if_useless(aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int) -> None:
     shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
     try:
@@ -192,7 +192,7 @@ def _warn_if_useless(aggregator: Aggregator, num_queries: int, num_labels: int, 
         warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
 
 
-@_once
+@remembered
 def _settled(aggregator: Any, num_queries: int, target_delta: float | None) -> Any:
     delta = min(target_delta or _USUAL_DELTA, vars(aggregator).get("session_delta", 1.0))
     share = _FAILURE_SHARE * delta / max(aggregator.num_tests(num_queries), 1)

@@ -214,7 +214,7 @@ class NotPriorTopK(TargetChargedAggregator):
         kept = self._kept(counts, expected, num_teachers)
         agreed = checked & expected.any(axis=1) & (numbers.column(0).on_grid() < kept)
         step, ranking = self.release_step, Ranking.of(counts)
-        selection = step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
+        selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
         k = selection.select(ranking, numbers.column(1))
         labels, answered = step.tested(ranking, k, numbers.column(2).on_grid(), num_teachers=num_teachers)
         return Round(np.where(agreed[:, None], expected, labels), agreed | answered, checked & ~agreed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, No
 from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_classic
 from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.aggregators.aggregator import Bits, PerQueryAggregator, require_delta_left, require_shape
+from pate.aggregators.aggregator import Bits, PerQueryAggregator, remembered, require_delta_left, require_shape
 from pate.mechanisms.gap_selection import (
     SELECTION_NOISES,
     FixedKRegularizer,
@@ -38,7 +39,7 @@ class SelectThenTest:
     selection: GapSelection
     test: StabilityTest
 
-    @property
+    @cached_property
     def event(self) -> ComposedEvent:
         parts = (self.selection.event, self.test.event)
         if self.selection.weighs_gaps_alone:
@@ -255,8 +256,8 @@ class StableTopK(StableAggregator):
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
         """Both steps, for votes of that shape."""
-        selection = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
-        return SelectThenTest(selection, self.stability_test(num_teachers=num_teachers))
+        steps: SelectThenTest = _steps(self, num_labels, num_teachers)
+        return steps
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         require_count("num_queries", num_queries, minimum=0)
@@ -306,16 +307,23 @@ class StableTopK(StableAggregator):
         return ranking.top(np.where(answered, k, 0)), answered
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        selection = self.gap_selection(num_labels=votes.shape[1], num_teachers=num_teachers)
+        selection = self.steps(num_labels=votes.shape[1], num_teachers=num_teachers).selection
         ranking = Ranking.of(votes)
         k = selection.draw(ranking, rng)
         return self.tested(ranking, k, rng.random(len(k)), num_teachers=num_teachers)
 
     def _pass_probs(self, ranking: Ranking, k: NDArray[np.int64], num_teachers: int) -> NDArray[np.float64]:
         """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
-        gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
-        probs = self.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
-        return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs)
+        test = self.steps(num_labels=ranking.num_labels, num_teachers=num_teachers).test
+        gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
+        probs = test.pass_probabilities(gaps[np.arange(len(k)), k if self.padded else k - 1])
+        return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs) if self.padded else probs
+
+
+@partial(remembered, most=64)  # a test may hold thousands of numbers
+def _steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
+    selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
+    return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,7 +141,7 @@ class GapSelection(Parameters):
         first, last = (0, self.num_labels) if self.padded else (1, self.num_labels - 1)
         return np.arange(first, (last if self.max_k is None else min(last, self.max_k)) + 1)
 
-    @property
+    @cached_property
     def offsets(self) -> Array:
         """The regularizer's value for each candidate, on a grid on which adding gaps is exact: `[n]`."""
         given, n = self.regularizer, len(self.candidates)
@@ -237,11 +237,15 @@ class Ranking:
 
     def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
         """The gap after each rank: `[Q, L - 1]` for k = 1..L-1; padded with T before and 0 after, `[Q, L + 1]`."""
-        counts = self.sorted_counts
-        if padded:
-            counts = np.pad(counts, ((0, 0), (1, 1)))
-            counts[:, 0] = num_teachers
-        return counts[:, :-1] - counts[:, 1:]
+        if not padded:
+            return self._inner_gaps
+        counts, gaps = self.sorted_counts, np.empty((len(self.keys), self.num_labels + 1), dtype=np.int64)
+        gaps[:, 0], gaps[:, 1:-1], gaps[:, -1] = num_teachers - counts[:, 0], self._inner_gaps, counts[:, -1]
+        return gaps
+
+    @cached_property
+    def _inner_gaps(self) -> NDArray[np.int64]:
+        return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
 
     def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
         """The k best labels of each query as bits: `[Q, L]`, k `[Q]` in 0..L."""

@@ -141,7 +141,7 @@ class LazyUniforms:
         centered = (self.first ^ np.uint64(1 << 63)).view(np.int64) >> 11  # signed numbers become floats much faster
         floats = centered * 2.0**-53
         floats += 0.5 + 2.0**-54
-        return np.asarray(np.clip(floats, 2.0**-53, 1 - 2.0**-53, out=floats))
+        return np.asarray(np.minimum(np.maximum(floats, 2.0**-53, out=floats), 1 - 2.0**-53, out=floats))
 
     def grid(self) -> Integers:
         """Each times 2**53, rounded down."""
@@ -193,13 +193,11 @@ def draw_index(weights: Array, uniforms: LazyUniforms, exact: Callable[[int], We
     # every running sum than both can be off; else more bits of u are drawn and the weights computed more closely,
     # until one index is left.
     rows, n = weights.shape
-    margin = _FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error
-    cumulated = np.cumsum(weights, axis=1)
+    cumulated = weights.cumsum(axis=1)
     total = cumulated[:, -1]
-    target = uniforms.approximate() * total
-    indices = np.asarray((cumulated <= (target - margin * total)[:, None]).sum(axis=1))
-    reached = cumulated[np.arange(rows), np.minimum(indices, n - 1)]
-    sure = (indices < n) & (reached > target + margin * total)
+    target, margin = uniforms.approximate() * total, total * (_FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error)
+    indices = (cumulated > (target - margin)[:, None]).argmax(axis=1)  # 0 where there is none, which is not sure
+    sure = cumulated[np.arange(rows), indices] > target + margin
     for row in np.flatnonzero(~sure).tolist():
         indices[row] = index_of(uniforms.at(row), exact(row))
     return indices
