@@ -170,12 +170,10 @@ class BackboneExtractor(Extractor):
             raise ValueError("arrays of other shapes")
         return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
-    def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        found = (self.measured(images) - self.arrays["center"]) @ self.arrays["projection"]
-        return np.asarray(found, np.float32)
+    def projected(self, measured: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray((measured - self.arrays["center"]) @ self.arrays["projection"], np.float32)
 
     def measured(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What is projected, `[n, d]`."""
         size, device = int(self.settings["image_size"]), require_device("auto")
         wants = self._net.mean, self._net.spread
         mean, spread = (torch.tensor(values, device=device)[:, None, None] for values in wants)
@@ -249,9 +247,9 @@ class Backbone(Features):
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(pictures.shape, pictures.origin)
         with one_thread():
-            measured = network.measured, network.batch_size
-            projection = projection_of(pictures, *measured, dimension=self.dimension, seed=self.seed, stage=stage)
-        return BackboneExtractor(dict(network.arrays) | projection, network.settings, network.origin)
+            measure = network.measured, network.batch_size
+            found = projection_of(pictures, *measure, dimension=self.dimension, seed=self.seed, stage=stage)
+            return network.fitted(*found)
 
     def identity(self, pictures: PublicPictures) -> str:
         weights = file_digest(weights_path(self.model, self.weights), rule=_RULE, remedy=how_to_install("backbone"))

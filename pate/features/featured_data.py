@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,9 +15,11 @@ from numpy.typing import NDArray
 
 from pate.data.cache import StampedFile, writable
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Split, Stage, read, unwatched
-from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes
+from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes, on_all_cores
 from pate.files.disk import locked, make_folder, remove_partials, write_text
 from pate.validation import InvalidValue
+
+Rows = NDArray[np.float32]
 
 _BLOCK = 1024
 _DIGEST = "extractor.sha256"
@@ -55,24 +56,27 @@ class FeaturedData:
             self.check(_blank(dataset))
         with writable("features.cache", folder):
             make_folder(folder)
-        extractor = self._extractor(folder, pictures, stage)
+        extractor, known = self._extractor(folder, pictures, stage)
 
         def featured(name: str, split: Split) -> Split:
-            return replace(split, inputs=_features_of(split.inputs, extractor, folder, name, stage))
+            of_first = known if name == "public" else None
+            return replace(split, inputs=_features_of(split.inputs, extractor, folder, name, stage, of_first))
 
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
         splits: dict[str, Any] = {name: featured(name, getattr(dataset, name)) for name in SPLITS}
         return replace(dataset, kind="features", preprocessing=form, private_cells=dataset.private_digest(), **splits)
 
-    def _extractor(self, folder: Path, pictures: PublicPictures, stage: Stage) -> Extractor:
-        """The one that was kept, or else fitted and kept; a process that wants the same waits."""
+    def _extractor(self, folder: Path, pictures: PublicPictures, stage: Stage) -> tuple[Extractor, Rows | None]:
+        """The one that was kept, or else fitted and kept, and what it knows; a process that wants the same waits."""
+        known = None
         with nullcontext() if _is_whole(folder) else locked(folder / "lock"):
             if not _is_whole(folder):
                 remove_partials(folder, (re.escape(FILE), re.escape(_DIGEST)))
                 extractor = self.features.fit(pictures, stage)
                 extractor.save(folder / FILE)
                 write_text(folder / _DIGEST, extractor.digest() + "\n")
-            return Extractor.load(folder / FILE, remedy=_REMEDY)
+                known = extractor.known
+            return Extractor.load(folder / FILE, remedy=_REMEDY), known
 
 
 def _is_whole(folder: Path) -> bool:
@@ -92,7 +96,7 @@ def _blank(dataset: Dataset) -> Dataset:
     return replace(dataset, kind="features", preprocessing=None, **splits)
 
 
-def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, stage: Stage) -> NDArray[np.float32]:
+def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, stage: Stage, known: Rows | None) -> Rows:
     """The features of all pictures of a split, mapped from a file; whoever writes to them changes no file.
 
     The stamp of a block is a digest of its features, so a file that was damaged is mended, too. It is named after its
@@ -107,11 +111,11 @@ def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, sta
             with stage(f"features of the {name} pictures", len(inputs)) as advance:
                 done = len(inputs) - sum(min(_BLOCK, len(inputs) - _BLOCK * block) for block in missing)
                 advance(done)
-                for block, made in _extracted(extractor, inputs, missing):
+                for block, made in zip(missing, _extracted(extractor, inputs, known, missing), strict=True):
                     put(np.array([block]), made[None], np.array([_stamp(made)]))
                     done += len(made)
                     advance(done)
-    features: NDArray[np.float32] = file.mapped("c")
+    features: Rows = file.mapped("c")
     return features
 
 
@@ -124,7 +128,7 @@ def _missing(file: StampedFile) -> list[int]:
     return [b for b, stamp in enumerate(known) if _stamp(features[b * _BLOCK : (b + 1) * _BLOCK]) != stamp]
 
 
-def _stamp(features: NDArray[np.float32]) -> int:
+def _stamp(features: Rows) -> int:
     """A number for a block of features; never 0."""
     return int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1 | 1
 
@@ -137,25 +141,13 @@ def _digest(inputs: Any) -> str:
     return digest.hexdigest()[:12]
 
 
-def _extracted(extractor: Extractor, inputs: Any, blocks: list[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Features block by block, in order, each made on one core: bits do not depend on how many cores there are."""
-    import torch
-    from joblib import cpu_count
+def _extracted(extractor: Extractor, inputs: Any, known: Rows | None, blocks: list[int]) -> Iterator[Rows]:
+    """Features block by block; those of the first pictures may be known."""
 
-    from pate.networks.device import one_thread
+    def made(block: int) -> Rows:
+        rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
+        if known is not None and rows.stop <= len(known):
+            return known[rows]
+        return extractor.features_of(inputs[rows])
 
-    def made(block: int) -> NDArray[np.float32]:
-        return extractor.features_of(inputs[block * _BLOCK : (block + 1) * _BLOCK])
-
-    workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(blocks)))
-    ahead = 2 * workers  # blocks in memory
-    with one_thread(), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        waiting = [pool.submit(made, block) for block in blocks[:ahead]]
-        try:
-            for place, block in enumerate(blocks):
-                features = waiting.pop(0).result()
-                if place + ahead < len(blocks):
-                    waiting.append(pool.submit(made, blocks[place + ahead]))
-                yield block, features
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    return on_all_cores(made, blocks)

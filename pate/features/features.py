@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -58,12 +59,9 @@ class PublicPictures:
         channels, height, width = self.inputs.shape[1:]
         return channels, height, width
 
-    def batches(self, size: int, advance: Callable[[int], object] = lambda done: None) -> Iterator[Array]:
-        """All pictures in order, `size` at a time; `advance` is told how many are done."""
-        for first in range(0, len(self), size):
-            rows = np.asarray(self.inputs[first : first + size], np.float32)
-            yield rows
-            advance(first + len(rows))
+    def batch(self, first: int, size: int) -> Array:
+        """At most so many pictures from that one on."""
+        return np.asarray(self.inputs[first : first + size], np.float32)
 
     @property
     def origin(self) -> dict[str, str | int]:
@@ -85,6 +83,26 @@ def block_bytes(inputs: Any, first: int, last: int) -> memoryview:
     return np.ascontiguousarray(inputs[first:last]).data
 
 
+def on_all_cores(make: Callable[[int], Array], items: Sequence[int]) -> Iterator[Array]:
+    """What is made of each item, in order, each on one core: bits do not depend on how many cores there are."""
+    import torch
+    from joblib import cpu_count
+
+    from pate.networks.device import one_thread
+
+    workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(items)))
+    ahead = 2 * workers  # items in memory
+    with one_thread(), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        waiting = [pool.submit(make, item) for item in items[:ahead]]
+        try:
+            for place in range(len(items)):
+                made = waiting.pop(0).result()
+                waiting.extend(pool.submit(make, item) for item in items[place + ahead : place + ahead + 1])
+                yield made
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
 def projection_of(
     pictures: PublicPictures,
     measure: Callable[[Array], Array],
@@ -93,11 +111,14 @@ def projection_of(
     dimension: int,
     seed: int,
     stage: Stage,
-) -> dict[str, Array]:
+) -> tuple[dict[str, Array], Array]:
     """From many measurements `[n, d]` of pictures to fewer features `[n, k]`, `(measured - center) @ projection`.
 
     Measurements are standardized, then projected on their principal directions in the public pool, at most `dimension`.
     All features are scaled together, so that those of the public pictures have a mean square of 1.
+
+    Returns:
+        Center and projection, and the measurements.
 
     Raises:
         InvalidValue: pictures that are all alike.
@@ -106,24 +127,28 @@ def projection_of(
 
     with stage("projecting public pictures", len(pictures)) as advance:
         blocks = Spilled(2**62)
-        for batch in pictures.batches(batch_size, advance):
-            blocks.append(measure(batch))
+        firsts = range(0, len(pictures), batch_size)
+        batches = on_all_cores(lambda first: measure(pictures.batch(first, batch_size)), firsts)
+        for first, batch in zip(firsts, batches, strict=True):
+            blocks.append(batch)
+            advance(first + len(batch))
         measured = blocks.whole()
         center = measured.mean(axis=0, dtype=np.float64).astype(np.float32)
-        measured -= center
-        spread = np.sqrt(np.einsum("ij,ij->j", measured, measured) / np.float32(len(measured)))
+        standard = measured - center
+        spread = np.sqrt(np.einsum("ij,ij->j", standard, standard) / np.float32(len(standard)))
         if not (spread > _SMALLEST_STD).any():
             raise InvalidValue("data: expected public pictures that differ, features are fitted on them")
         weight = np.where(spread > _SMALLEST_STD, 1 / np.maximum(spread, _SMALLEST_STD), 0).astype(np.float32)
-        measured *= weight
-        count = min(dimension, len(measured) - 1, measured.shape[1])
-        few = count > 0.5 * min(measured.shape)
-        found = PCA(count, svd_solver="full" if few else "randomized", random_state=seed, iterated_power=2)
-        projected = found.fit_transform(measured)
+        standard *= weight
+        count = min(dimension, len(standard) - 1, standard.shape[1])
+        few = count > 0.5 * min(standard.shape)
+        solver = "full" if few else "randomized"
+        found = PCA(count, copy=False, svd_solver=solver, random_state=seed, iterated_power=2)
+        projected = found.fit_transform(standard)
         kept = projected.var(axis=0) > 1e-9 * projected.var(axis=0).max()
         directions = weight[:, None] * found.components_[kept].T
         scale = np.sqrt(np.mean(np.square(projected[:, kept], dtype=np.float64)))
-    return {"center": center, "projection": np.ascontiguousarray(directions / scale, np.float32)}
+    return {"center": center, "projection": np.ascontiguousarray(directions / scale, np.float32)}, measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,11 +159,13 @@ class Extractor(ABC):
         arrays: all that was learned or read, by name; float32.
         settings: plain values that say how the arrays are used.
         origin: plain values: what it was fitted on, with digests.
+        known: features of the first pictures that it was fitted on, in whole batches; None once it is read from a file.
     """
 
     arrays: Mapping[str, NDArray[np.float32]]
     settings: Mapping[str, Any]
     origin: Mapping[str, Any]
+    known: Array | None = None
 
     kind: ClassVar[str]
 
@@ -163,8 +190,24 @@ class Extractor(ABC):
         """About how many numbers are in memory for one picture; `ValueError` where shapes are not as settings say."""
 
     @abstractmethod
-    def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Features `[n, num_features]` of one batch of pictures `[n, channels, height, width]` in [0, 1]."""
+    def measured(self, images: Array) -> Array:
+        """What is projected, `[n, d]`, of one batch of pictures `[n, channels, height, width]` in [0, 1]."""
+
+    @abstractmethod
+    def projected(self, measured: Array) -> Array:
+        """Features `[n, num_features]` of one batch."""
+
+    def features(self, images: Array) -> Array:
+        """Features `[n, num_features]` of one batch of pictures."""
+        return self.projected(self.measured(images))
+
+    def fitted(self, projection: Mapping[str, Array], measured: Array) -> Self:
+        """With what `projection_of` found, and the features of what it measured."""
+        made = replace(self, arrays={**self.arrays, **projection})
+        last = len(measured) // self.batch_size * self.batch_size
+        batches = np.split(measured[:last], range(self.batch_size, last, self.batch_size)) if last else []
+        known = [made.projected(batch) for batch in batches]
+        return replace(made, known=np.concatenate(known) if known else None)
 
     def features_of(self, images: Any) -> NDArray[np.float32]:
         """Features of any number of pictures, in memory; raises where they have another shape."""

@@ -76,7 +76,8 @@ def _sampled(pictures: PublicPictures, size: int, count: int, rng: np.random.Gen
     each = -(-count // len(pictures))
     _, height, width = pictures.shape
     found = []
-    for block in pictures.batches(_PICTURES):
+    for first in range(0, len(pictures), _PICTURES):
+        block = pictures.batch(first, _PICTURES)
         windows = np.lib.stride_tricks.sliding_window_view(block, (size, size), axis=(2, 3))
         number = np.repeat(np.arange(len(block)), each)
         tops, lefts = (rng.integers(0, side - size + 1, len(number)) for side in (height, width))
@@ -126,26 +127,22 @@ class PatchExtractor(Extractor):
         sides = (rows + columns) * grid
         return channels * height * width + rows * columns * (patch + 3 * count + grid**2) + sides
 
-    def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+    def measured(self, images: Array) -> Array:
+        """At least 0."""
+        device, compression = require_device("auto"), float(self.settings["compression"])
+        with torch.inference_mode():
+            shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+            step = max(1, len(shown)) if device.type == "cuda" else 1  # one's answers stay in the processor's cache
+            means = torch.cat([self._means(shown[first : first + step]) for first in range(0, len(shown), step)])
+            found: Array = (means.mul_(compression).log1p_() if compression else means).cpu().numpy()
+        return found
+
+    def projected(self, measured: Array) -> Array:
         tensors = self._tensors
         with torch.inference_mode():
-            features = (self._pooled(images) - tensors["center"]) @ tensors["projection"]
-        found: NDArray[np.float32] = features.cpu().numpy()
+            shown = torch.from_numpy(measured).to(tensors["center"].device)
+            found: Array = ((shown - tensors["center"]) @ tensors["projection"]).cpu().numpy()
         return found
-
-    def pooled(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What is projected, `[n, 2 * filters * grid * grid]`, at least 0."""
-        with torch.inference_mode():
-            found: NDArray[np.float32] = self._pooled(images).cpu().numpy()
-        return found
-
-    def _pooled(self, images: NDArray[np.float32]) -> torch.Tensor:
-        device = require_device("auto")
-        shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-        step = max(1, len(shown)) if device.type == "cuda" else 1  # one's answers stay in the processor's cache
-        means = torch.cat([self._means(shown[first : first + step]) for first in range(0, len(shown), step)])
-        compression = float(self.settings["compression"])
-        return means.mul_(compression).log1p_() if compression else means
 
     def _means(self, shown: torch.Tensor) -> torch.Tensor:
         """Means of max(a - t, 0) and of max(-a - t, 0) by region, `[n, 2 * filters * grid * grid]`."""
@@ -262,6 +259,6 @@ class Patches(Features):
             }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
             unprojected = PatchExtractor(arrays, settings, pictures.origin)
-            measured = unprojected.pooled, unprojected.batch_size
-            projection = projection_of(pictures, *measured, dimension=self.dimension, seed=self.seed, stage=stage)
-        return PatchExtractor(arrays | projection, settings, unprojected.origin)
+            measure = unprojected.measured, unprojected.batch_size
+            found = projection_of(pictures, *measure, dimension=self.dimension, seed=self.seed, stage=stage)
+            return unprojected.fitted(*found)

@@ -97,7 +97,7 @@ def test_compression_takes_the_logarithm_of_means() -> None:
     extractor, (levels, _) = fitted(), drawn(3, 5)
     images = levels.astype(np.float32) / np.float32(255)
     plain, compressed = (
-        PatchExtractor(extractor.arrays, {**extractor.settings, "compression": each}, extractor.origin).pooled(images)
+        PatchExtractor(extractor.arrays, {**extractor.settings, "compression": each}, extractor.origin).measured(images)
         for each in (0.0, 5.0)
     )
     np.testing.assert_allclose(compressed, np.log1p(5 * plain), rtol=1e-5)
