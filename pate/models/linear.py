@@ -154,6 +154,7 @@ _SMALLEST_VARIANCE = 1e-9  # of the largest one
 _LEAST_FREQUENCY = 1e-4  # where the search begins
 _SEARCH = {"maxiter": 100, "ftol": 1e-6}
 _BLOCK_ROWS = 2**14  # that are centered or made white at once
+_MANY_ROWS = 2**16  # as many choose, and as many are in a product of a loss
 _FEWEST_ROWS = 10
 
 
@@ -280,7 +281,7 @@ class LogisticStudent(ThresholdedStudent):
     Rule: L-BFGS on the mean logistic loss plus `penalty / 2` times the squared weights, in units of the inputs' spread
     and in the coordinates in which the inputs are white, where the search is short. Penalties are tried from the
     largest down until the held-out loss grows; all rows then fit the best one, and the threshold, one for all labels,
-    is that of the best held-out micro-F1.
+    is that of the best held-out micro-F1. Of more than 65,536 rows so many, drawn at random, choose.
 
     Attributes:
         penalties: candidates, each > 0.
@@ -306,8 +307,9 @@ class LogisticStudent(ThresholdedStudent):
         order = np.random.default_rng(seed).permutation(len(rows))
         white = _White(rows)
         features, labels = white.features(rows, order), labels[order]
-        num_choosing = max(1, round(self.held_out * len(rows)))
-        penalty, loss, weights, probabilities = self._choose(white, features, labels, num_choosing)
+        some = features[:_MANY_ROWS], labels[:_MANY_ROWS]
+        num_choosing = max(1, round(self.held_out * len(some[0])))
+        penalty, loss, weights, probabilities = self._choose(white, *some, num_choosing)
         threshold = self._place(probabilities, labels[:num_choosing])
         weights = white.fit(features, labels, penalty, weights)
         if on_epoch is not None:
@@ -386,11 +388,14 @@ class _White:
 def _loss(flat: Floats, *, units: Floats, features: Rows, labels: Rows, penalized: Floats) -> tuple[float, Floats]:
     """The penalized mean loss and its gradient at weights given in one row, in units of theirs."""
     weights = flat.reshape(units.shape) * units
-    scores = features @ weights.astype(np.float32)
-    small = np.exp(-np.abs(scores))
-    # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
-    loss = (np.maximum(scores, 0) + np.log1p(small) - scores * labels).sum(dtype=np.float64)
-    probabilities = np.where(scores >= 0, 1, small) / (1 + small)
-    gradient = features.T @ (probabilities - labels) / len(labels) + penalized * weights
+    narrow, gradient, loss = weights.astype(np.float32), np.zeros(weights.shape, np.float32), 0.0
+    for start in range(0, len(labels), _MANY_ROWS):  # so that working copies stay small
+        rows, true = features[start : start + _MANY_ROWS], labels[start : start + _MANY_ROWS]
+        scores = rows @ narrow
+        small = np.exp(-np.abs(scores))
+        # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
+        loss += float((np.maximum(scores, 0) + np.log1p(small) - scores * true).sum(dtype=np.float64))
+        gradient += rows.T @ (np.where(scores >= 0, 1, small) / (1 + small) - true)
     total = loss / len(labels) + (penalized * weights**2).sum() / 2
-    return float(total), np.asarray(gradient * units, dtype=np.float64).ravel()
+    slope = gradient / len(labels) + penalized * weights
+    return float(total), np.asarray(slope * units, dtype=np.float64).ravel()
