@@ -196,7 +196,7 @@ def draw_index(weights: Array, uniforms: LazyUniforms, exact: Callable[[int], We
     cumulated = weights.cumsum(axis=1)
     total = cumulated[:, -1]
     target, margin = uniforms.approximate() * total, total * (_FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error)
-    indices = (cumulated > (target - margin)[:, None]).argmax(axis=1)  # 0 where there is none, which is not sure
+    indices: Integers = (cumulated > (target - margin)[:, None]).argmax(axis=1)  # 0 where none is: not sure then
     sure = cumulated[np.arange(rows), indices] > target + margin
     for row in np.flatnonzero(~sure).tolist():
         indices[row] = index_of(uniforms.at(row), exact(row))
