@@ -136,7 +136,7 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
                 if entry.is_file():
                     status = entry.stat()
                     stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (2**62) + 1
-    loosely = {_loose(name): name for name in sorted(stamps, reverse=True)}
+    loosely = {} if stamps.keys() >= set(files) else {_loose(name): name for name in sorted(stamps, reverse=True)}
     names = tuple(file if file in stamps else loosely.get(_loose(file), file) for file in files)
     there = [name for name in names if name in stamps]
     if len(set(there)) < len(there):  # otherwise one picture could be private and public

@@ -233,9 +233,12 @@ def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition
     """
     path = randomness.folder / "partition.json"
     dealt = Partition.draw(private.group_ids, num_teachers, randomness.generator("partition"))
+    manifest = dealt.to_json(private)
     if not os.path.lexists(path):
-        write_text(path, dealt.to_json(private))
+        write_text(path, manifest)
     text = read_text(path, rule=_MANIFEST, remedy=_DEAL_AGAIN)
+    if text == manifest:
+        return dealt
     try:
         partition = Partition.from_json(text, private)
     except InvalidValue as error:
