@@ -19,7 +19,7 @@ from pate.cli.app import run_app
 from pate.config import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER, file_of, members
 from pate.files.disk import make_folder
-from pate.report.console import PlainConsole, print_json, print_page
+from pate.report.console import PlainConsole, print_found, print_json, print_page
 from pate.validation import InvalidValue, require, require_choice
 
 
@@ -34,10 +34,7 @@ def account(config: DictConfig) -> None:
     console = PlainConsole(stderr=True)
     with console.status("pricing") if console.is_terminal else nullcontext():
         quote = _quote(config)
-    if config.format == "json":
-        print_json(quote.to_json())
-    else:
-        print_page("cli/account.txt", quote=quote)
+    print_found(config.format, quote.to_json(), "cli/account.txt", quote=quote)
 
 
 def _quote(config: DictConfig) -> pricing.Quote:

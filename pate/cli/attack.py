@@ -11,7 +11,7 @@ from pate.attack import Attack
 from pate.cli import run
 from pate.cli.app import run_app
 from pate.pricing import Budget
-from pate.report.console import print_json, print_page
+from pate.report.console import print_found
 from pate.validation import require_choice
 
 _OF_THE_ATTACK = ("num_queries", "num_teachers", "num_canaries", "num_runs", "confidence", "sabotage", "seed")
@@ -35,10 +35,7 @@ def attack(config: DictConfig) -> None:
     with monitor.stage("reading the data"):
         dataset = run.watched_load(reader, monitor)()
     found = planned.run(dataset, monitor)
-    if config.format == "json":
-        print_json(found.to_json())
-    else:
-        print_page("cli/attack.txt", found=found)
+    print_found(config.format, found.to_json(), "cli/attack.txt", found=found)
 
 
 main = partial(run_app, attack, "attack")

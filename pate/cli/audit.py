@@ -11,7 +11,7 @@ from pate.accounting import Adjacency
 from pate.cli.app import run_app
 from pate.config import build, build_aggregator
 from pate.pricing.audit import ReleaseParameters, audit_votes
-from pate.report.console import print_json, print_page
+from pate.report.console import print_found
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.foreign import ImportedVotes
 
@@ -38,10 +38,8 @@ def audit(config: DictConfig) -> None:
         given_only=True,
         data_dependent=config.data_dependent,
     )
-    if config.format == "json":
-        print_json(audited.to_json(adjacency))
-    else:
-        print_page("cli/audit.txt", audited=audited, votes=votes, adjacencies=list(Adjacency))
+    page = {"audited": audited, "votes": votes, "adjacencies": list(Adjacency)}
+    print_found(config.format, audited.to_json(adjacency), "cli/audit.txt", **page)
 
 
 main = partial(run_app, audit, "audit")

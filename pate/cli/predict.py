@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.cli.run import require_named
@@ -23,7 +22,7 @@ from pate.features.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.disk import read_bytes, replacing
 from pate.files.spreadsheet import SpreadsheetRows
-from pate.report.console import PlainConsole
+from pate.report.console import print_lines
 from pate.run.bundle import Bundle
 from pate.validation import InvalidValue, nearest, require
 
@@ -64,11 +63,8 @@ def predict(config: DictConfig) -> None:
             count += len(names)
         text.flush()
         text.detach()
-    _say(f"{output}: {count} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability")
-
-
-def _say(line: str) -> None:
-    PlainConsole(stderr=True, highlight=False).print(Text(line), soft_wrap=True)
+    told = f"{output}: {count} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability"
+    print_lines(told, stderr=True)
 
 
 def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Block]:
@@ -110,7 +106,7 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
         yield texts, inputs
     require(done > 0, "data", file.path, "at least one row")
     for line in strange_lines("data", schema, counts, done):
-        _say(f"warning: {line}")
+        print_lines(f"warning: {line}", stderr=True)
 
 
 def _pictures(form: ImageForm, path: Path) -> Iterator[Block]:

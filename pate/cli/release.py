@@ -13,7 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.aggregators import Aggregator
 from pate.cli.app import run_app
-from pate.cli.run import BESIDE, PRIVATE, ConsoleMonitor, default_folder, maker, plain_settings, print_lines
+from pate.cli.run import BESIDE, PRIVATE, ConsoleMonitor, default_folder, maker, plain_settings
 from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
 from pate.config.published import release_settings, told_settings
@@ -21,6 +21,7 @@ from pate.federated import Roll, RoundsOfHolders
 from pate.federated.gathering import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
 from pate.report import format_delta, format_epsilon
+from pate.report.console import print_lines
 from pate.run.places import Places
 from pate.run.stages.queries import Queries
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes

@@ -13,7 +13,6 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text as Line
 
 from pate.accounting import Adjacency
 from pate.config import CONFIG_FOLDER, build
@@ -123,13 +122,6 @@ def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
     for name, rule in rules.items():
         if OmegaConf.is_missing(config, name) or config[name] is None:
             raise InvalidValue(f"{name}=???: expected {rule}")
-
-
-def print_lines(*lines: str) -> None:
-    """Prints lines as they are: nothing in them is markup, and none is cut at the terminal's width."""
-    console = PlainConsole(highlight=False)
-    for line in lines:
-        console.print(Line(line), soft_wrap=True)
 
 
 class ConsoleMonitor:

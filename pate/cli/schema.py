@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from rich import box
-from rich.table import Table as Shown
-from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.cli.run import require_named
-from pate.data import Table, TableSchema
+from pate.data import Table
 from pate.data.table.files import Dealing, TableFile
-from pate.report.console import PlainConsole
+from pate.report.console import print_page
 from pate.validation import InvalidValue, as_setting, require
 
 _RULES = {"data": "the file of the public records", "output": "the file to write, such as schema.yaml"}
@@ -47,7 +43,13 @@ def write_schema(config: DictConfig) -> None:
             path.unlink()
         raise InvalidValue(_own_names(str(error))) from error
     schema.write(output)
-    _print(schema, output, [_own_names(line) for line in lines], parts)
+    told: dict[str, Any] = {
+        "schema": schema,
+        "output": output,
+        "lines": [_own_names(line) for line in lines],
+        "parts": parts,
+    }
+    print_page("cli/schema.txt", as_setting=as_setting, **told)
 
 
 def _dealing(config: DictConfig) -> Dealing | None:
@@ -78,21 +80,6 @@ def table_of(config: DictConfig, public: Path | None = None) -> Table:
 def _own_names(message: str) -> str:
     """A message of `Table` with the settings of this command: `data.public=` and `data.path=` are `data=` here."""
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", re.sub(r"\bdata\.(public|path)\b", "data", message))
-
-
-def _print(schema: TableSchema, output: Path, lines: Sequence[str], parts: Mapping[str, Path]) -> None:
-    console = PlainConsole()
-    table = Shown("column", "kind", "features", "missing", box=box.SIMPLE_HEAD, show_edge=False)
-    for column in schema.columns:
-        number = str(len(column.feature_names) or f"none: {as_setting('drop', [column.name])} leaves it out")
-        table.add_row(Text(column.name), column.kind, Text(number), "yes" if column.missing else "")
-    console.print(table)
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
-    for split, path in parts.items():
-        console.print(Text(f"{path}: the {split} part; {as_setting(f'data.{split}', path)} uses it"), soft_wrap=True)
-    told = f"{output}: of the public file alone; {as_setting('data.schema', output)} uses it"
-    console.print(Text(told), soft_wrap=True)
 
 
 main = partial(run_app, write_schema, "table_schema")

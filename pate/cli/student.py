@@ -9,9 +9,10 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
-from pate.cli.run import ConsoleMonitor, featured, maker, print_lines, require_named, watched_load
+from pate.cli.run import ConsoleMonitor, featured, maker, require_named, watched_load
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
+from pate.report.console import print_lines
 from pate.run.stages.queries import Queries
 from pate.run.stages.student import StudentPlan, folder_of, train_on_release
 from pate.validation import InvalidValue, as_setting

@@ -9,11 +9,12 @@ from omegaconf import DictConfig
 
 from pate.cli import run
 from pate.cli.app import run_app
-from pate.cli.run import ConsoleMonitor, print_lines, require_named
+from pate.cli.run import ConsoleMonitor, require_named
 from pate.config.published import holder_settings, told_settings
 from pate.federated import Question, answer_question
 from pate.federated.holder import opening_of, queries_file
 from pate.files.disk import make_folder, replacing, require_no_links
+from pate.report.console import print_lines
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
 from pate.validation import require

@@ -126,6 +126,21 @@ def _environment() -> Environment:
     return made
 
 
+def print_lines(*lines: str, stderr: bool = False) -> None:
+    """Prints lines as they are: nothing in them is markup, and none is cut at the terminal's width."""
+    console = PlainConsole(stderr=stderr, highlight=False)
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+def print_found(form: str, found: Any, template: str, /, **values: Any) -> None:
+    """Prints what a command found, for people as a page, or with `json` for programs."""
+    if form == "json":
+        print_json(found)
+    else:
+        print_page(template, **values)
+
+
 def print_json(value: object) -> None:
     """Prints a value as JSON on one line, the product of a command for programs."""
     sys.stdout.write(f"{to_json_line(value)}\n")

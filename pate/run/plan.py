@@ -39,68 +39,47 @@ _PURPOSE = {"private": "learn it from", "test": "measure it by"}
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Everything that a run depends on.
+    """Everything that a run depends on."""
 
-    Attributes:
-        load_dataset: reads the data set.
-        teacher: the recipe for teachers.
-        num_teachers: T; None for kernel teachers makes one for each private group.
-        engine: how teachers are trained.
-        aggregator: how votes become labels.
-        student: the recipe for the student.
-        num_queries: how many public samples are asked, the first ones of the public pool.
-        target_delta: in (0, 1).
-        target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
-        max_epsilon: only as many queries are asked as this pays for; not beside a `target_epsilon`.
-        budgets: epsilons by the names that the data set's budget classes have, in place of `target_epsilon`; None where
-            these names are epsilons themselves.
-        accountant: makes an empty accountant.
-        all_records: whether the model of all private records is trained, which no epsilon covers; None trains it where
-            that takes no longer than the rest.
-        allow_useless: whether a release that tells nothing, or a delta that allows everything, is said and not refused.
-        redraw: whether a release whose file is gone is drawn again, with fresh noise and at its price.
-        ledger: of all runs on the same private records; charged beside the run's own. None for none.
-        new_account: whether records are given an account of their own there although another one knows some of them.
-        max_total_epsilon: what all of them may cost together; None for what the ledger has stored.
-        holders: among how many holders of records the teachers are spread, as many to each; None for one. The card then
-            says whom the price covers.
-        seed: None draws secrets from the operating system.
-        settings: the configuration, plain values; a folder of other settings is refused.
-        public_settings: the part of it that may be published, as text, given the aggregator as it was used, and
-            by name what differs from the settings, such as `num_queries=`.
-        fewer_queries: whether a public pool with fewer samples is asked whole: nobody named `num_queries`.
-        data_dependent: whether the report says what the release cost on the votes at hand.
-        tensorboard: whether curves are kept in the run's folder.
-        heading: what the run is called; nothing else depends on it.
-        classes: epsilons by the names of the data set's budget classes, as `fitted` finds them.
-    """
-
-    load_dataset: Callable[[], Dataset]
-    teacher: Voter
-    num_teachers: int | None
-    engine: Engine
-    aggregator: Aggregator
-    student: Student
-    num_queries: int
-    target_delta: float
+    load_dataset: Callable[[], Dataset]  # reads the data set
+    teacher: Voter  # the recipe for teachers
+    num_teachers: int | None  # T; None for kernel teachers makes one for each private group
+    engine: Engine  # how teachers are trained
+    aggregator: Aggregator  # how votes become labels
+    student: Student  # the recipe for the student
+    num_queries: int  # how many public samples are asked, the first ones of the public pool
+    target_delta: float  # in (0, 1)
+    # the noise is solved for so that the release costs this; None takes it as it is
     target_epsilon: float | None = None
-    max_epsilon: float | None = None
+    max_epsilon: float | None = None  # only as many queries are asked as this pays for; not beside a `target_epsilon`
+    # epsilons by the names that the data set's budget classes have, in place of `target_epsilon`; None where these
+    # names are epsilons themselves
     budgets: Any = None
-    accountant: Callable[[], Accountant] = AutoAccountant
+    accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
+    # whether the model of all private records is trained, which no epsilon covers; None trains it where that takes no
+    # longer than the rest
     all_records: bool | None = None
+    # whether a release that tells nothing, or a delta that allows everything, is said and not refused
     allow_useless: bool = False
-    redraw: bool = False
+    redraw: bool = False  # whether a release whose file is gone is drawn again, with fresh noise and at its price
+    # of all runs on the same private records; charged beside the run's own. None for none.
     ledger: Path | str | None = None
-    max_total_epsilon: float | None = None
+    max_total_epsilon: float | None = None  # what all of them may cost together; None for what the ledger has stored
+    # whether records are given an account of their own there although another one knows some of them
     new_account: bool = False
+    # among how many holders of records the teachers are spread, as many to each; None for one. The card then says whom
+    # the price covers.
     holders: int | None = None
-    seed: int | None = None
-    settings: dict[str, Any]
+    seed: int | None = None  # None draws secrets from the operating system
+    settings: dict[str, Any]  # the configuration, plain values; a folder of other settings is refused
+    # the part of it that may be published, as text, given the aggregator as it was used, and by name what differs from
+    # the settings, such as `num_queries=`
     public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
-    fewer_queries: bool = False
-    tensorboard: bool = True
-    data_dependent: bool = False
-    heading: Heading = field(default_factory=Heading)
+    fewer_queries: bool = False  # whether a public pool with fewer samples is asked whole: nobody named `num_queries`
+    tensorboard: bool = True  # whether curves are kept in the run's folder
+    data_dependent: bool = False  # whether the report says what the release cost on the votes at hand
+    heading: Heading = field(default_factory=Heading)  # what the run is called; nothing else depends on it
+    # epsilons by the names of the data set's budget classes, as `fitted` finds them
     classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:

@@ -21,19 +21,12 @@ from pate.votes.source import Bits, VoteSource
 
 @dataclass(frozen=True, eq=False)
 class StudentPrior:
-    """The labels that a student expects, trained on what was released before: public inputs and released labels.
+    """The labels that a student expects, trained on what was released before: public inputs and released labels."""
 
-    Attributes:
-        student: the recipe.
-        inputs: float32 `[Q, …]`, the public samples asked about.
-        seed: of the student's training.
-        never_empty: whether every answer has a label; a student that predicts none then names its likeliest.
-    """
-
-    student: Learner
-    inputs: NDArray[np.float32]
-    seed: int
-    never_empty: bool
+    student: Learner  # the recipe
+    inputs: NDArray[np.float32]  # float32 `[Q, …]`, the public samples asked about
+    seed: int  # of the student's training
+    never_empty: bool  # whether every answer has a label; a student that predicts none then names its likeliest
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
         """Of the following queries; nothing before anything was answered."""

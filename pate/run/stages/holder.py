@@ -61,35 +61,25 @@ _CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, 
 
 @dataclass(frozen=True, kw_only=True)
 class HolderPlan:
-    """Everything that the votes of one holder depend on; no noise is among it, as a holder draws none.
+    """Everything that the votes of one holder depend on; no noise is among it, as a holder draws none."""
 
-    Attributes:
-        load_dataset: reads its records and the public samples.
-        teacher: the recipe for its teachers.
-        num_teachers: how many teachers its records are dealt to; None makes one of each group, where none is trained.
-        engine: how they are trained.
-        holder: its name, which no other holder has; a number of 1..holders where records are dealt.
-        holders: among how many holders the records of the data set are dealt, see `share_of`; None where all of them
-            are this holder's.
-        num_queries: how many public samples are asked, the first ones; None for all.
-        cast: one of `CASTS`.
-        vote_clip: the most labels of a query that a teacher votes for, its most confident ones; None for all.
-        seed: None draws a secret from the operating system.
-        settings: the configuration, plain values; a folder of other settings is refused.
-        public_settings: of teachers, data and features, what may be published: YAML by group.
-    """
-
-    load_dataset: Callable[[], Dataset]
-    teacher: Voter
+    load_dataset: Callable[[], Dataset]  # reads its records and the public samples
+    teacher: Voter  # the recipe for its teachers
+    # how many teachers its records are dealt to; None makes one of each group, where none is trained
     num_teachers: int | None
-    engine: Engine
-    holder: str
+    engine: Engine  # how they are trained
+    holder: str  # its name, which no other holder has; a number of 1..holders where records are dealt
+    # among how many holders the records of the data set are dealt, see `share_of`; None where all of them are this
+    # holder's
     holders: int | None = None
-    num_queries: int | None = None
-    cast: str = "bits"
+    num_queries: int | None = None  # how many public samples are asked, the first ones; None for all
+    cast: str = "bits"  # one of `CASTS`
+    # the most labels of a query that a teacher votes for, its most confident ones; None for all
     vote_clip: int | None = None
-    seed: int | None = None
+    seed: int | None = None  # None draws a secret from the operating system
+    # the configuration, plain values; a folder of other settings is refused
     settings: dict[str, Any] = field(default_factory=dict)
+    # of teachers, data and features, what may be published: YAML by group
     public_settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -52,30 +52,19 @@ _RULE = "a file of this finished release"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cohort:
-    """The holders of one release, as one.
+    """The holders of one release, as one."""
 
-    Attributes:
-        dataset: the public name of their data; one ledger counts for one name.
-        real: False for synthetic records.
-        record_ids: `[Q]`, what queries are called.
-        label_names: L.
-        digest: of the votes: a release that was begun goes on with the same. Covered by no epsilon.
-        queries: `queries_digest` of what was asked; empty where it is not known.
-        places: how teachers are spread; None where it is not known whose they are.
-        num_groups: units of privacy; None where nobody vouches for a number.
-        features: what stands for pictures, public.
-        settings: how teachers were made, public: YAML by group; what holders do not agree in is left out.
-    """
-
-    dataset: str
-    real: bool = True
-    record_ids: NDArray[Any]
-    label_names: tuple[str, ...]
-    digest: str
-    queries: str = ""
-    places: Places | None = None
-    num_groups: int | None = None
+    dataset: str  # the public name of their data; one ledger counts for one name
+    real: bool = True  # False for synthetic records
+    record_ids: NDArray[Any]  # `[Q]`, what queries are called
+    label_names: tuple[str, ...]  # L
+    digest: str  # of the votes: a release that was begun goes on with the same. Covered by no epsilon.
+    queries: str = ""  # `queries_digest` of what was asked; empty where it is not known
+    places: Places | None = None  # how teachers are spread; None where it is not known whose they are
+    num_groups: int | None = None  # units of privacy; None where nobody vouches for a number
+    # what stands for pictures, public
     features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    # how teachers were made, public: YAML by group; what holders do not agree in is left out
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -139,39 +128,25 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan:
-    """Everything that a release depends on beside the votes.
+    """Everything that a release depends on beside the votes."""
 
-    Attributes:
-        aggregator: how votes become labels.
-        aggregator_name: that it was configured by, where that may be published.
-        target_delta: in (0, 1).
-        target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
-        accountant: makes an empty accountant.
-        student: whose predictions are the prior, for an aggregator that goes by one.
-        queries: reads what was asked, for such an aggregator.
-        ledger: of all releases of these holders; None for none.
-        max_total_epsilon: what all of them may cost together; None for what the ledger has stored.
-        redraw: whether a release whose file is gone is drawn again, at its price.
-        allow_useless: whether a release that tells nothing is said and not refused.
-        seed: None draws the noise from the operating system.
-        settings: the configuration, plain values; a folder of other settings is refused.
-        public_settings: the text of `release/config.yaml`, given the aggregator as it was used, the cohort, and by name
-            `num_queries` and `num_teachers`.
-    """
-
-    aggregator: Aggregator
-    aggregator_name: str | None = None
-    target_delta: float
+    aggregator: Aggregator  # how votes become labels
+    aggregator_name: str | None = None  # that it was configured by, where that may be published
+    target_delta: float  # in (0, 1)
+    # the noise is solved for so that the release costs this; None takes it as it is
     target_epsilon: float | None = None
-    accountant: Callable[[], Accountant] = AutoAccountant
-    student: Learner | None = None
-    queries: Callable[[], Queries] | None = None
-    ledger: Path | str | None = None
-    max_total_epsilon: float | None = None
-    redraw: bool = False
-    allow_useless: bool = False
-    seed: int | None = None
+    accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
+    student: Learner | None = None  # whose predictions are the prior, for an aggregator that goes by one
+    queries: Callable[[], Queries] | None = None  # reads what was asked, for such an aggregator
+    ledger: Path | str | None = None  # of all releases of these holders; None for none
+    max_total_epsilon: float | None = None  # what all of them may cost together; None for what the ledger has stored
+    redraw: bool = False  # whether a release whose file is gone is drawn again, at its price
+    allow_useless: bool = False  # whether a release that tells nothing is said and not refused
+    seed: int | None = None  # None draws the noise from the operating system
+    # the configuration, plain values; a folder of other settings is refused
     settings: dict[str, Any] = field(default_factory=dict)
+    # the text of `release/config.yaml`, given the aggregator as it was used, the cohort, and by name `num_queries` and
+    # `num_teachers`
     public_settings: Callable[..., str] | None = None
 
     @property

@@ -47,19 +47,13 @@ _NEEDED = ("labels", "answered")
 
 @dataclass(frozen=True, kw_only=True)
 class StudentPlan:
-    """Everything that a student depends on beside the release.
+    """Everything that a student depends on beside the release."""
 
-    Attributes:
-        student: the recipe.
-        queries: reads the public samples: those that were asked first, and behind them the student's pool.
-        seed: of the training; None makes one of the release, so that it is the same every time.
-        with_student: the text of config.yaml, given that of the release.
-    """
-
-    student: Student
+    student: Student  # the recipe
+    # reads the public samples: those that were asked first, and behind them the student's pool
     queries: Callable[[], Queries]
-    seed: int | None = None
-    with_student: Callable[[str], str] = str
+    seed: int | None = None  # of the training; None makes one of the release, so that it is the same every time
+    with_student: Callable[[str], str] = str  # the text of config.yaml, given that of the release
 
 
 def train_on_release(

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.cli.run import ConsoleMonitor, print_lines
+from pate.cli.run import ConsoleMonitor
 from pate.report import Report, privacy_card
-from pate.report.console import PlainConsole, print_report
+from pate.report.console import PlainConsole, print_lines, print_report
 from pate.report.page import render_html
 from pate.report.report import ReleaseSummary, RunFigures
 from pate.report.tables import charging_verdict, hit_counts
