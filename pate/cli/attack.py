@@ -31,9 +31,8 @@ def attack(config: DictConfig) -> None:
         ),
         **{name: config[name] for name in _OF_THE_ATTACK},
     )
-    reader = run.featured(make("data"), make("features"), Path(_OUTPUTS))
     with monitor.stage("reading the data"):
-        dataset = run.watched_load(reader, monitor)()
+        dataset = run.watched_load(make("data"), monitor, make("features"), Path(_OUTPUTS))()
     found = planned.run(dataset, monitor)
     print_found(config.format, found.to_json(), "cli/attack.txt", found=found)
 

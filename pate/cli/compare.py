@@ -13,7 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich.console import Console
 
 from pate.cli.app import run_app
-from pate.cli.run import ConsoleMonitor, default_folder, featured, maker, plain_settings, watched_load
+from pate.cli.run import ConsoleMonitor, default_folder, maker, plain_settings, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.frontier import (
     NOT_COVERED,
@@ -56,9 +56,8 @@ def compare_from_config(config: DictConfig) -> None:
     monitor = ConsoleMonitor()
     accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))  # workers get it alone
     check = None if fewer else partial(_require_queries, config.num_queries)
-    data = featured(make("data"), make("features"), output_dir, check=check)
     plan = ComparisonPlan(
-        load_dataset=watched_load(data, monitor),
+        load_dataset=watched_load(make("data"), monitor, make("features"), output_dir, check=check),
         methods=(*(_method(name, config, given) for name in names), *others),
         engine=make("engine"),
         student=make("student"),

@@ -73,23 +73,6 @@ def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, An
     return settings
 
 
-def featured(
-    data: Any, features: Features, output_dir: Path, *, check: Callable[[Dataset], object] | None = None
-) -> Any:
-    """A reader of data: the one that is given, or that of its features, kept beside the run's folder.
-
-    Texts that settings name are features without `features=`, too. `features=kernel` is the teachers' business.
-    """
-    if isinstance(features, NoFeatures) and getattr(data, "text", None):
-        features = Text()
-    if isinstance(features, NoFeatures):
-        return data
-    cache = output_dir.parent / _CACHE if features.cache is None else Path(features.cache)
-    if isinstance(features, Text):
-        return features.reader(data, cache)
-    return FeaturedData(data, features, cache, check)
-
-
 def run_heading(settings: Mapping[str, Any], said: Iterable[str], choices: Mapping[str, Any]) -> Heading:
     """The heading of a run by its settings, the overrides of its command line, and the YAML file of each group."""
     given, names = given_settings(said), dict[str, str]()
@@ -178,13 +161,29 @@ class ConsoleMonitor:
                 self._bar = None
 
 
-def watched_load(data: Any, monitor: Monitor) -> Callable[[], Dataset]:
-    """How a data set is read, with its stages shown where it has some.
+def watched_load(
+    data: Any,
+    monitor: Monitor,
+    features: Features | None = None,
+    folder: Path | None = None,
+    *,
+    check: Callable[[Dataset], object] | None = None,
+) -> Callable[[], Dataset]:
+    """How a data set, or its features, which are kept beside the run's folder, is read, with its stages shown.
 
-    Raises `InvalidValue` for none, or a missing setting, before anything else is made: a teacher loads torch.
+    Texts that settings name are features without `features=`, too. `features=kernel` is the teachers' business. Raises
+    `InvalidValue` for no data set, or a missing setting, before anything else is made: a teacher loads torch.
     """
     rule = "a class whose load() gives a pate.data.Dataset"
     require(callable(getattr(data, "load", None)), "data", type(data).__name__, rule)
     if (require_settings := getattr(data, "require_settings", None)) is not None:
         require_settings()
+    if isinstance(features, NoFeatures) and getattr(data, "text", None):
+        features = Text()
+    if features is not None and folder is not None and not isinstance(features, NoFeatures):
+        cache = folder.parent / _CACHE if features.cache is None else Path(features.cache)
+        if isinstance(features, Text):
+            data = features.reader(data, cache)
+        else:
+            data = FeaturedData(data, features, cache, check)
     return partial(read, data, monitor.stage)

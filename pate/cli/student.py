@@ -9,7 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
-from pate.cli.run import ConsoleMonitor, featured, maker, require_named, watched_load
+from pate.cli.run import ConsoleMonitor, maker, require_named, watched_load
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.report.console import print_lines
@@ -47,7 +47,7 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
         schema = None if config.table_schema is None else Path(config.table_schema)
         return partial(Queries.read, Path(config.queries), schema=schema)
     make = maker(config)
-    load = watched_load(featured(make("data"), make("features"), release), monitor)
+    load = watched_load(make("data"), monitor, make("features"), release)
     return lambda: Queries.of(require_dataset(load()))
 
 

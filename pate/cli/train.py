@@ -92,8 +92,8 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         public_settings=partial(public_settings, told_settings(config, settings)),
         **{name: config[name] for name in _OF_THE_PLAN},
     )
-    reader = run.featured(data, make("features"), output_dir, check=partial(price, plan))
-    return replace(plan, load_dataset=run.watched_load(reader, monitor))
+    load = run.watched_load(data, monitor, make("features"), output_dir, check=partial(price, plan))
+    return replace(plan, load_dataset=load)
 
 
 def sweep_row(report: Report, folder: Path) -> dict[str, Any]:

@@ -60,10 +60,9 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries
     data = make("data")
     if (asked := queries or config.queries) is not None:
         data = AskedData(data, Path(asked))
-    reader = run.featured(data, make("features"), output_dir)
     settings = run.plain_settings(config, _BESIDE)
     return HolderPlan(
-        load_dataset=run.watched_load(reader, monitor),
+        load_dataset=run.watched_load(data, monitor, make("features"), output_dir),
         teacher=make("teacher"),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),

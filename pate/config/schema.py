@@ -22,9 +22,6 @@ from omegaconf import MISSING, OmegaConf
 from pate.config.build import GROUPS_OF_CLASSES, TRUSTED_PREFIXES, is_within, kind_of_group, located
 from pate.config.location import choices, file_of, folder_of, is_part_of_others, parts_of_others
 
-GROUPS = ("aggregator", "data", "features", "teacher", "engine", "student")
-"""The groups of `pate-train` whose members are classes with settings."""
-
 # Of settings that are no text. `votes` is that of pate-release: a file, a pattern, or a list of files.
 _NAMES: dict[Any, str] = {
     bool: "all_records allow_useless data_dependent fewer_queries lower_bound new_account redraw suggest wait",
