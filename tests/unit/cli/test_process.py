@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -186,25 +185,3 @@ def test_an_error_stream_that_nobody_reads_ends_no_command(tmp_path: Path) -> No
     assert process.stdout.read() == "on standard output\na library's words"
     process.stdout.close()
     assert process.wait() == 0
-
-
-HELP = """
-import os, sys
-from pate.cli import app
-
-def hydras_help(*_):
-    print("help")
-
-read, write = os.pipe()
-os.dup2(write, 1)
-os.close(read), os.close(write)
-app.start = hydras_help
-sys.argv = ["pate-audit", "--help"]
-app.run_app(None, "audit")
-"""
-
-
-def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
-    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    done = ran(HELP, env=buffered)
-    assert (done.returncode, done.stderr) == (141, "")

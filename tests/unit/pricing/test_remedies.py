@@ -192,6 +192,12 @@ def test_remedies_are_no_larger_than_they_must_be() -> None:
         assert expected_release(planned.aggregator, short).success < 0.9
 
 
+def test_where_groups_have_budgets_of_their_own_no_other_target_is_suggested() -> None:
+    of = budget(None, classes={"cautious": 0.01, "usual": 0.02})
+    with pytest.raises(InvalidValue, match=r"^num_teachers=200: expected a release that tells something: .*; nothing"):
+        guarded(CENTERED, of=of, num_groups=5000)
+
+
 def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pate.pricing.remedies.remedies", None)
     (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
