@@ -15,26 +15,7 @@ from pate.report.report import CAVEATS, OF_CLASSES, PAPER_LABEL, Privacy, Scalar
 from pate.report.tables import epsilons_of_classes, format_delta, format_epsilon, settings
 from pate.validation import VERSION, require, require_count
 
-_CARD = Template("""# Privacy card
-
-$promise
-
-| | |
-|---|---|
-$rows
-
-## How to read it
-
-- $reading
-- Epsilon and delta are rounded up. They hold for all $num_queries queries together and do not depend on the
-  votes, on the noise or on which queries were refused; a refused query costs as much as an answered one.
-- Whatever is computed from the released labels alone, a student trained on them included, is covered by the
-  same epsilon at no further cost.$paper
-$places
-## What the epsilon does not cover
-
-$caveats
-""")
+_CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
 
 PRIVACY = "privacy.json"
 """The name of `PrivacyStatement` in a bundle."""

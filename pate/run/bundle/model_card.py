@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -22,58 +23,7 @@ _COMMENTS = 44
 _WHOSE = "  # the wheel comes from who gave you this folder: on PyPI nobody owns its name"
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
 
-_CARD = Template("""---
-$head---
-
-# $title
-
-A model that says which of $num_labels labels hold for a record: $labels.
-
-It was trained on public records alone, and on labels for them that an ensemble of teachers voted on. The teachers were
-trained on private records, which nobody else has seen, and their votes were released with noise:
-$promise [The privacy card](privacy_card.md) says what that means.
-
-## How to use it
-
-```sh
-$install
-$command
-```
-
-```python
-import pate
-
-model = pate.load("release/")
-$python
-model.labels                                # the columns of both
-```
-
-$inputs
-
-## Figures
-
-| figure | value | covered by the epsilon |
-|---|---|---|
-| queries that were answered | $answered | yes |
-| accuracy, balanced accuracy, micro-F1, macro-F1, mean average precision on the owner's test records $unpublished
-| how the student compares with models of the private records $unpublished
-| accuracy of the teachers and of the released labels $unpublished
-
-What is not covered was computed from records that no epsilon protects, so it is not in this folder. Only the owner of
-the private records has it.
-
-## Files
-
-| file | holds |
-|---|---|
-| `student/` | the weights (safetensors: numbers, no code) and what was chosen with them |
-| `schema.json` | labels, features, how inputs are made, threshold, versions |
-| `release.npz` | what was released: `labels`, `answered`, `record_ids` of public records, `label_names` |
-| `privacy_card.md` | the guarantee, and what it does not cover |
-| `privacy.json` | epsilon, delta, adjacency, unit, accountant, mechanism and noise, for programs |
-| `config.yaml` | settings that are public |
-| `manifest.json` | SHA-256 of these files; loading checks the weights and the schema |
-""")
+_CARD = Template(Path(__file__).with_name("model_card.md").read_text(encoding="utf-8"))
 
 _USES = {
     "table": (
