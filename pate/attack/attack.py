@@ -33,23 +33,37 @@ _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """What an attack found: for the owner of the records alone, as no epsilon covers it."""
+    """What an attack found: for the owner of the records alone, as no epsilon covers it.
 
-    epsilon: float  # the price that is printed for the release
-    delta: float  # at which
+    Attributes:
+        epsilon: the price that is printed for the release.
+        delta: at which.
+        lower_bound: the largest epsilon, at that delta and confidence, that the guesses refute for a release of this
+            kind, whatever its noise.
+        lower_bound_any: the same for any mechanism: (epsilon, delta)-DP alone is refuted.
+        confidence: of both.
+        num_canaries: coins that were thrown in all runs.
+        num_guesses: coins that were guessed.
+        num_correct: of them.
+        unit: what a canary is: a `record`, with its whole group, or a `teacher`.
+        aggregator: its class.
+        sabotage: what was broken on purpose; None for nothing.
+        seconds: it took.
+    """
+
+    epsilon: float
+    delta: float
     adjacency: str
-    # the largest epsilon, at that delta and confidence, that the guesses refute for a release of this kind, whatever
-    # its noise
     lower_bound: float
-    lower_bound_any: float  # the same for any mechanism: (epsilon, delta)-DP alone is refuted
-    confidence: float  # of both
-    num_canaries: int  # coins that were thrown in all runs
-    num_guesses: int  # coins that were guessed
-    num_correct: int  # of them
-    unit: str  # what a canary is: a `record`, with its whole group, or a `teacher`
-    aggregator: str  # its class
-    sabotage: str | None  # what was broken on purpose; None for nothing
-    seconds: float  # it took
+    lower_bound_any: float
+    confidence: float
+    num_canaries: int
+    num_guesses: int
+    num_correct: int
+    unit: str
+    aggregator: str
+    sabotage: str | None
+    seconds: float
 
     @property
     def refuted(self) -> bool:
@@ -72,20 +86,30 @@ class Attack:
     Formal guarantee: where the printed price holds, `AttackResult.lower_bound_any` exceeds it with a probability of at
     most 1 - confidence; so does `lower_bound`, where the price of this kind of release holds at all deltas.
 
+    Attributes:
+        aggregator: with any noise; the budget solves for it.
+        budget: of the release.
+        num_queries: Q.
+        num_teachers: T, where canaries are teachers.
+        num_canaries: in each run; None for 1,000, at most a tenth of the groups or an eighth of the teachers. None also
+            tries fewer teachers, in as many more runs: their votes are noise to each other.
+        num_runs: with new coins and noise.
+        confidence: in (0, 1).
+        sabotage: what is broken on purpose: a member of `SABOTAGE`, or None.
+        seed: of all coins and noise; None draws from the operating system.
+
     Source: docs/proofs/attack.md.
     """
 
-    aggregator: Aggregator  # with any noise; the budget solves for it
-    budget: Budget  # of the release
-    num_queries: int  # Q
-    num_teachers: int  # T, where canaries are teachers
-    # in each run; None for 1,000, at most a tenth of the groups or an eighth of the teachers. None also tries fewer
-    # teachers, in as many more runs: their votes are noise to each other.
+    aggregator: Aggregator
+    budget: Budget
+    num_queries: int
+    num_teachers: int
     num_canaries: int | None = None
-    num_runs: int = 4  # with new coins and noise
-    confidence: float = 0.95  # in (0, 1)
-    sabotage: str | None = None  # what is broken on purpose: a member of `SABOTAGE`, or None
-    seed: int | None = None  # of all coins and noise; None draws from the operating system
+    num_runs: int = 4
+    confidence: float = 0.95
+    sabotage: str | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("num_queries", "num_teachers", "num_runs"):

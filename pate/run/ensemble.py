@@ -37,31 +37,20 @@ _MOST_LOSSES = 10_000  # curves of more take longer than training
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ensemble:
-    """Teachers of disjoint shards of the private records. No epsilon covers them: do not publish them.
+    """Teachers of disjoint shards of the private records. No epsilon covers them: do not publish them."""
 
-    Attributes:
-        teacher: the recipe.
-        partition: which teacher has which record.
-        dataset: the data.
-        num_queries: the first ones of the public pool are asked.
-        folder: where checkpoints and votes are.
-        randomness: the teachers' seeds come from it.
-        engine: how teachers are trained.
-        monitor: told of training and voting.
-        on_loss: told the number and the loss of each teacher, or of 10,000 teachers at equal distances.
-        weights: `[num_private]`, public, in (0, 1]: what the teacher of each record counts, a teacher for each private
-            group; None where all count once.
-    """
-
-    teacher: Voter
-    partition: Partition
-    dataset: Dataset
-    num_queries: int
-    folder: Path
-    randomness: Randomness
-    engine: Engine
-    monitor: Monitor = field(default_factory=NullMonitor)
+    teacher: Voter  # the recipe
+    partition: Partition  # which teacher has which record
+    dataset: Dataset  # the data
+    num_queries: int  # the first ones of the public pool are asked
+    folder: Path  # where checkpoints and votes are
+    randomness: Randomness  # the teachers' seeds come from it
+    engine: Engine  # how teachers are trained
+    monitor: Monitor = field(default_factory=NullMonitor)  # told of training and voting
+    # told the number and the loss of each teacher, or of 10,000 teachers at equal distances
     on_loss: Callable[[int, float], None] | None = None
+    # `[num_private]`, public, in (0, 1]: what the teacher of each record counts, a teacher for each private group; None
+    # where all count once
     weights: Array | None = None
 
     @property

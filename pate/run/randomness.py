@@ -28,11 +28,9 @@ class Streams:
     compute all of them. A secret's are ChaCha20, each under a key of its own, which HMAC-SHA256 makes of the secret and
     the purpose's name. Numpy's mixing of seeds would not do there: it keeps 128 bits, in words each of which can be
     computed back, and from the first of them a student has its seed.
-
-    Attributes:
-        entropy: a seed, or a secret of 32 bytes; whoever knows it can draw every stream again.
     """
 
+    # a seed, or a secret of 32 bytes; whoever knows it can draw every stream again
     entropy: int | bytes = field(repr=False)
 
     @classmethod
@@ -62,14 +60,10 @@ class Randomness:
     With a seed all streams derive from it, and the noise protects nobody who knows it. Without one, the noise comes
     from the operating system afresh each time and lies nowhere: what was released is read back, never drawn again. All
     else derives from 256 bits in the run's folder that only its owner can read.
-
-    Attributes:
-        folder: of the run, an existing folder.
-        seed: a whole number >= 0, or None.
     """
 
-    folder: Path
-    seed: int | None = None
+    folder: Path  # of the run, an existing folder
+    seed: int | None = None  # a whole number >= 0, or None
 
     def __post_init__(self) -> None:
         if self.seed is not None:

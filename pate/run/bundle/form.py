@@ -27,29 +27,17 @@ _KINDS = ("features", "images")
 
 @dataclass(frozen=True)
 class ModelForm:
-    """Inputs, labels and threshold of a model. All of them are public: no private record has a part in them.
+    """Inputs, labels and threshold of a model. All of them are public: no private record has a part in them."""
 
-    Attributes:
-        name: of the data set.
-        kind: "features" or "images".
-        labels: their names, in the order of the model's outputs.
-        input_shape: of one input, as the model takes it.
-        features: a name for each number of an input; none where there are none.
-        preprocessing: how inputs are made of a table or of pictures; None where they are given.
-        threshold: the probability from which a label is predicted, for all labels or for each.
-        model: the kind of student.
-        versions: of what wrote it.
-    """
-
-    name: str
-    kind: str
-    labels: tuple[str, ...]
-    input_shape: tuple[int, ...]
-    features: tuple[str, ...]
-    preprocessing: Preprocessing | None
-    threshold: float | tuple[float, ...]
-    model: str
-    versions: Mapping[str, str] = field(default_factory=dict)
+    name: str  # of the data set
+    kind: str  # "features" or "images"
+    labels: tuple[str, ...]  # their names, in the order of the model's outputs
+    input_shape: tuple[int, ...]  # of one input, as the model takes it
+    features: tuple[str, ...]  # a name for each number of an input; none where there are none
+    preprocessing: Preprocessing | None  # how inputs are made of a table or of pictures; None where they are given
+    threshold: float | tuple[float, ...]  # the probability from which a label is predicted, for all labels or for each
+    model: str  # the kind of student
+    versions: Mapping[str, str] = field(default_factory=dict)  # of what wrote it
 
     @classmethod
     def of(
