@@ -40,9 +40,9 @@ _OF_THE_PLAN = (
     *("all_records", "allow_useless", "redraw", "new_account", "holders", "seed", "data_dependent"),
 )
 _SCORES = {
-    "mean_average_precision": "mean<br>AP",
-    "micro_f1": "micro-<br>F1",
-    "macro_f1": "macro-<br>F1",
+    "mean_average_precision": "mean AP",
+    "micro_f1": "micro- F1",
+    "macro_f1": "macro- F1",
     "accuracy": "accuracy",
 }
 _COLUMNS = {
@@ -50,7 +50,7 @@ _COLUMNS = {
     "answered": "answered",
     **_SCORES,
     "share_of_reachable": "reached",
-    "beats_constant": "beats a<br>constant",
+    "beats_constant": "beats constant",
 }
 _BESIDE = ("all_records_model", "best_constant")  # the top and the bottom of the scale, no runs
 _JOB, _JOBS = "a job of this sweep", "[0-9]*.json"

@@ -38,7 +38,7 @@ from pate.report.tables import (
 from pate.validation import printable, rounded_down
 
 _ANY_WIDTH = 10_000
-_CELL = "\N{BROKEN BAR}"
+_CELL, _BREAK = "\N{BROKEN BAR}", "\v"  # of which no value has any
 
 
 class PlainConsole(Console):
@@ -57,18 +57,18 @@ class PlainConsole(Console):
 def print_page(template: str, *, console: Console | None = None, **values: Any) -> None:
     """Prints a page from a Jinja template of this package, in rich's markup; markup in values is text.
 
-    Lines stay whole at any width. Those with `¦` are rows of a table, of which `<br>` breaks a cell. The first of them
+    Lines stay whole at any width. Those with `¦` are rows of a table, of which `br` breaks a cell. The first of them
     is a heading if it begins with `=`, and `>` before a cell then aligns its column at the right; it begins with `==`
     where the table is wrapped by the terminal rather than cut. `{##}` is an empty line behind one with `%`.
     """
     console = console or PlainConsole()
-    page = _environment().get_template(template).render(values)
-    for is_table, lines in groupby(page.splitlines(), key=lambda line: _CELL in line):
+    page = _environment().get_template(template).render(values).removesuffix("\n")
+    for is_table, lines in groupby(page.split("\n"), key=lambda line: _CELL in line):
         if is_table:
             _print_table(console, [line.split(_CELL) for line in lines])
         else:
             for line in lines:
-                console.print(Text.from_markup(line), soft_wrap=True)
+                console.print(_text(line), soft_wrap=True)
 
 
 def _print_table(console: Console, rows: list[list[str]]) -> None:
@@ -92,7 +92,7 @@ def _print_table(console: Console, rows: list[list[str]]) -> None:
 
 
 def _text(cell: str) -> Text:
-    return Text.from_markup(cell.replace("<br>", "\n"))
+    return Text.from_markup(cell.replace(_BREAK, "\n"), emoji=False)
 
 
 def _value(value: Any) -> str:
@@ -113,6 +113,7 @@ def _environment() -> Environment:
     )
     made.tests["finite"] = math.isfinite
     made.filters |= {
+        "broken": lambda heading: Markup(_value(heading).replace(" ", _BREAK)),
         "cells": _cells,
         "claim": format_claim,
         "delta": format_delta,
@@ -122,7 +123,12 @@ def _environment() -> Environment:
         "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),
         "up": lambda value, digits=4: "0" if value == 0 else round_up(value, digits),
     }
-    made.globals |= {"WEAK_EPSILON": WEAK_EPSILON, "PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
+    made.globals |= {
+        "br": Markup(_BREAK),
+        "WEAK_EPSILON": WEAK_EPSILON,
+        "PAPER_LABEL": PAPER_LABEL,
+        "SEEDED_WARNING": SEEDED_WARNING,
+    }
     return made
 
 
