@@ -99,6 +99,10 @@ def _value(value: Any) -> str:
     return escape(printable(str(value)).replace(_CELL, "|"))
 
 
+def _broken(heading: str) -> Markup:
+    return Markup(_value(heading).replace(" ", _BREAK))
+
+
 def _cells(values: Iterable[Any], before: str = "") -> Markup:
     return Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values))
 
@@ -113,7 +117,7 @@ def _environment() -> Environment:
     )
     made.tests["finite"] = math.isfinite
     made.filters |= {
-        "broken": lambda heading: Markup(_value(heading).replace(" ", _BREAK)),
+        "broken": _broken,
         "cells": _cells,
         "claim": format_claim,
         "delta": format_delta,
