@@ -98,16 +98,6 @@ def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(tmp_path: Path) ->
     assert not Ledger.stored(tmp_path / "run" / "ledger.db").entries
 
 
-def test_other_records_have_a_budget_of_their_own(tmp_path: Path) -> None:
-    data = small_dataset()
-    swapped = replace(data, private=replace(data.private, labels=~data.private.labels))
-    ledger = tmp_path / "ledger.db"
-    plan = plan_of(ledger, max_total_epsilon=1.1 * epsilon_of(1))
-    stopped(plan, tmp_path / "a", "training the student")
-    stopped(replace(plan, load_dataset=lambda: swapped), tmp_path / "b", "training the student")
-    assert account(ledger).epsilon == account(ledger, swapped).epsilon == epsilon_of(1)
-
-
 def spelled(digest: str, **owners: range) -> Any:
     """The small data set as another table would have it: another digest, and whoever is in it."""
     names = {kind: frozenset(b"%d" % each for each in numbers) for kind, numbers in owners.items()}

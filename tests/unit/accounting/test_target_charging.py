@@ -241,20 +241,6 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     assert opened.price.epsilon < counted
 
 
-def test_each_hit_of_the_least_hit_counter_is_one_of_at_most_k_tau() -> None:
-    """Adversaries that choose which targets a call hits: the sum over counters, each capped at tau, rises with it."""
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        opened = session(3, num_counters=3)
-        of_least = 0
-        while not opened.halted:
-            least = int(np.argmin(opened.hits))
-            hits = [bool(bit) for bit in rng.random(3) < rng.random()]
-            of_least += hits[least]
-            opened.charge(hits)
-        assert of_least <= 3 * 3
-
-
 # Files.
 
 
@@ -305,23 +291,6 @@ def test_a_state_of_another_session_or_of_none_is_refused(name: str, state: dict
 
 
 # Batches.
-
-
-def test_a_batch_counts_like_its_calls() -> None:
-    rng = np.random.default_rng(1)
-    for counters in (1, 3):
-        for _ in range(20):
-            hits = rng.random((20, counters)) < 0.3
-            one_by_one, at_once = session(3, num_counters=counters), session(3, num_counters=counters)
-            for row in hits:
-                if not one_by_one.halted:
-                    one_by_one.charge(row.tolist())
-            made = 0
-            for part in np.split(hits[:, 0] if counters == 1 else hits, [7]):
-                if not at_once.halted:
-                    made += at_once.charge_batch(part)
-            assert made == at_once.num_calls
-            assert at_once.state == one_by_one.state
 
 
 # Limits.

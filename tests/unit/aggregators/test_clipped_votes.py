@@ -10,18 +10,10 @@ import pytest
 from pate.accounting import Adjacency
 from pate.aggregators import ClippedVotes
 from pate.validation import InvalidValue
-from pate.votes.histogram import limited
 
 L1 = ClippedVotes(noise_std=3.0, vote_clip=2)
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 ALL = np.ones((3, 4, 4), dtype=bool)
-
-
-def test_the_most_confident_votes_are_kept() -> None:
-    confidences = np.array([[[0.6, 0.9, 0.2, 0.7], [0.5, 0.5, 0.5, 0.49]]])
-    expected = [[[False, True, False, True], [False, True, True, False]]]
-    np.testing.assert_array_equal(limited(confidences, 2), expected)
-    np.testing.assert_array_equal(limited(confidences, 4), confidences >= 0.5)
 
 
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:

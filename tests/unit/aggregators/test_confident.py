@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit, ndtr
 
 from pate.accounting import ComposedEvent, Ledger, RdpAccountant, ThresholdEvent
-from pate.aggregators import ConfidentGNMax, ConfidentVotes, GaussianVotes
+from pate.aggregators import ConfidentVotes, GaussianVotes
 
 VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
 SHAPE = {"num_queries": 50, "num_labels": 3, "num_teachers": 20}
@@ -33,13 +33,6 @@ def test_screening_looks_at_the_smallest_majority() -> None:
     assert share == pytest.approx(ndtr(-2.0), abs=5 * (ndtr(-2.0) / 40_000) ** 0.5)
     answered = release.labels[release.answered]
     assert answered.mean(axis=0) == pytest.approx(ndtr(np.array([8, -8, 1]) / 3.0), abs=0.06)
-
-
-def test_confident_gnmax_looks_at_the_largest_count() -> None:
-    aggregator = ConfidentGNMax(screening_std=2.0, threshold_share=0.6, noise_std=0.01)
-    release = aggregator.aggregate(np.tile([14, 3, 3], (40_000, 1)), num_teachers=20, rng=np.random.default_rng(0))
-    assert release.num_answered / 40_000 == pytest.approx(ndtr(1.0), abs=0.01)
-    assert release.labels[release.answered].all(axis=0).tolist() == [True, False, False]
 
 
 def test_after_so_many_answers_every_query_is_refused() -> None:

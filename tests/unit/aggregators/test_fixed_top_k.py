@@ -6,7 +6,6 @@ import pytest
 from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, PureDpEvent, RdpAccountant, SelfComposedEvent
 from pate.aggregators import FixedTopK
 from pate.aggregators.fixed_top_k import MECHANISMS
-from pate.validation import InvalidValue
 
 VOTES = np.array([9, 4, 8, 0])
 
@@ -36,8 +35,3 @@ def test_prices() -> None:
     one, four = (FixedTopK(k=1, epsilon=0.1).scaled(factor).event_for(**shape) for factor in (1.0, 4.0))
     prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (one, four)]
     assert prices[1] < prices[0] / 2
-
-
-def test_what_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="k=5: expected at most 4, the number of labels"):
-        FixedTopK(k=5, epsilon=1.0).aggregate(VOTES[None], num_teachers=10, rng=np.random.default_rng(0))

@@ -19,7 +19,6 @@ from pate.student import (
     Student,
     StudentModel,
 )
-from pate.validation import InvalidValue
 from tests.unit.bundle.test_bundle import listed
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -104,18 +103,6 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(tmp_path: Pa
     bundle = exported(tmp_path, model)
     asked = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
     assert np.abs(said_by(tmp_path / "model.onnx", asked) - bundle.predict_proba(asked)).max() < 1e-5
-
-
-def test_the_graph_knows_the_labels(tmp_path: Path) -> None:
-    model, _ = trained("linear")
-    bundle = exported(tmp_path, model)
-    bundle.to_onnx(tmp_path / "again.onnx")
-    with pytest.raises(InvalidValue, match=r"^path=.*: expected a file in a folder that is there$"):
-        bundle.to_onnx(tmp_path / "no folder" / "model.onnx")
-    assert (tmp_path / "model.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes()
-    known = {each.key: each.value for each in onnx.load(tmp_path / "model.onnx").metadata_props}
-    assert known["labels"].split("\n") == list(LABELS)
-    assert float(known["threshold"]) == model.threshold
 
 
 def test_every_student_that_ships_has_a_graph() -> None:

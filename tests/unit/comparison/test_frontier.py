@@ -31,11 +31,6 @@ def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
     }
 
 
-def test_an_epsilon_out_of_reach_says_why(frontier: Frontier) -> None:
-    point = frontier.lines[-1].points[0]
-    assert (point.mean, point.std, point.note) == (None, None, "target_epsilon=1: expected more")
-
-
 PROMISED = [
     *("aggregator", "adjacency", "epsilon", "delta", "accountant", "seed", "num_queries", "num_answered"),
     *("label_accuracy", "accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"),

@@ -24,14 +24,6 @@ def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
     assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colors become variables"
 
 
-def test_page_says_what_no_epsilon_covers_and_that_noise_was_seeded(frontier: Frontier) -> None:
-    text = " ".join(Page(render_page(frontier, PARAMETERS)).texts("p"))
-    assert NOT_COVERED in text
-    assert "seeded noise protects nobody who knows the seed" in text
-    assert "Synthetic data" in text
-    assert "the same 2 seeds" in text
-
-
 def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -> None:
     rows = Page(render_page(frontier, PARAMETERS)).texts("tr")
     assert any(row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row for row in rows)

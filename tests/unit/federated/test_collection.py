@@ -197,20 +197,6 @@ def test_all_votes_of_one_holder_reach_what_a_price_is_for(tmp_path: Path) -> No
     assert (all_of_them - none == TEACHERS).all()
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (lambda: Roll({}), "at least one holder"),
-        (lambda: Roll({"../a": 1}), r"holder=\.\./a: expected a name that a file can have"),
-        (lambda: Roll({"a": 0}), r"holders\[a\]=0"),
-        (lambda: Roll({"a": 1}, max_absent=1), r"max_absent=1: expected less than the 1 holders"),
-    ],
-)
-def test_impossible_rolls_are_refused(given: Any, message: str) -> None:
-    with pytest.raises(InvalidValue, match=message):
-        given()
-
-
 def test_a_request_survives_the_way(tmp_path: Path) -> None:
     asked = request(cast="confidences", vote_clip=2)
     found = type(asked).from_bytes(asked.to_bytes())

@@ -69,13 +69,6 @@ def test_a_question_travels_as_it_is(kind: str) -> None:
     assert found.to_bytes() == asked.to_bytes()
 
 
-def test_what_is_no_question_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="expected a question as"):
-        Question(kind="other", asked="", num_labels=NUM_LABELS)
-    with pytest.raises(InvalidValue, match="expected a question as"):
-        Question.from_bytes(b"PK torn")
-
-
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
 def test_answers_are_added_up_and_no_holder_is_worth_more_than_its_teachers(kind: str) -> None:
     asked = question(kind)
@@ -314,13 +307,6 @@ def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path)
 def test_names_that_no_disk_can_tell_apart_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(InvalidValue, match="holder"):
         Roll(dict.fromkeys(names, 1))
-
-
-def test_what_a_stranger_says_fits_on_a_line() -> None:
-    asked = question(LENGTHS)
-    sent = [Contribution("2", problem="a\x1b[2J\nholder=1: b\u202e"), Contribution("x\x1b]0;y\x07" * 40)]
-    found = gathered(ROLL, asked, [answer(asked, "1"), *sent])
-    assert all(line.isprintable() for line in found.refused.values())
 
 
 @pytest.mark.parametrize(("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent, OpposedMaximaEvent, PureDpEvent
-from pate.mechanisms import FixedKRegularizer, GapSelection
-from pate.mechanisms.gap_selection import SELECTION_NOISES, Ranking, checked_regularizer, exactly_addable
+from pate.mechanisms import GapSelection
+from pate.mechanisms.gap_selection import SELECTION_NOISES, exactly_addable
 from pate.validation import InvalidValue
 
 SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
@@ -78,13 +78,6 @@ def test_price_of_each_noise_and_adjacency(adjacency: Adjacency, noise: str, eve
     assert selection.event == event
 
 
-@pytest.mark.parametrize("numbers", [[0, 1, -2], (0.0, 1.0, -2.0), np.array([0, 1, -2]), np.float32([0, 1, -2])])
-def test_numbers_become_a_tuple_that_compares_and_hashes(numbers: Any) -> None:
-    assert checked_regularizer(numbers) == (0.0, 1.0, -2.0)
-    selection = GapSelection(noise_scale=1.0, num_labels=4, num_teachers=5, regularizer=numbers)
-    assert hash(selection) == hash(GapSelection(noise_scale=1.0, num_labels=4, num_teachers=5, regularizer=[0, 1, -2]))
-
-
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("offset", [0.1, 1e6 + 0.3, 1e15, -(2.0**50)])
 def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
@@ -121,14 +114,3 @@ WRONG: list[tuple[str, Any]] = [
 def test_impossible_parameters_are_refused_on_one_line(field: str, value: Any) -> None:
     with pytest.raises(InvalidValue, match=rf"^{field}=[^\n]*: expected [^\n]*$"):
         dataclasses.replace(SELECTION, **{field: value})
-
-
-@pytest.mark.parametrize(("k", "penalty"), [(-1, 1.0), (2.0, 1.0), (2, -1.0), (2, math.inf)])
-def test_impossible_preferences_are_refused(k: Any, penalty: float) -> None:
-    with pytest.raises(InvalidValue, match=r"^(k|penalty)=.*: expected a (whole )?number >= 0"):
-        FixedKRegularizer(k=k, penalty=penalty)
-
-
-def test_ties_go_to_the_lowest_index_and_k_may_differ_by_row() -> None:
-    ranking = Ranking.of(np.full((4, 3), 9))
-    np.testing.assert_array_equal(ranking.top(np.arange(4)), [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency
-from pate.mechanisms import LimitedDomainTopK, PeelingTopK, TopStableTopK
+from pate.mechanisms import LimitedDomainTopK, TopStableTopK
 from pate.validation import InvalidValue
 from pate.verification import Claim, verify
 
@@ -20,14 +20,6 @@ def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -
     outcome = mechanism()(np.tile([2, 5, 4, 1], (5_000, 1)), rng=np.random.default_rng(0)).indices
     assert set(outcome.ravel().tolist()) == {-1, 0, 1, 2}
     assert (outcome[outcome[:, 0] < 0] == -1).all()
-
-
-def test_the_whole_domain_leaves_an_outside_of_count_0() -> None:
-    """With all indices inside and counts far above the bottom it is peeling."""
-    counts = np.array([500, 501, 502])
-    distribution = mechanism(domain_size=3).distribution(counts)
-    for outcome, probability in PeelingTopK(k=2, epsilon=6.0).distribution(counts).items():
-        assert distribution[outcome] == pytest.approx(probability, rel=1e-9)
 
 
 def mechanism_of_top_stable(**changes: object) -> TopStableTopK:

@@ -6,8 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pate.accounting import BoundedRangeEvent, PureDpEvent, SelfComposedEvent
-from pate.mechanisms import LipschitzTopK, OneShotTopK, PeelingTopK, PermuteAndFlipTopK, SubsetPeeling
+from pate.mechanisms import LipschitzTopK, OneShotTopK, PeelingTopK, SubsetPeeling
 from pate.mechanisms.noise.kinds import UNIT_NOISES, ordered_distribution
 from pate.mechanisms.noise.noisy_order import draw_largest
 from pate.validation import InvalidValue
@@ -22,17 +21,6 @@ def test_one_shot_gumbel_is_peeling() -> None:
     for outcome, probability in peeled.items():
         assert by_quadrature[outcome] == pytest.approx(probability, rel=1e-10)
     assert OneShotTopK(k=3, epsilon=4.0).event == PeelingTopK(k=3, epsilon=4.0).event
-
-
-def test_scales_and_events() -> None:
-    assert PeelingTopK(k=4, epsilon=2.0).noise_scale == 4.0
-    assert PeelingTopK(k=4, epsilon=2.0, adjacency="add_remove").noise_scale == 2.0
-    assert PeelingTopK(k=4, epsilon=2.0).event == SelfComposedEvent(BoundedRangeEvent(0.5), 4)
-    assert PeelingTopK(k=2, rho=1.0).event == SelfComposedEvent(BoundedRangeEvent(2.0), 2)
-    assert PermuteAndFlipTopK(k=4, epsilon=2.0).event == SelfComposedEvent(PureDpEvent(0.5), 4)
-    assert PermuteAndFlipTopK(k=4, epsilon=2.0).noise_scale == 4.0
-    assert LipschitzTopK(k=4, epsilon=2.0, noise="laplace").event == PureDpEvent(2.0)
-    assert LipschitzTopK(k=4, epsilon=2.0).noise_scale == 4.0
 
 
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
@@ -72,15 +60,6 @@ def test_j_picks_are_peeling_whose_zcdp_is_that_of_one(size: int) -> None:
         expected[tuple(sorted(np.flatnonzero(PART)[list(picks)].tolist()))] += probability
     distribution = peeling.distribution_of(COUNTS, PART, size)
     assert distribution == pytest.approx(dict(expected), rel=1e-12)
-
-
-def test_a_batch_of_different_parts_and_sizes() -> None:
-    counts = np.array([[900, 0, 500], [0, 900, 500], [1, 2, 3], [900, 500, 700]])
-    part = np.array([[True, True, True], [True, False, True], [False, False, False], [True, True, True]])
-    picked = SubsetPeeling(noise_scale=0.1)(counts, part=part, size=[1, 1, 0, 2], rng=np.random.default_rng(0))
-    assert picked.astype(int).tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0], [1, 0, 1]]
-    single = SubsetPeeling(noise_scale=0.1)(counts[0], part=part[0], size=2, rng=np.random.default_rng(0))
-    assert single.tolist() == [True, False, True]
 
 
 def test_impossible_parameters_are_refused() -> None:

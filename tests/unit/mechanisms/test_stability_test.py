@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import laplace, norm
 
-from pate.accounting import Adjacency, ApproximateEvent, OneBitEvent
+from pate.accounting import Adjacency
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.aggregators import StableTopK
 from pate.mechanisms import CertifiedTable, StabilityTest, optimal_stability_table
@@ -36,16 +36,6 @@ def test_probabilities_rise_from_the_failure_probability_on_a_grid(
     assert probs[adjacency.gap_sensitivity] <= failure_prob
     assert (probs * 2.0**53 == np.floor(probs * 2.0**53)).all()
     assert probs.max() <= 1 - 2.0**-40
-
-
-def test_event_is_one_bit_of_the_very_probabilities() -> None:
-    test = StabilityTest.gaussian(test_std=1.0, failure_prob=0.01, num_teachers=12)
-    event = test.event
-    assert isinstance(event, ApproximateEvent)
-    assert isinstance(event.event, OneBitEvent)
-    assert (event.failure_prob, event.event.reach) == (0.01, 2)
-    recovered = 1 / (1 + np.exp(-np.array(event.event.logits)))
-    np.testing.assert_allclose(recovered, test.pass_probs, rtol=1e-12)
 
 
 class Fixed(np.random.Generator):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent, RdpAccountant, SelfComposedEvent
-from pate.accounting.target_charging import TargetCharging, min_accesses, not_prior, revise
+from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent, SelfComposedEvent
+from pate.accounting.target_charging import TargetCharging, min_accesses, not_prior
 from pate.mechanisms import AboveThreshold, BetweenThresholds, ConditionalRelease, SparseVector, SweepTopK
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
@@ -114,15 +114,6 @@ def test_a_sweep_is_conditional_releases_from_the_top_down() -> None:
         assert found == list(zip(at_once.indices.tolist(), at_once.scores.tolist(), strict=True))
 
 
-def test_the_price_of_a_sweep_knows_k_alone() -> None:
-    sweep = SweepTopK(k=4, epsilon=0.25, failure_prob=1e-7)
-    count = min_accesses(target_hits=4, hit_prob=revise(0.25).hit_prob, overrun_prob=1e-7)
-    assert sweep.event == ApproximateEvent(SelfComposedEvent(PureDpEvent(0.5), count), 1e-7)
-    assert RdpAccountant().compose(sweep.event).get_epsilon(1e-6) > 0
-    other = SweepTopK(k=4, epsilon=0.25, failure_prob=1e-7, adjacency=Adjacency.ADD_REMOVE)
-    assert other.event == sweep.event
-
-
 def vector(**options: Any) -> SparseVector:
     return SparseVector(**({"epsilon": 50.0, "item_hits": 2, "failure_prob": 1e-9} | options))
 
@@ -142,18 +133,6 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
     assert session.ask([True, True, True], threshold=2, rng=rng()) is None
     assert session.ask([True, True, True], threshold=1, rng=rng()) == 1
     assert session.ask([True, True, True], threshold=-5, rng=rng()) == 0
-
-
-def test_a_list_of_queries_is_the_same_as_asking_one_by_one() -> None:
-    bits = np.random.default_rng(1).random((40, 30)) < 0.5
-    mechanism, thresholds = vector(epsilon=0.7), np.arange(40) % 20
-    at_once = mechanism(bits, thresholds=thresholds, rng=rng())
-    session, generator = mechanism.start(30), rng()
-    answers = [
-        session.ask(query, threshold=int(level), rng=generator) for query, level in zip(bits, thresholds, strict=True)
-    ]
-    assert at_once.answered.tolist() == [answer is not None for answer in answers]
-    assert at_once.values.tolist() == [answer or 0 for answer in answers]
 
 
 def test_draws_follow_the_distribution_of_two_queries() -> None:
@@ -204,8 +183,3 @@ VECTOR: dict[str, Any] = {"epsilon": 1.0, "item_hits": 2, "failure_prob": 1e-9}
 def test_impossible_parameters_are_refused(kind: Any, given: dict[str, Any], name: str, value: Any) -> None:
     with pytest.raises(InvalidValue, match=rf"^{name}={value}: expected"):
         kind(**(given | {name: value}))
-
-
-def test_noise_off_the_grid_is_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"rate=1e-12: expected a number in"):
-        AboveThreshold(threshold=3, epsilon=1e-12)

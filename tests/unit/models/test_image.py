@@ -7,14 +7,13 @@ import torch
 from pate.aggregators import TrainingSet
 from pate.models.image import _frozen_backbone
 from pate.networks.resnet import torchvision_models
-from pate.student import CNNStudent, ResNet50Student, StudentModel
+from pate.student import CNNStudent, StudentModel
 from pate.teachers import (
     CNNTeacher,
     LinearTeacher,
     ResNet50Teacher,
     Shard,
 )
-from pate.validation import InvalidValue
 
 SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}
 
@@ -148,22 +147,3 @@ def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
     loaded = StudentModel.load(tmp_path / "a")
     assert (loaded.predict_proba(others[0]) == model.predict_proba(others[0])).all()
     assert loaded.network() == model.network()
-
-
-@pytest.mark.slow
-def test_a_resnet_can_be_a_student(tmp_path):
-    rng = np.random.default_rng(0)
-    images, labels = rng.random((4, 3, 32, 32), np.float32), rng.random((4, 2)) < 0.5
-    student = ResNet50Student(epochs=1, folds=2, image_size=32, max_unlabeled=0, device="cpu")
-    model = student.learn(TrainingSet(images, labels), pool=images, seed=0)
-    model.save(tmp_path)
-    loaded = StudentModel.load(tmp_path)
-    assert (loaded.predict_proba(images) == model.predict_proba(images)).all()
-    assert model.choices["unlabeled"] == 0
-
-
-def test_what_is_no_image_is_refused(rows):
-    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(5, 12\): expected images"):
-        CNNTeacher(device="cpu").fit_many([Shard(np.zeros((5, 12), np.float32), np.zeros((5, 2), bool))], [0])
-    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(120, 15\): expected images"):
-        CNNStudent().fit(*rows, seed=0)

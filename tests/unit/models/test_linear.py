@@ -58,29 +58,12 @@ def test_own_threshold_finds_rare_labels():
     assert (f1[None] > f1[0.5] + 0.1).all()
 
 
-def test_a_fixed_threshold_is_folded_in_and_without_any_label_the_threshold_stays(parts, queries):
-    half, third = (LinearTeacher(threshold=threshold, device="cpu") for threshold in (0.5, 0.3))
-    votes = third.predict_many(third.fit_many(parts, range(6)), queries) >= 0.5
-    assert (votes == (half.predict_many(half.fit_many(parts, range(6)), queries) >= 0.3 - 1e-6)).all()
-    teacher = LinearTeacher(device="cpu")
-    (state,) = teacher.fit_many([Shard(parts[0].inputs, np.zeros((30, 5), bool))], [0])
-    assert state["threshold"] == 0.5
-    assert not teacher.predict_many([state], queries).any()
-
-
 @pytest.mark.parametrize("size", [10, 120])  # fewer and more rows than features
 def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
     rows = make_rows(size)
     model = LinearStudent(penalties=(0.7,)).fit(*rows, seed=0)
     expected = reference(*rows, 0.7).predict(held_out[0]).clip(0, 1)
     np.testing.assert_allclose(model.predict_proba(held_out[0]), expected, atol=1e-4)
-
-
-def test_the_unit_of_the_inputs_does_not_matter_to_a_student(rows, held_out):
-    model = LinearStudent().fit(*rows, seed=0)
-    scaled = LinearStudent().fit(rows[0] * 1000, rows[1], seed=0)
-    expected = model.predict_proba(held_out[0])
-    np.testing.assert_allclose(scaled.predict_proba(held_out[0] * 1000), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("wanted", [0.5, 2.0, 4.0])

@@ -1,7 +1,6 @@
 """What all teachers promise, also apart from each other: no length of another part reaches them by rounding."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,8 @@ from pate.models.teacher import IsolatedTeacher, isolated
 from pate.pipeline import train
 from pate.teachers import (
     CNNTeacher,
-    ConvexTeacher,
-    KernelTeacher,
     LinearTeacher,
     MLPTeacher,
-    ResNet50Teacher,
     SequentialEngine,
     Shard,
     SklearnTeacher,
@@ -134,22 +130,3 @@ def test_a_run_keeps_teachers_apart_where_groups_have_several_records(tmp_path):
     engine = Listening(heard=([],))
     train(small_plan(load_dataset=load, engine=engine), tmp_path / "run")
     assert engine.heard[0] == [IsolatedTeacher(TEACHERS[0])]
-
-
-WRONG = {
-    LinearTeacher: {"penalty": 0.0, "threshold": 1.0, "device": "tpu"},
-    MLPTeacher: {"hidden": 0, "epochs": 1.5, "batch_size": 0, "learning_rate": 0.0, "weight_decay": -1.0}
-    | {"threshold": 0.0, "device": "gpu"},
-    CNNTeacher: {"width": 9, "threshold": 1, "epochs": 0, "device": "tpu"},
-    ResNet50Teacher: {"frozen": True, "penalty": 0, "epochs": 0},  # frozen random weights
-    partial(SklearnTeacher, DecisionTreeClassifier()): {"threshold": 0.0},
-    KernelTeacher: {"num_directions": 0},
-    ConvexTeacher: {"penalty": 0.0},
-}
-
-
-@pytest.mark.parametrize("kind", WRONG)
-def test_an_impossible_setting_is_named(kind):
-    for name, value in WRONG[kind].items():
-        with pytest.raises(InvalidValue, match=f"^{name}={value}: expected"):
-            kind(**{name: value})

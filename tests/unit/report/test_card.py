@@ -1,11 +1,8 @@
 import math
 from dataclasses import fields, replace
 
-import pytest
-
 from pate.report import Privacy, Report, privacy_card
 from pate.report.report import CAVEATS
-from pate.validation import InvalidValue
 
 
 def card(report: Report) -> str:
@@ -62,12 +59,6 @@ def test_seeded_noise_is_said_twice_and_only_then(report: Report) -> None:
     assert "holds only against readers who do not know the seed" in text
 
 
-def test_the_papers_figure_is_labeled_and_optional(report: Report) -> None:
-    (line,) = [line for line in card(report).splitlines() if "3.66" in line]
-    assert "as the paper accounts; not a bound" in line
-    assert "paper" not in card(replace(report, privacy=replace(report.privacy, paper_epsilon=None)))
-
-
 def test_an_infinite_epsilon_is_called_no_guarantee(report: Report) -> None:
     text = card(replace(report, privacy=replace(report.privacy, epsilon=math.inf)))
     assert "**no privacy guarantee**" in text
@@ -79,8 +70,3 @@ def test_text_cannot_leave_its_cell(report: Report) -> None:
     text = card(replace(report, privacy=odd))
     assert "| unit of privacy | a\\|b \\# \\<script\\> |" in text.splitlines()
     assert "| mechanism.test | \\`x\\`\\|\\[y\\](z) |" in text.splitlines()
-
-
-def test_more_answers_than_queries_are_refused(privacy: Privacy) -> None:
-    with pytest.raises(InvalidValue, match=r"num_answered=7: expected at most num_queries=6"):
-        privacy_card(privacy, dataset="d", num_answered=7, num_labels=4, num_teachers=10)

@@ -16,7 +16,7 @@ from pate.report import Report, privacy_card
 from pate.report.console import PlainConsole, print_lines, print_report
 from pate.report.page import render_html
 from pate.report.report import ReleaseSummary, RunFigures
-from pate.report.tables import charging_verdict, hit_counts
+from pate.report.tables import charging_verdict
 
 
 def printed(report: Report, path: Path | None = None, width: int = 80) -> str:
@@ -121,8 +121,3 @@ def test_every_output_says_whether_target_charging_paid(
     assert verdict in card and "| hits | 2 |" in card
     assert verdict in page and hits in page
     assert Report.from_json(run.to_json()) == run
-
-
-def test_other_aggregators_say_nothing_of_hits(report: Report, figures: RunFigures) -> None:
-    assert charging_verdict(report.privacy) == hit_counts(report.release) == ""
-    assert "target charging" not in render_html(report, figures).lower()

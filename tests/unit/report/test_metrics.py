@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
-from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
+from pate.report import metric_intervals, multilabel_metrics
 from pate.report.metrics import (
     Constant,
     Membership,
@@ -20,8 +20,6 @@ from pate.report.metrics import (
     unusual,
 )
 from pate.validation import InvalidValue
-
-NAMES = ("accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision")
 
 # Worked out by hand. Columns: one mixed label, one without positives, one with positives only.
 TRUE = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 1]], dtype=bool)
@@ -41,47 +39,6 @@ def test_against_values_worked_out_by_hand() -> None:
     assert metrics.macro_f1 == pytest.approx((1 / 2 + 0 + 6 / 7) / 3)
     # first label: ranks 1 and 3 of the scores, (1/1 + 2/3)/2; third: 1; second has no positive
     assert metrics.mean_average_precision == pytest.approx(((1 + 2 / 3) / 2 + 1) / 2)
-
-
-def test_per_label_marks_the_undefined_with_nan() -> None:
-    metrics = per_label_metrics(PREDICTED, SCORES, TRUE)
-    np.testing.assert_allclose(metrics["balanced_accuracy"], [0.5, np.nan, np.nan])
-    np.testing.assert_allclose(metrics["average_precision"], [5 / 6, np.nan, 1])
-    np.testing.assert_allclose(metrics["recall"], [0.5, np.nan, 0.75])
-    np.testing.assert_allclose(metrics["precision"], [0.5, 0, 1])
-    np.testing.assert_allclose(metrics["f1"], [0.5, 0, 6 / 7])
-    np.testing.assert_allclose(metrics["accuracy"], [0.5, 0.75, 0.75])
-    np.testing.assert_allclose(metrics["prevalence"], [0.5, 0, 1])
-
-
-def test_a_constant_guess_has_balanced_accuracy_one_half() -> None:
-    rng = np.random.default_rng(1)
-    true = rng.random((200, 5)) < [0.02, 0.2, 0.5, 0.8, 0.0]
-    guess = np.broadcast_to(true.mean(axis=0) > 0.5, true.shape)
-    assert multilabel_metrics(guess, guess.astype(float), true).balanced_accuracy == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize("num_samples", [1, 30])
-@pytest.mark.parametrize("num_labels", [1, 7])
-def test_a_perfect_prediction_scores_one(num_samples: int, num_labels: int) -> None:
-    true = np.random.default_rng(2).random((num_samples, num_labels)) < 0.5
-    true[0] = True
-    metrics = multilabel_metrics(true, true.astype(np.float32), true)
-    one_class = bool(true.all(axis=0).all())
-    assert vars(metrics) == dict.fromkeys(NAMES, 1.0) | {"balanced_accuracy": None if one_class else 1.0}
-
-
-def test_one_label_is_scored_as_a_label_and_not_as_two_classes() -> None:
-    true = np.array([[1], [0], [0], [0]], dtype=bool)
-    predicted = np.array([[0], [0], [0], [0]], dtype=bool)
-    metrics = multilabel_metrics(predicted, np.zeros((4, 1)), true)
-    assert (metrics.accuracy, metrics.micro_f1, metrics.macro_f1) == (0.75, 0.0, 0.0)
-
-
-def test_nothing_positive_anywhere() -> None:
-    nothing = np.zeros((3, 2), dtype=bool)
-    metrics = multilabel_metrics(nothing, np.zeros((3, 2)), nothing)
-    assert vars(metrics) == dict(zip(NAMES, (1.0, None, 0.0, 0.0, None), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -142,13 +99,6 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
         rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
         wanted = vars(multilabel_metrics(predicted[rows], scores[rows], true[rows]))
         assert {name: values[column] for name, values in found.items()} == pytest.approx(wanted)
-
-
-def test_blocks_draw_the_same_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    predicted, scores, true = sample(80, 4)
-    whole = metric_intervals(predicted, scores, true)
-    monkeypatch.setattr("pate.report.metrics._MOST_WEIGHTS", 4 * 80 * 7)
-    assert metric_intervals(predicted, scores, true) == whole
 
 
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes import VoteStore, foreign
+from pate.votes import foreign
 from pate.votes.foreign import ImportedVotes
 
 BITS = np.random.default_rng(0).random((9, 5, 4)) < 0.4
@@ -44,14 +44,6 @@ def test_layouts_are_recognized_and_give_the_same_counts(
         assert (votes.layout, votes.num_teachers, votes.max_votes) == (layout, 9, max_votes)
         np.testing.assert_array_equal(votes.counts, COUNTS)
         assert votes.counts.dtype == np.int64
-
-
-def test_a_vote_file_of_this_package(tmp_path: Path) -> None:
-    path = tmp_path / "votes.npz"
-    VoteStore.write(path, [BITS], num_teachers=9, num_queries=5, num_labels=4)
-    votes = ImportedVotes.read(path)
-    assert votes.layout == "teacher_votes"
-    np.testing.assert_array_equal(votes.counts, COUNTS)
 
 
 @pytest.mark.parametrize(
@@ -95,21 +87,6 @@ def test_impossible_files_are_refused_in_one_line(
     with pytest.raises(InvalidValue, match=message) as caught:
         ImportedVotes.read(saved(tmp_path, array), **options)
     assert "\n" not in str(caught.value)
-
-
-def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"votes=.*none\.npy: expected an existing \.npy or \.npz file"):
-        ImportedVotes.read(tmp_path / "none.npy")
-    text = tmp_path / "votes.dat"
-    header = b"\x93NUMPY\x01\x00v\x00" + b"(" * 118
-    for content in (b"1,2,3", b"", b"PK\x03\x04broken", "1,2\n3,4\n".encode("utf-16"), b"PK\x03\x04", header):
-        text.write_bytes(content)
-        with pytest.raises(InvalidValue, match=r"^votes=\S+dat: expected an \.npy or \.npz file of numbers \(.+\)$"):
-            ImportedVotes.read(text)
-    objects = tmp_path / "objects.npy"
-    np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(InvalidValue, match="of numbers"):
-        ImportedVotes.read(objects)
 
 
 def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> None:

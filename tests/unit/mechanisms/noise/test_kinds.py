@@ -20,11 +20,6 @@ def test_equal_values_are_equally_likely(name: str, size: int) -> None:
     np.testing.assert_allclose(DISTRIBUTIONS[name](np.full((1, size), 3.7)), np.full((1, size), 1 / size), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_a_hopeless_candidate_has_no_chance(name: str) -> None:
-    np.testing.assert_allclose(DISTRIBUTIONS[name](np.array([[0.0, 500.0]])), [[0.0, 1.0]], atol=1e-12)
-
-
 def test_two_candidates_in_closed_form() -> None:
     """P(first wins) from the distribution of the difference of two draws, at a difference of 1.3 scales."""
     x = mpmath.mpf("1.3")
