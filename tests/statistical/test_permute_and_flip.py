@@ -47,12 +47,12 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
 @pytest.mark.slow
 def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_class_are_equal() -> None:
     mechanism, rng = PermuteAndFlipTopK(k=5, epsilon=2.0), np.random.default_rng(1)  # noise of scale 5
-    draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(50)])
+    draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(30)])
     assert all(len(set(row)) == 5 for row in draws.tolist())
     drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
     assert p_value(drawn, distribution_of_two_picks(5.0, "exponential")) > ACCEPTED
     assert p_value(drawn, distribution_of_two_picks(6.0, "exponential")) < REJECTED
-    assert p_value(drawn, distribution_of_two_picks(5.0, "gumbel")) < REJECTED
+    assert p_value(drawn, distribution_of_two_picks(5.0, "gumbel")) < 1e-6
     seen = [int((draws == member).sum()) for member in np.flatnonzero(LONG == 48)]
     assert chisquare(seen).pvalue > ACCEPTED
     first_half = np.flatnonzero(LONG == 10)[: 9_967 // 2]
