@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import call
+from tests.e2e.commands import call, run
 
 
 def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_no_command_falls_over_such_a_file(name: str, tmp_path: Path) -> None:
 
 def test_a_file_without_settings_says_how_one_begins(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"")
-    said = call("train", "--config-dir", str(tmp_path), "--config-name", "mine", cwd=tmp_path)
+    said = run("train", "--config-dir", str(tmp_path), "--config-name", "mine", cwd=tmp_path)
     assert said.returncode == 2
     assert said.stderr.startswith("data: expected a value") and "defaults: [train, _self_]" in said.stderr
 
