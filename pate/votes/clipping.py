@@ -286,7 +286,8 @@ class ClippedMoments:
         Features `[n, D]` are whole numbers, multiples of 2**-14 times that; weights `[n]`, or one, are in [0, 1].
         """
         clipped = residuals * (self._weights(residuals) * weights)[:, None]
-        return np.asarray((features.T.astype(np.float64) @ np.trunc(clipped * self._residual_steps)).astype(np.int64))
+        whole = np.trunc(clipped * self._residual_steps)  # products are exact in any order; this one is the fastest
+        return np.asarray((whole.T @ features.astype(np.float64)).T.astype(np.int64))
 
     def of_few(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
         """The sum over teachers with n records each, whose products need not be formed one by one.
