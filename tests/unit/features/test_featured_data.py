@@ -15,6 +15,7 @@ from pate.data import Dataset
 from pate.features import Patches, featured_data
 from pate.features.featured_data import FeaturedData
 from pate.features.features import ExtractedForm
+from pate.features.patches import PatchExtractor
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, SMALL, Given, dataset
 
@@ -141,6 +142,25 @@ def test_bits_do_not_depend_on_the_number_of_cores(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(joblib, "cpu_count", lambda: 5)
     load(tmp_path / "more")
     assert bytes_of(tmp_path / "some") == bytes_of(tmp_path / "more")
+
+
+def test_what_the_fit_measured_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure, shown = PatchExtractor.measured, list[int]()
+
+    def counted(self: PatchExtractor, images: np.ndarray) -> np.ndarray:
+        shown.append(len(images))
+        return measure(self, images)
+
+    monkeypatch.setattr(PatchExtractor, "measured", counted)
+    monkeypatch.setattr(PatchExtractor, "batch_size", BLOCK)
+    load(tmp_path)
+    whole = bytes_of(tmp_path)
+    again = 60 % BLOCK and BLOCK  # public pictures that fill no batch
+    assert sum(count for count in shown if count > 1) == 60 + again + 160 + 48
+    for path in tmp_path.rglob("public-*"):
+        path.unlink()
+    load(tmp_path)
+    assert bytes_of(tmp_path) == whole
 
 
 def test_data_without_pictures_and_pictures_of_another_size_are_one_line(tmp_path: Path) -> None:

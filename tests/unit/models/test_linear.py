@@ -8,9 +8,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score
 
 from pate.data import Split
+from pate.models import linear
 from pate.models.linear import _White
 from pate.run.student import train_on_all_records
-from pate.student import LinearStudent, LowRankStudent
+from pate.student import LinearStudent, LogisticStudent, LowRankStudent
 from pate.teachers import LinearTeacher, Shard
 
 
@@ -85,6 +86,17 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
         strength = 1 / (1e-2 * spread * len(rows))
         model = LogisticRegression(C=strength, tol=1e-8, max_iter=1000).fit(rows, labels[:, label])
         np.testing.assert_allclose(scores[:, label], model.decision_function(held_out[0]), atol=0.02)
+
+
+def test_of_many_rows_some_choose_and_all_are_fitted(make_rows, held_out, monkeypatch):
+    rows, chosen = make_rows(3000), []
+    choose = LogisticStudent._choose
+    monkeypatch.setattr(LogisticStudent, "_choose", lambda *given: chosen.append(given[2:]) or choose(*given))
+    expected = LogisticStudent(penalties=(1e-3,)).fit(*rows, seed=0)
+    monkeypatch.setattr(linear, "_MANY_ROWS", 700)
+    found = LogisticStudent(penalties=(1e-3,)).fit(*rows, seed=0)
+    assert [(len(features), held) for features, _, held in chosen] == [(3000, 600), (700, 140)]
+    np.testing.assert_allclose(found.predict_proba(held_out[0]), expected.predict_proba(held_out[0]), atol=2e-3)
 
 
 @pytest.mark.parametrize(("nonlinear", "kind"), [(False, "logistic"), (True, "mlp")])
