@@ -28,6 +28,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    try:
+        import_module("pate.validation").require_extra("pate", "train")
+    except ImportError:  # `help(pate)` asks for whatever stands here
+        return sorted(globals())
     return sorted({*globals(), *__all__})
 
 

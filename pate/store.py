@@ -273,7 +273,9 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             raise InvalidValue(f"ledger={self.path}: expected a ledger, found no file; {REMEDY}") from None
         if not stat.S_ISREG(status.st_mode):  # SQLite would make a new one, or wait for a pipe
-            raise InvalidValue(f"ledger={self.path}: expected a plain file, not a link or a folder; remove it")
+            raise InvalidValue(
+                f"ledger={self.path}: expected a plain file, not a link or a folder; name the file itself"
+            )
         if status.st_size == 0:
             raise damaged(self.path, "a ledger, found an empty file")
         name = f"file:{quote(str(self.path))}?mode=rw"

@@ -160,7 +160,8 @@ def printable(text: str) -> str:
 def require(condition: bool, name: str, value: object, rule: str) -> None:
     """Raises `InvalidValue` reading `name=value: expected rule` unless the condition holds."""
     if not condition:
-        raise InvalidValue(f"{name}={' '.join(str(value).split())}: expected {rule}")
+        numeral = isinstance(value, str) and "number" in rule and value[-1:].isdigit()  # in quotes: it is no number
+        raise InvalidValue(f"{name}={' '.join((repr(value) if numeral else str(value)).split())}: expected {rule}")
 
 
 def rounded_up(value: float, digits: int = 6) -> str:

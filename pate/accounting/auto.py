@@ -14,6 +14,7 @@ from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
 from pate.accounting.pld import PldAccountant
 from pate.accounting.rdp import AccountantBesideRenyi
+from pate.validation import require_probability
 
 # What optimal composition is the tightest for.
 _STEPS = {
@@ -90,6 +91,7 @@ class AutoAccountant(AccountantBesideRenyi):
 
     def _least(self, target_delta: float) -> tuple[float, Accountant]:
         """The least epsilon, and the accountant that found it."""
+        require_probability("target_delta", target_delta)
         if target_delta not in self._found:
             found = [(accountant.get_epsilon(target_delta), accountant) for accountant in self._asked()]
             self._found[target_delta] = min(found, key=lambda pair: pair[0])

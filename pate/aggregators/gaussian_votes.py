@@ -36,6 +36,7 @@ _FARTHEST = 9.0  # noise stds: a count beyond is moved there, where an outcome d
 def _window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
     """The least and the largest count that are told apart."""
     low, high = (threshold + side * _FARTHEST * noise_std for side in (-1, 1))
+    low, high = min(low, math.ceil(threshold) - 1), max(high, math.floor(threshold) + 1)  # noise too little to be added
     return math.floor(max(low, 0.0)), math.ceil(min(high, num_teachers))
 
 

@@ -28,7 +28,7 @@ class Arrays:
     """Records in .npz files, or in folders of .npy files, one per split. Each holds arrays by name.
 
     * `inputs`: numbers `[n, d]`, images `[n, channels, height, width]` as bytes or as floats in [0, 1];
-    * `labels`: 0 and 1, `[n, L]`;
+    * `labels`: 0 and 1, `[n, L]`; public records may lack them, as they serve measurements alone;
     * `groups`, where rows belong together: whole numbers `[n]`, the same for rows of one person;
     * `budgets`, of private rows whose groups differ in epsilon: that number, or the name of a class in `budgets=`;
     * `ids`, where records have numbers of their own: whole numbers `[n]`, those of public records are published;
@@ -66,6 +66,8 @@ class Arrays:
         if 0 < len(grouped) < len(SPLITS):
             lacking = next(split for split in SPLITS if split not in grouped)
             raise InvalidValue(f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it")
+        shown = len(files["public"]["inputs"]), *files["private"]["labels"].shape[1:]
+        files["public"].setdefault("labels", np.zeros(shown, np.bool_))  # not known to `Dataset` where all are False
         parts: dict[str, Any] = {name: _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)}
         private = files["private"]
         return Dataset(
@@ -101,13 +103,14 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     """The arrays of a split: an .npz file, or the folder of inputs.npy and labels.npy."""
     _require_named(name, file)
     path = Path(str(file))
+    needed = {each: form for each, form in _FORMS.items() if (name, each) != ("data.public", "labels")}
     if path.is_dir():
         known = [each for each in (*_FORMS, *_BESIDE) if (path / f"{each}.npy").is_file()]
-        for each in _FORMS:
+        for each in needed:
             require(each in known, name, path, f"a folder with {each}.npy")
         return {each: _npy(path / f"{each}.npy", (_FORMS | _BESIDE)[each]) for each in known}
     require(path.is_file(), name, path, "an .npz file that is there, or a folder with inputs.npy and labels.npy")
-    return read_arrays(path, _FORMS, beside=_BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
+    return read_arrays(path, needed, beside=_FORMS | _BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
 
 
 def _require_named(name: str, file: str | None) -> None:

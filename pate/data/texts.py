@@ -274,7 +274,7 @@ def remarks_on(name: str, vectors: TextVectors, private: Sequence[str]) -> Itera
         rule = f"expected {_FEW:,} texts or more, {count} say little of words: each becomes {vectors.dimension} numbers"
         yield f"data.public.{name}: {rule}"
     (known, total), empty = vectors.known(private), sum(re.search(r"\w", text) is None for text in private)
-    rule = f"{1 - known / max(total, 1):.0%} of their words are none of the public texts, which tells nothing"
+    rule = f"{1 - known / max(total, 1):.0%} of their words are in no public text, and so tell nothing"
     told = [*([rule] if total else []), *([f"{empty} have no word"] if empty else [])]
     if told:
         yield f"data.private.{name}: of the first {len(private):,} texts {'; '.join(told)}"

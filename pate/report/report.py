@@ -233,7 +233,9 @@ class Verdict:
         if lost:
             beaten = f"No better than {' and than '.join(lost)}."
         share, reached = _share(student, baselines)
-        text = " ".join(filter(None, (reached, beaten, _loss_text(student, baselines, remedies), better)))
+        above = share is not None and share > 1  # nothing was lost
+        loss = "" if above else _loss_text(student, baselines, remedies)
+        text = " ".join(filter(None, (reached, beaten, loss, better)))
         beats = {name: not metrics for name, metrics in behind.items()}
         return cls(share, beats.get("the best constant"), beats.get("the prior"), text)
 

@@ -62,7 +62,10 @@ _BEGIN_ANEW = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
 _OR_ANEW = f"{FROM_BACKUP}, or begin anew in another output_dir"
 _OR_AGAIN = f"{FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
 _HALF = re.compile(rf"\.{re.escape(_SETTINGS)}\.\d+\.partial")  # of a call that was killed while it wrote the settings
-_KEPT = ("ledger.db", "release/release.npz")  # which no run makes again
+_KEPT = {  # which no run makes again
+    "ledger.db": f"{FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
+    "release/release.npz": FROM_BACKUP,
+}
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,12 @@ class RunFolder:
             self._require_new_or_own()
             require_no_links(self.path, "output_dir")
             with self._locked():
-                if self._is_claimed:
+                if self.is_claimed:
                     self._check_settings(settings)
                     self._clear()
                 yield
         finally:
-            if not self._is_claimed:
+            if not self.is_claimed:
                 path = self.path
                 with suppress(OSError):  # one that is not empty stays, and those above it
                     while path != above:
@@ -130,7 +133,7 @@ class RunFolder:
             InvalidValue: the run began with something else, or what it began with is gone.
         """
         os.chmod(self.path, OWNERS_FOLDER)
-        if not self._is_claimed:
+        if not self.is_claimed:
             self._clear()  # of a call that was killed here
             write_text(self._settings, json.dumps(settings, indent=2) + "\n")
         known = {_LOCK, _SETTINGS, *(f"{name}.sha256" for name in began_with)}
@@ -162,7 +165,7 @@ class RunFolder:
             raise InvalidValue(f"manifest={path}: expected {rule}: the same release, at no cost, is then checked")
         listed = Manifest.read(self.path, rule="the digests of a finished run", remedy=_OR_AGAIN).sha256
         for name, known in listed.items():
-            file, remedy = self.path / name, FROM_BACKUP if name in _KEPT else _OR_AGAIN
+            file, remedy = self.path / name, _KEPT.get(name, _OR_AGAIN)
             require(is_regular(file), "manifest", file, f"a file of this finished run, which is gone; {remedy}")
             found = file_digest(file, remedy=_OR_ANEW)
             require(found == known, "manifest", file, f"the file as this finished run left it; {remedy}")
@@ -183,14 +186,14 @@ class RunFolder:
             try:
                 yield
             finally:
-                if new and not self._is_claimed:
+                if new and not self.is_claimed:
                     path.unlink(missing_ok=True)
 
     def _require_new_or_own(self) -> None:
         """Refuses a folder with something in it that has no settings of a run."""
         names = sorted(entry.name for entry in self.path.iterdir())
         strange = [name for name in names if name != _LOCK and not _HALF.fullmatch(name)]
-        if strange and not self._is_claimed:
+        if strange and not self.is_claimed:
             rule = f"expected a new folder or a run's own, found {strange[0]} in it, and no {_SETTINGS}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
 
@@ -212,7 +215,8 @@ class RunFolder:
         return self.path / _SETTINGS
 
     @property
-    def _is_claimed(self) -> bool:
+    def is_claimed(self) -> bool:
+        """Whether a run works or worked here."""
         return os.path.lexists(self._settings)
 
     def _check_settings(self, settings: dict[str, Any]) -> None:

@@ -117,6 +117,10 @@ class Payment(Drawn):
         rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
         require(not used, "ledger", self.shared.path, rule)
         if not any(entry.key.startswith(name) for entry in self.shared.entries):
+            beside = RunFolder(Path(os.path.realpath(across.path)).parent)
+            other = beside.is_claimed and os.path.realpath(across.path) == os.path.realpath(beside.ledger)
+            rule = "another file than a run's own, which holds that run alone; remove that run's report.json and run it"
+            require(not other, "ledger", across.path, f"{rule} again with the ledger= of all, to charge it there too")
             require_room(self.shared, priced)  # for what this run has yet to charge
 
     @cached_property
@@ -209,8 +213,7 @@ class Payment(Drawn):
         said = "output_dir: {} other run{} beside this one"
         if events:
             total = epsilon_of_all([self.priced.event, *(event for run in events for event in run)], self._delta)
-            bound = f"epsilon {format_epsilon(total)}"
-            bound = bound if math.isfinite(total) else "no epsilon, as they may fail too often,"
+            bound = f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "too much for any epsilon"
             price = f"together with this one {bound} at delta {format_delta(self._delta)}"
             alone = "" if self.seed is None else ", if no two share a seed"
             runs = said.format(len(events), "s" * (len(events) > 1))

@@ -169,6 +169,15 @@ def test_the_ledger_of_a_run_is_not_that_of_all_runs(tmp_path: Path) -> None:
         train(plan_of(tmp_path / "ledger.db"), tmp_path, SilentMonitor())
 
 
+def test_the_ledger_of_a_run_is_charged_by_no_other(tmp_path: Path) -> None:
+    stopped(plan_of(None), tmp_path / "a", "training the student")
+    ledger = tmp_path / "a" / "ledger.db"
+    before = ledger.read_bytes()
+    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another file than a run's own, which"):
+        train(plan_of(ledger), tmp_path / "b", SilentMonitor())
+    assert ledger.read_bytes() == before
+
+
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "ledger.db")
     stopped(plan, tmp_path / "run", "training teachers")

@@ -68,6 +68,8 @@ for name, call in calls.items():
         call()
     except ImportError as error:
         print(name, "|", error)
+import pydoc
+pydoc.render_doc("pate")
 for name in {CORE}:
     print(len(dir(importlib.import_module("pate." + name))))
 """

@@ -26,6 +26,11 @@ from pate.validation import (
 )
 
 
+def test_a_numeral_that_is_text_is_shown_as_text() -> None:
+    with pytest.raises(InvalidValue, match=r"^x='40': expected a number > 0$"):
+        require(False, "x", "40", "a number > 0")
+
+
 @pytest.mark.parametrize(
     ("message", "name", "value", "rule"),
     [

@@ -21,7 +21,7 @@ _TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
 _LONGEST_WORD = 20
 _GATHERED = 2**25  # bytes of texts in memory
-LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not"
+LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not: leave its row out"
 _BETWEEN, _GONE = "\x1f", "\x00"
 
 
@@ -105,9 +105,8 @@ class Rows:
                 found = f"{wrong} of {count} rows hold something else, row {row + 1} is the first"
                 words, setting, hint = sorted(self._label_words[label]), self._roles.true_setting, ""
                 short = all(len(word) <= _LONGEST_WORD and word.isprintable() for word in words)
-                if (
-                    setting is not None and 0 < len(words) <= 2 and short
-                ):  # the names of no and yes, which are no secret
+                told = setting is None or label in self._roles.truths
+                if not told and 0 < len(words) <= 2 and short:  # the names of no and yes, which are no secret
                     said = f"its words are {' and '.join(words)}" if len(words) == 2 else f"its only word is {words[0]}"
                     hint = f"; {said}: {' or '.join(f'{setting}={word}' for word in words)} names the one for yes"
                 rule = f"0 or 1 in a label's column, {found}{LABEL_HINT}{hint}"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
-from pate.accounting import SelfComposedEvent, ThresholdEvent
+from pate.accounting import RdpAccountant, SelfComposedEvent, ThresholdEvent
 from pate.aggregators import GaussianVotes
 
 
@@ -35,3 +35,12 @@ def test_counts_beyond_are_drawn_as_if_they_were_there(monkeypatch: pytest.Monke
     assert len(bit.log_odds) == 5
     np.testing.assert_allclose(found, expit(bit.log_odds[[0, 0, 4]]), atol=5 * 0.5 / 200)
     assert abs(found[0] - ndtr(-1.0)) > 5 * 0.5 / 200
+
+
+@pytest.mark.parametrize("noise_std", [0.01, 1e-15, 1e-30])  # the last ones are nothing beside a threshold of 50
+def test_every_query_is_answered_by_the_majority_where_it_is_clear(noise_std: float) -> None:
+    votes = np.array([[100, 0, 51], [0, 100, 49]])
+    release = GaussianVotes(noise_std=noise_std).aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
+    assert release.answered.all()
+    assert RdpAccountant().compose(release.event).get_epsilon(1e-6) > 1000
+    np.testing.assert_array_equal(release.labels, [[True, False, True], [False, True, False]])

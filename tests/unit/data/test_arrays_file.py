@@ -44,8 +44,12 @@ def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
             assert np.array_equal(found.labels, arrays["labels"] == 1)
             assert len(set(found.group_ids.tolist())) == count
     assert dataset.published_ids.tolist() == [0, 1, 2, 3]
-    folders = Arrays(**{split: as_folder(names[split]) for split in ROWS}).load()
-    assert np.array_equal(folders.private.inputs, dataset.private.inputs)
+    folders = {split: as_folder(names[split]) for split in ROWS}
+    assert np.array_equal(Arrays(**folders).load().private.inputs, dataset.private.inputs)
+    Path(folders["public"], "labels.npy").unlink()
+    np.savez(names["public"], inputs=dataset.public.inputs)
+    assert dataset.public_labeled
+    assert not any(Arrays(**each).load().public_labeled for each in (folders, names))
 
 
 @pytest.mark.parametrize(

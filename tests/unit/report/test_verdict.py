@@ -24,6 +24,12 @@ def test_share_is_of_the_way_from_a_constant_to_the_all_records_model() -> None:
     assert "true labels" in alone.text
 
 
+def test_a_student_above_the_ceiling_lost_nothing() -> None:
+    verdict = verdict_of(replace(STUDENT, mean_average_precision=0.7), BASELINES)
+    assert verdict.text.startswith("Above what counts as reachable")
+    assert "lost" not in verdict.text.lower()
+
+
 def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
     verdict = verdict_of(STUDENT, BASELINES)
     assert (verdict.beats_constant, verdict.beats_prior) == (False, True)

@@ -236,6 +236,9 @@ def test_labels_are_two_words_of_any_language(tmp_path: Path, yes: str) -> None:
     dataset = written(tmp_path, tables, true=yes.capitalize()).load()
     assert [dataset.private.labels[:, 0].tolist(), dataset.test.labels[:, 0].tolist()] == wanted
     assert f"data.labels=flu: {yes.casefold()} is 1, {no} is 0" in dataset.notes
+    tables["test"].loc[0, "flu"] = None
+    with pytest.raises(InvalidValue, match=r"test\.flu: .* an empty cell is not: leave its row out$"):
+        written(tmp_path, tables, true=yes).load()
     tables["test"].loc[0, "flu"] = "?"
     for word, line in ((yes, "and one other word in flu, it has 2 others"), ("yep", "a word of some label's .*")):
         with pytest.raises(InvalidValue, match=rf"^data\.true=\S+: expected .*{line}$"):
