@@ -17,7 +17,7 @@ from pate.cli.run import require_named
 from pate.data import ImageForm, TableSchema
 from pate.data.table.cells import as_texts, require_columns
 from pate.data.table.files import TableFile
-from pate.data.table.remarks import strange_cells, strange_lines
+from pate.data.table.remarks import strange_lines
 from pate.features.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.disk import read_bytes, replacing
@@ -96,13 +96,12 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     spelling = file.spelling(schema.spelling)
     done, counts = 0, np.zeros((len(schema.columns), 2), np.int64)
     for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
-        inputs = schema.inputs(batch, first_row=done, spelling=spelling)
-        numbers = range(done + 1, done + 1 + len(inputs))
-        texts = [str(number) for number in numbers]
+        inputs, _, strange = schema.read_table(batch, first_row=done, spelling=spelling)
+        texts = [str(number) for number in range(done + 1, done + 1 + len(inputs))]
         if identity is not None:
             texts = [text or "" for text in as_texts(batch.column(identity)).to_pylist()]
         done += len(inputs)
-        counts += strange_cells(schema, batch, spelling)
+        counts += strange
         yield texts, inputs
     require(done > 0, "data", file.path, "at least one row")
     for line in strange_lines("data", schema, counts, done):

@@ -33,20 +33,14 @@ class Arrays:
     * `budgets`, of private rows whose groups differ in epsilon: that number, or the name of a class in `budgets=`;
     * `ids`, where records have numbers of their own: whole numbers `[n]`, those of public records are published;
     * `label_names`, in one of the files at least, or `labels=` here: texts `[L]`.
-
-    Attributes:
-        private: file of the private records.
-        public: file of the public ones; the first are asked about, so shuffle them before you save them.
-        test: file of the records that measure.
-        labels: names of the labels; none for those of the files, or else label_0, label_1, …
-        name: of the data set, in the report and on the card.
     """
 
-    private: str | None = None
+    private: str | None = None  # file of the private records
+    # file of the public ones; the first are asked about, so shuffle them before you save them.
     public: str | None = None
-    test: str | None = None
-    labels: tuple[str, ...] = ()
-    name: str = field(default="arrays", metadata={"public": True})
+    test: str | None = None  # file of the records that measure
+    labels: tuple[str, ...] = ()  # names of the labels; none for those of the files, or else label_0, label_1, …
+    name: str = field(default="arrays", metadata={"public": True})  # of the data set, in the report and on the card
 
     def __post_init__(self) -> None:
         require_text("data.name", self.name)

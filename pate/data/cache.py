@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Stage, unwatched
+from pate.data.dataset import Stage
 from pate.files.disk import OWNERS_FILE, PLAIN_FILE, locked, make_folder
 from pate.validation import InvalidValue
 
-Put = Callable[[NDArray[np.int64], NDArray[Any], NDArray[np.int64]], None]
-"""Writes blocks of the given numbers: values `[len(numbers), …]`, then their stamps `[len(numbers)]`."""
+Numbers = NDArray[np.int64]
+Made = tuple[Numbers, NDArray[Any], Numbers]
+"""Numbers of blocks, their values `[len(numbers), …]`, and their stamps."""
 
 _CHUNK = 512
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -42,27 +43,27 @@ class StampedFile:
     block: int  # rows of a block; the last may have fewer
     setting: str  # what chooses the folder, for messages
 
-    @property
-    def num_blocks(self) -> int:
-        return -(-self.shape[0] // self.block)
-
-    def known(self) -> NDArray[np.int64]:
-        """The stamps `[num_blocks]`; all 0 where a file is not there or cut short. Asked without the lock, too."""
+    def known(self) -> Numbers:
+        """The stamps of all blocks; 0 where a file is not there or cut short. Asked without the lock, too."""
+        num_blocks = -(-self.shape[0] // self.block)
         with suppress(OSError):
             known = np.fromfile(self.stamps, np.int64)
-            if self.path.stat().st_size == self._num_bytes and len(known) == self.num_blocks:
+            if self.path.stat().st_size == self._num_bytes and len(known) == num_blocks:
                 return known
-        return np.zeros(self.num_blocks, np.int64)
+        return np.zeros(num_blocks, np.int64)
 
     def mapped(self, mode: Any = "r") -> Any:
         return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
 
-    @contextmanager
-    def opened(self) -> Iterator[Put]:
-        """Gives what writes blocks; both files are at full length, and nobody else's meanwhile.
+    def fill(
+        self, missing: Callable[[], Numbers], make: Callable[[Numbers], Iterable[Made]], name: str, stage: Stage
+    ) -> None:
+        """Makes the blocks that are `missing`, which is asked again once nobody else writes; the stage has that name.
 
         Raises `InvalidValue` where the folder cannot be written, `OSError` for a full disk: what was made is kept.
         """
+        if not len(missing()):
+            return
         with ExitStack() as stack:
             with writable(self.setting, self.path.parent):
                 make_folder(self.path.parent)
@@ -71,9 +72,12 @@ class StampedFile:
                 if os.fstat(values).st_size != self._num_bytes:
                     os.ftruncate(stamps, 0)  # new, or cut short: stamps then say nothing of the values
                 os.ftruncate(values, self._num_bytes)
-                os.ftruncate(stamps, 8 * self.num_blocks)
-
-            def put(numbers: NDArray[np.int64], made: NDArray[Any], marks: NDArray[np.int64]) -> None:
+                os.ftruncate(stamps, 8 * len(self.known()))
+            if not len(lacking := missing()):
+                return
+            rows = np.minimum(self.block, self.shape[0] - self.block * lacking)
+            advance, done = stack.enter_context(stage(name, int(rows.sum()))), 0
+            for numbers, made, marks in make(lacking):
                 try:
                     _put(values, numbers, self._num_bytes // self.shape[0] * self.block, made)
                     _put(stamps, numbers, 8, marks)
@@ -81,8 +85,8 @@ class StampedFile:
                     size = f"{self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
                     reason = f"{error.strerror} (the cache takes {size})"
                     raise OSError(error.errno, reason, str(self.path.parent)) from error
-
-            yield put
+                done += len(numbers)
+                advance(int(rows[:done].sum()))
 
     @property
     def _num_bytes(self) -> int:
@@ -118,34 +122,29 @@ def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]
     os.fsync(file)
 
 
-@dataclass(frozen=True)
-class PixelCache:
-    """Images at the size they are used in; their stamps say which version of its source each was made from."""
+def kept_pixels(
+    folder: Path,
+    shape: tuple[int, int, int, int],
+    rows: Numbers,
+    stamps: Numbers,
+    make: Callable[[Numbers], NDArray[np.uint8]],
+    *,
+    name: str,
+    stage: Stage,
+) -> NDArray[np.uint8]:
+    """Images of that shape at the size they are used in, mapped from a file in the folder, read-only.
 
-    folder: Path  # one for each source, size and crop
-    shape: tuple[int, int, int, int]  # images, channels, height, width
-    name: str  # what the stage is called that makes them
+    Only those of the given rows have to be made; others may be blank. Stamps are int64 `[num_images]`, none of the
+    wanted 0. They say which version of its source an image was made from; one of another stamp is made again. `make`
+    gives uint8 `[len(rows), channels, height, width]`.
+    """
+    file = StampedFile(folder / "images.u8", folder / "stamps.i64", shape, np.uint8, 1, "data.cache")
 
-    def fill(
-        self,
-        rows: NDArray[np.int64],
-        stamps: NDArray[np.int64],
-        make: Callable[[NDArray[np.int64]], NDArray[np.uint8]],
-        stage: Stage,
-    ) -> NDArray[np.uint8]:
-        """Makes what is missing of the given rows and returns all images, mapped from the file, read-only.
+    def made(missing: Numbers) -> Iterator[Made]:
+        for first in range(0, len(missing), _CHUNK):
+            chunk = missing[first : first + _CHUNK]
+            yield chunk, make(chunk), stamps[chunk]
 
-        Those of other rows may be blank. Stamps are int64 `[num_images]`, none of the wanted 0; an image of another
-        stamp is made again by `make`, which gives uint8 `[len(rows), channels, height, width]`.
-        """
-        file = StampedFile(self.folder / "images.u8", self.folder / "stamps.i64", self.shape, np.uint8, 1, "data.cache")
-        if not np.array_equal(file.known()[rows], stamps[rows]):
-            with file.opened() as put:
-                missing = rows[file.known()[rows] != stamps[rows]]
-                with stage(self.name, len(missing)) if len(missing) else unwatched("", 0) as advance:
-                    for first in range(0, len(missing), _CHUNK):
-                        chunk = missing[first : first + _CHUNK]
-                        put(chunk, make(chunk), stamps[chunk])
-                        advance(first + len(chunk))
-        images: NDArray[np.uint8] = file.mapped()
-        return images
+    file.fill(lambda: rows[file.known()[rows] != stamps[rows]], made, name, stage)
+    images: NDArray[np.uint8] = file.mapped()
+    return images

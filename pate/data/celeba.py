@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from pate.data.cache import PixelCache
+from pate.data.cache import kept_pixels
 from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, unwatched
 from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
 
@@ -200,26 +200,20 @@ class CelebA:
     that of its rows. A photograph may be called `.JPG` or `.png` where the list says `.jpg`. One that was replaced or
     turned up is decoded at the next run. A damaged one is refused by name; those before it stay decoded.
 
-    Attributes:
-        root: the folder, or the one that has it as `celeba` or `CelebA`.
-        image_size: height and width of the decoded images, in pixels.
-        crop: side of the square in the photograph's middle that is kept, in pixels; None for the largest.
-        partition_by_identity: whether the group, hence the unit that epsilon protects, is a person, who is then
-            in one teacher only; without it every photograph counts for itself, and somebody with 30 photographs
-            is protected for each alone.
-        missing: "skip" or "error", what becomes of a copy that lacks photographs.
-        limit: at most this many photographs in each split, the first ones listed; None takes all.
-        cache: the folder for decoded photographs, as private as they are; None for `pate_cache` in the copy's.
-
     Source: Z. Liu, P. Luo, X. Wang and X. Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
     """
 
-    root: Path | str
-    image_size: int = field(default=64, metadata={"public": True})
+    root: Path | str  # the folder, or the one that has it as `celeba` or `CelebA`
+    image_size: int = field(default=64, metadata={"public": True})  # height and width of the decoded images, in pixels
+    # side of the square in the photograph's middle that is kept, in pixels; None for the largest.
     crop: int | None = field(default=None, metadata={"public": True})
+    # whether the group, hence the unit that epsilon protects, is a person, who is then in one teacher only; without it
+    # every photograph counts for itself, and somebody with 30 photographs is protected for each alone.
     partition_by_identity: bool = field(default=False, metadata={"public": True})
+    # "skip" or "error", what becomes of a copy that lacks photographs.
     missing: str = field(default="skip", metadata={"public": True})
-    limit: int | None = None
+    limit: int | None = None  # at most this many photographs in each split, the first ones listed; None takes all
+    # the folder for decoded photographs, as private as they are; None for `pate_cache` in the copy's.
     cache: Path | str | None = None
 
     def __post_init__(self) -> None:
@@ -254,8 +248,8 @@ class CelebA:
         shape = (len(attributes.files), 3, self.image_size, self.image_size)
         parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
         digest = hashlib.sha256(repr((_VERSION, self.crop, attributes.files)).encode()).hexdigest()[:8]
-        cache = PixelCache(parent / f"celeba-{self.image_size}-{digest}", shape, "decoding photographs")
-        levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), stamps, decode, stage)
+        place, rows = parent / f"celeba-{self.image_size}-{digest}", np.sort(np.concatenate([*rows_of.values()]))
+        levels = kept_pixels(place, shape, rows, stamps, decode, name="decoding photographs", stage=stage)
         known = (levels, attributes.labels, record_ids, group_ids)
         private, public, test = (Split.of_pictures(rows, *known) for rows in rows_of.values())
         real = not (folder / MARKER).exists()

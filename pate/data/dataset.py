@@ -115,18 +115,14 @@ class Pixels:
     `pixels[rows]` (a slice or an array of row numbers) converts those rows, `np.asarray(pixels)` all of them.
     Length, `shape`, `ndim` and `dtype` are those of the array; arithmetic needs `np.asarray` first.
 
-    Attributes:
-        levels: uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`.
-        rows: int64 `[n]`, which of the m images these are, in this order.
-
     Example:
         >>> pixels = Pixels(np.full((2, 3, 8, 8), 51, np.uint8), np.array([1]))
         >>> pixels.shape, float(pixels[:1].max())
         ((1, 3, 8, 8), 0.20000000298023224)
     """
 
-    levels: NDArray[np.uint8]
-    rows: NDArray[np.int64]
+    levels: NDArray[np.uint8]  # uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`
+    rows: NDArray[np.int64]  # int64 `[n]`, which of the m images these are, in this order
 
     def __post_init__(self) -> None:
         require(self.levels.dtype == np.uint8, "levels.dtype", self.levels.dtype, "uint8")
@@ -178,10 +174,6 @@ class Preprocessing(ABC):
     def inputs(self, given: Any) -> NDArray[np.float32]:
         """Inputs float32 `[n, …]`; raises `InvalidValue` where something is missing or of another kind."""
 
-    def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
-        """Of each column, whether inputs `[n, …]` say something of it that the public file knows; {} of pictures."""
-        return {}
-
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
         """Which features stand for pictures, what they were fitted on, and digests; nothing where inputs are plain."""
@@ -197,19 +189,12 @@ class Preprocessing(ABC):
 
 @dataclass(frozen=True)
 class ImageForm(Preprocessing):
-    """How pictures of any size become inputs `[channels, height, width]`.
+    """How pictures of any size become inputs `[channels, height, width]`."""
 
-    Attributes:
-        channels: 1 for gray, 3 for red, green and blue.
-        height: in pixels.
-        width: in pixels.
-        fit: `crop` scales until the shorter side fits and cuts the middle out; `stretch` scales both sides.
-    """
-
-    channels: int = 3
-    height: int = 64
-    width: int = 64
-    fit: str = "crop"
+    channels: int = 3  # 1 for gray, 3 for red, green and blue
+    height: int = 64  # in pixels
+    width: int = 64  # in pixels
+    fit: str = "crop"  # `crop` scales until the shorter side fits and cuts the middle out; `stretch` scales both sides
 
     kind: ClassVar[str] = "images"
 
@@ -268,22 +253,18 @@ class ImageForm(Preprocessing):
 class Split:
     """Labeled records that play one role: the private pool, the public pool or the test set.
 
-    Attributes:
-        inputs: float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1]. Pictures give `Pixels`
-            in its place: `inputs[rows]` is an array, and so is `take(rows).inputs`. Those of a large table are a
-            read-only `np.memmap`, of which `take` reads some thousand rows at a time.
-        labels: bool `[n, num_labels]`; any number of labels may hold for a record.
-        record_ids: int64 `[n]`, the name of each record in its source.
-        group_ids: int64 `[n]`, what must stay together: records of one person, one text, one source image.
-
     Raises:
         InvalidValue: an array of another dtype, rank or length, a masked one, or one without features or labels; inputs
             that are not finite or beyond 1e12, whose squares have no sum in float32.
     """
 
+    # float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1]. Pictures give `Pixels` in its
+    # place: `inputs[rows]` is an array, and so is `take(rows).inputs`. Those of a large table are a read-only
+    # `np.memmap`, of which `take` reads some thousand rows at a time.
     inputs: NDArray[np.float32]
-    labels: NDArray[np.bool_]
-    record_ids: NDArray[np.int64]
+    labels: NDArray[np.bool_]  # bool `[n, num_labels]`; any number of labels may hold for a record
+    record_ids: NDArray[np.int64]  # int64 `[n]`, the name of each record in its source
+    # int64 `[n]`, what must stay together: records of one person, one text, one source image.
     group_ids: NDArray[np.int64]
 
     def __post_init__(self) -> None:
@@ -344,47 +325,37 @@ class Dataset:
     reader shuffles it where its source is sorted. Nothing public (features, scaling, vocabulary) may be
     fitted on private inputs or labels: no epsilon would cover it.
 
-    Attributes:
-        name: what the data set is called in configs and reports.
-        real: False for synthetic data, which every report says.
-        kind: "features" (`[n, d]`) or "images" (`[n, channels, height, width]`, values in [0, 1]).
-        label_names: one distinct name for each label.
-        private: the records that only epsilon may leak about.
-        public: unlabeled for the private pipeline; its labels serve measurements alone.
-        test: held out from everything until the report.
-        preprocessing: how inputs were made, for a model that is used by others; public. None where inputs are given.
-        public_ids: `[num_public]`, whole numbers or texts: what public records are called where they are published;
-            None for their `record_ids`.
-        private_cells: a digest of the private records as they were before any preprocessing, so that a budget over
-            several runs knows them again; None for that of `private`. No epsilon covers it.
-        owners: names of the people and records of the private split, as bytes, by kind: as far as the source has any,
-            a ledger of several runs knows people again by them in another table. No epsilon covers them.
-        public_labeled: whether the public labels are known; never where all of them are False. Nothing is measured by
-            labels that are not known: neither how right the release is, nor a student of true labels.
-        budgets: texts `[num_private]`, the budget class of each private record, public and the same throughout a group;
-            None where all groups have one.
-        shared: what private records count that have several owners each; None where each has one.
-        notes: lines for the owner of the records on how they were read; not published.
-
     Raises:
         InvalidValue: names that are no text or occur twice, an unknown kind, images beyond [0, 1], an empty split,
             shapes that disagree, a record or group in two splits.
     """
 
-    name: str
-    real: bool
-    kind: Kind
-    label_names: tuple[str, ...]
-    private: Split
-    public: Split
-    test: Split
+    name: str  # what the data set is called in configs and reports
+    real: bool  # False for synthetic data, which every report says
+    kind: Kind  # "features" (`[n, d]`) or "images" (`[n, channels, height, width]`, values in [0, 1])
+    label_names: tuple[str, ...]  # one distinct name for each label
+    private: Split  # the records that only epsilon may leak about
+    public: Split  # unlabeled for the private pipeline; its labels serve measurements alone
+    test: Split  # held out from everything until the report
+    # how inputs were made, for a model that is used by others; public. None where inputs are given.
     preprocessing: Preprocessing | None = None
+    # `[num_public]`, whole numbers or texts: what public records are called where they are published; None for their
+    # `record_ids`.
     public_ids: NDArray[Any] | None = None
+    # a digest of the private records as they were before any preprocessing, so that a budget over several runs knows
+    # them again; None for that of `private`. No epsilon covers it.
     private_cells: str | None = None
+    # whether the public labels are known; never where all of them are False. Nothing is measured by labels that are not
+    # known: neither how right the release is, nor a student of true labels.
     public_labeled: bool = True
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # lines for the owner of the records on how they were read; not published
+    # names of the people and records of the private split, as bytes, by kind: as far as the source has any, a ledger of
+    # several runs knows people again by them in another table. No epsilon covers them.
     owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
+    # texts `[num_private]`, the budget class of each private record, public and the same throughout a group; None where
+    # all groups have one.
     budgets: NDArray[np.str_] | None = None
+    # what private records count that have several owners each; None where each has one.
     shared: SharedRecords | None = None
 
     def __post_init__(self) -> None:
@@ -392,7 +363,12 @@ class Dataset:
         require(isinstance(self.real, bool), "real", type(self.real).__name__, "True, or False for synthetic data")
         require(isinstance(self.kind, str), "kind", type(self.kind).__name__, " or ".join(_RANKS))
         require_choice("kind", self.kind, tuple(_RANKS))
-        _require_label_names(self.label_names)
+        names = self.label_names
+        require(isinstance(names, tuple) and len(names) > 0, "label_names", type(names).__name__, "a tuple of names")
+        for index, name in enumerate(names):
+            require_text(f"label_names[{index}]", name)
+        if len(set(names)) < len(names):
+            require(False, "label_names", f"{max(names, key=names.count)}, twice", "each name once")
         for name, split in self._splits():
             self._check_shapes(name, split)
         if not self.public.labels.any():  # a pool in which nothing is present measures nothing, whoever filled it in
@@ -527,20 +503,16 @@ def _num_shared(some: NDArray[np.int64], others: NDArray[np.int64]) -> int:
     return len(set(few[many[np.minimum(np.searchsorted(many, few), len(many) - 1)] == few].tolist()))
 
 
-def _require_label_names(names: Any) -> None:
-    """Raises unless it is a tuple of at least one name, each once, each of them text that fits on a line."""
-    require(isinstance(names, tuple) and len(names) > 0, "label_names", type(names).__name__, "a tuple of names")
-    for index, name in enumerate(names):
-        require_text(f"label_names[{index}]", name)
-    if len(set(names)) < len(names):
-        require(False, "label_names", f"{max(names, key=names.count)}, twice", "each name once")
+def enter(digest: Any, array: Any) -> None:
+    """Adds the bytes of an array to a digest, of pictures as they are kept."""
+    for block in array.blocks() if isinstance(array, Pixels) else row_blocks(array):
+        digest.update(np.ascontiguousarray(block).data)
 
 
 def _enter(digest: Any, *arrays: Any) -> None:
     for array in arrays:
         digest.update(repr(array.shape).encode())
-        for block in array.blocks() if isinstance(array, Pixels) else row_blocks(array):
-            digest.update(np.ascontiguousarray(block).data)
+        enter(digest, array)
 
 
 def _require_array(name: str, array: object, dtype: type, *ranks: int) -> None:

@@ -48,21 +48,15 @@ class DigitsGrid:
         * No base digit is in two groups, hence none in two splits or at two teachers.
         * The same parameters give the same arrays.
 
-    Attributes:
-        num_private: private composites, the same number (but for one) from each pool.
-        num_public: public composites.
-        num_test: test composites.
-        pool_size: base digits in a private pool, 4 to 1197; some pools have one or a few more.
-        seed: of the split of the base digits and of all compositions; part of the data, not of the noise.
-
     Source: scikit-learn's `load_digits`, from the UCI "Optical Recognition of Handwritten Digits" data.
     """
 
-    num_private: int = 20_000
-    num_public: int = field(default=2_000, metadata={"public": True})
-    num_test: int = field(default=2_000, metadata={"public": True})
+    num_private: int = 20_000  # private composites, the same number (but for one) from each pool
+    num_public: int = field(default=2_000, metadata={"public": True})  # public composites
+    num_test: int = field(default=2_000, metadata={"public": True})  # test composites
+    # base digits in a private pool, 4 to 1197; some pools have one or a few more.
     pool_size: int = field(default=12, metadata={"public": True})
-    seed: int = 0
+    seed: int = 0  # of the split of the base digits and of all compositions; part of the data, not of the noise
 
     def __post_init__(self) -> None:
         for name in ("num_private", "num_public", "num_test"):
@@ -90,8 +84,17 @@ class DigitsGrid:
         pools = [*np.array_split(private, self.num_pools), public, test]
         dealt = rng.permutation(np.arange(self.num_private) % self.num_pools)
         pool_of = np.append(dealt, np.repeat([self.num_pools, self.num_pools + 1], [self.num_public, self.num_test]))
-        shown = draw_cells(pools, pool_of, rng)
-        rows = Split(*compose(tiles, digits, shown), np.arange(len(pool_of)), pool_of)
+        # The base digits in the upper left, upper right, lower left and lower right cell, or -1 for a blank: [n, 4]
+        shown = np.empty((len(pool_of), _CELLS), dtype=np.int64)
+        for number, pool in enumerate(pools):
+            its = np.flatnonzero(pool_of == number)
+            shown[its] = rng.permuted(np.tile(pool, (len(its), 1)), axis=1)[:, :_CELLS]
+        shown = np.where(rng.random(shown.shape) < _BLANK_PROBABILITY, -1, shown)
+        inked = shown >= 0
+        grid = (tiles[shown] * inked[:, :, None, None]).reshape(-1, 2, 2, 8, 8).transpose(0, 1, 3, 2, 4)
+        images = np.ascontiguousarray(grid.reshape(-1, 1, 16, 16), dtype=np.float32)
+        labels = ((digits[shown][:, :, None] == np.arange(10)) & inked[:, :, None]).any(axis=1)
+        rows = Split(images, labels, np.arange(len(pool_of)), pool_of)
         splits = _parts(rows, (self.num_private, self.num_public, self.num_test))
         return Dataset("digits_grid", False, "images", tuple("0123456789"), *splits)
 
@@ -100,32 +103,6 @@ def _parts(rows: Split, sizes: tuple[int, ...]) -> tuple[Split, Split, Split]:
     """Three splits, the rows of which follow each other."""
     first, second, _ = np.cumsum(sizes).tolist()
     return rows.take(slice(first)), rows.take(slice(first, second)), rows.take(slice(second, None))
-
-
-def draw_cells(
-    pools: list[NDArray[np.int64]], pool_of: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Returns the base digit in each cell, int64 `[n, 4]`: distinct ones of the image's pool; -1 is blank."""
-    shown = np.empty((len(pool_of), _CELLS), dtype=np.int64)
-    for number, pool in enumerate(pools):
-        rows = np.flatnonzero(pool_of == number)
-        shown[rows] = rng.permuted(np.tile(pool, (len(rows), 1)), axis=1)[:, :_CELLS]
-    return np.where(rng.random(shown.shape) < _BLANK_PROBABILITY, -1, shown)
-
-
-def compose(
-    tiles: NDArray[np.float32], digits: NDArray[np.int64], shown: NDArray[np.int64]
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Images `[n, 1, 16, 16]` and labels `[n, 10]` of base digits in cells, row by row.
-
-    Tiles are float32 `[num_digits, 8, 8]`, `digits` say which digit each is, and `shown` `[n, 4]` are the tiles of the
-    upper left, upper right, lower left and lower right cell, or -1.
-    """
-    inked = shown >= 0  # [n, 4]
-    grid = (tiles[shown] * inked[:, :, None, None]).reshape(-1, 2, 2, 8, 8)
-    images = grid.transpose(0, 1, 3, 2, 4).reshape(-1, 1, 16, 16)
-    labels = (digits[shown][:, :, None] == np.arange(10)) & inked[:, :, None]  # [n, 4, 10]
-    return np.ascontiguousarray(images, dtype=np.float32), labels.any(axis=1)
 
 
 @dataclass(frozen=True)
@@ -188,19 +165,14 @@ class Yeast:
     Features are taken as they are (each gene's vector has length 1), so nothing is fitted. A gene is a record and a
     group of its own; no two genes of the file have the same features.
 
-    Attributes:
-        path: a CSV file of the same form, plain or gzipped; None takes river's.
-        num_public: genes in the public pool.
-        num_test: genes in the test set; the private pool is the rest.
-        seed: of the random split; part of the data, not of the noise.
-
     Source: A. Elisseeff and J. Weston, "A kernel method for multi-labeled classification", NIPS 2001.
     """
 
-    path: Path | str | None = None
-    num_public: int = field(default=400, metadata={"public": True})
+    path: Path | str | None = None  # a CSV file of the same form, plain or gzipped; None takes river's
+    num_public: int = field(default=400, metadata={"public": True})  # genes in the public pool
+    # genes in the test set; the private pool is the rest.
     num_test: int = field(default=400, metadata={"public": True})
-    seed: int = 0
+    seed: int = 0  # of the random split; part of the data, not of the noise
 
     def __post_init__(self) -> None:
         if self.path is not None:

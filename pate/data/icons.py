@@ -67,19 +67,14 @@ class Icons:
     The inputs are `Pixels`; the pictures stay in the file, which may not be changed meanwhile. Icons that have no label
     or cannot be drawn are not in the file; its manifest counts them.
 
-    Attributes:
-        root: the folder of the file, or the file.
-        image_size: height and width of the pictures, in pixels; the file of that size has to be there.
-        channels: 1 for grey, 3 for color.
-        limit: at most this many icons in each split, the first ones; None takes all.
-
     Source: Iconify, https://icon-sets.iconify.design; each set has a license of its own, in the manifest.
     """
 
-    root: Path | str
+    root: Path | str  # the folder of the file, or the file
+    # height and width of the pictures, in pixels; the file of that size has to be there.
     image_size: int = field(default=32, metadata={"public": True})
-    channels: int = field(default=1, metadata={"public": True})
-    limit: int | None = None
+    channels: int = field(default=1, metadata={"public": True})  # 1 for grey, 3 for color
+    limit: int | None = None  # at most this many icons in each split, the first ones; None takes all
 
     def __post_init__(self) -> None:
         require_path("data.root", self.root)

@@ -14,7 +14,7 @@ from pate.data.dataset import SPLITS, Dataset, ImageForm, Split, Stage, named_ow
 from pate.data.table.cells import as_texts, one_spelling, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import LABEL_HINT, column_names, labels_of, require_apart
+from pate.data.table.rows import LABEL_HINT, LabelColumns, column_names, require_apart
 from pate.validation import (
     InvalidValue,
     as_setting,
@@ -30,35 +30,23 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Pictures of any size, and a table that says of each its labels, its split and whose it is.
+    """Pictures of any size, and a table that says of each its labels, its split and whose it is."""
 
-    Attributes:
-        root: folder of the pictures.
-        table: file with a row for each picture: .csv, .parquet and others, as for `Table`.
-        file: column with the picture's path below `root`; it names the record, and is published of public ones.
-        labels: columns of 0 and 1.
-        split: column that says private, public or test.
-        group: column that says which pictures belong together, such as those of a person; None for none.
-        image_size: height and width that pictures are brought to.
-        channels: 3 for color, 1 for gray.
-        fit: crop or stretch, see `ImageForm`.
-        encoding: of a CSV file.
-        name: of the data set, in the report and on the card.
-        seed: of the public pictures' order.
-    """
-
-    root: str | None = None
-    table: str | None = None
+    root: str | None = None  # folder of the pictures
+    table: str | None = None  # file with a row for each picture: .csv, .parquet and others, as for `Table`
+    # column with the picture's path below `root`; it names the record, and is published of public ones.
     file: str = "file"
-    labels: tuple[str, ...] = ()
-    split: str = "split"
+    labels: tuple[str, ...] = ()  # columns of 0 and 1
+    split: str = "split"  # column that says private, public or test
+    # column that says which pictures belong together, such as those of a person; None for none.
     group: str | None = None
-    image_size: int = field(default=64, metadata={"public": True})
-    channels: int = field(default=3, metadata={"public": True})
-    fit: str = field(default="crop", metadata={"public": True})
-    encoding: str = "utf-8"
+    image_size: int = field(default=64, metadata={"public": True})  # height and width that pictures are brought to
+    channels: int = field(default=3, metadata={"public": True})  # 3 for color, 1 for gray
+    fit: str = field(default="crop", metadata={"public": True})  # crop or stretch, see `ImageForm`
+    encoding: str = "utf-8"  # of a CSV file
+    # of the data set, in the report and on the card.
     name: str = field(default="image_folder", metadata={"public": True})
-    seed: int = 0
+    seed: int = 0  # of the public pictures' order
 
     def __post_init__(self) -> None:
         require_text("data.name", self.name)
@@ -91,7 +79,7 @@ class ImageFolder:
         table = file.read(list(dict.fromkeys(columns)))
         require(table.num_rows > 0, "data.table", file.path, "at least one row")
         words = {name: _words(table, name) for name in (self.file, self.split, self.group) if name is not None}
-        labels, wrong = labels_of(table, self.labels)
+        labels, wrong = LabelColumns(self.labels).read(table)
         for name, count in zip(self.labels, wrong.sum(axis=0).tolist(), strict=True):
             if count:
                 found = f"{count} of {table.num_rows} rows hold something else"

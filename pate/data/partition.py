@@ -31,14 +31,10 @@ class Partition:
           partition that differs in one teacher only. Balancing by group size would break this: one record
           more or less could move any number of other groups.
         * No teacher is empty, and the numbers of groups of two teachers differ by at most one.
-
-    Attributes:
-        teacher_of: int64 `[num_private]`, the teacher of each row of the private split.
-        num_teachers: T; teachers are numbered 0..T-1.
     """
 
-    teacher_of: NDArray[np.int64]
-    num_teachers: int
+    teacher_of: NDArray[np.int64]  # int64 `[num_private]`, the teacher of each row of the private split
+    num_teachers: int  # T; teachers are numbered 0..T-1
 
     def __post_init__(self) -> None:
         require_count("num_teachers", self.num_teachers)

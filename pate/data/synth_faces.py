@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 from scipy.special import ndtri
 
-from pate.data.cache import PixelCache
+from pate.data.cache import kept_pixels
 from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
 from pate.data.dataset import Dataset, ImageForm, Split, Stage, unwatched
 from pate.files.disk import make_folder, read_json, remove_partials, write_text
@@ -390,13 +390,6 @@ def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
     return np.clip(grain, 0, 255).astype(np.uint8)
 
 
-def place_points(seed: int, block: int, points: NDArray[np.float64], *, image_size: int) -> NDArray[np.int64]:
-    """Where points of the face `[k, 2]`, in hundredths, are in the pictures of a block: pixels `[BLOCK, k, 2]`."""
-    poses = _poses(seed, block)[:, None, :]
-    placed = 50 + poses[..., :2] + (points - 50) * poses[..., 2:]
-    return np.asarray((placed * image_size / 100).round(), dtype=np.int64)
-
-
 def _poses(seed: int, block: int) -> NDArray[np.float64]:
     """How far each face is moved to the right and down, in hundredths, and its scale, `[BLOCK, 3]`."""
     drawn = np.random.default_rng((seed, block, _POSES)).uniform(-1, 1, (BLOCK, 3))
@@ -426,23 +419,15 @@ class SynthFaces:
     Faces are numbered as in CelebA: the private ones first, then the public ones, then those for test. They are
     kept as bytes, 3 * image_size**2 each, and the inputs of the splits are `Pixels`.
 
-    Attributes:
-        num_private: private faces.
-        num_public: public faces.
-        num_test: faces for test.
-        image_size: height and width, in pixels.
-        seed: of all faces; part of the data, not of the noise.
-        cache: the folder to keep faces in from run to run; None draws them anew, in memory.
-
     Source: the counts of CelebA's own attribute list.
     """
 
-    num_private: int = 20_000
-    num_public: int = field(default=2_000, metadata={"public": True})
-    num_test: int = field(default=2_000, metadata={"public": True})
-    image_size: int = field(default=32, metadata={"public": True})
-    seed: int = 0
-    cache: Path | str | None = None
+    num_private: int = 20_000  # private faces
+    num_public: int = field(default=2_000, metadata={"public": True})  # public faces
+    num_test: int = field(default=2_000, metadata={"public": True})  # faces for test
+    image_size: int = field(default=32, metadata={"public": True})  # height and width, in pixels
+    seed: int = 0  # of all faces; part of the data, not of the noise
+    cache: Path | str | None = None  # the folder to keep faces in from run to run; None draws them anew, in memory
 
     def __post_init__(self) -> None:
         for name in ("num_private", "num_public", "num_test", "image_size"):
@@ -467,8 +452,8 @@ class SynthFaces:
         shape = (count, 3, self.image_size, self.image_size)
         if self.cache is not None:
             name = f"synth_faces-{self.image_size}-{self.seed}-{count}-{_VERSION}"
-            cache = PixelCache(Path(self.cache).expanduser() / name, shape, _STAGE)
-            return cache.fill(np.arange(count), np.ones(count, np.int64), self._faces, stage)
+            folder, stamps = Path(self.cache).expanduser() / name, np.ones(count, np.int64)
+            return kept_pixels(folder, shape, np.arange(count), stamps, self._faces, name=_STAGE, stage=stage)
         levels = np.empty(shape, np.uint8)
         with stage(_STAGE, count) as advance:
             for first in range(0, count, BLOCK):
@@ -498,18 +483,12 @@ class FaceCopy:
 
     Faces are those of `SynthFaces` with the same seed and size, but for the loss of JPEG. Up to 20 faces that follow
     each other in a split are called one person; they have nothing else in common.
-
-    Attributes:
-        count: faces; 202,599 are as many as CelebA has, and in its splits.
-        image_size: height and width, in pixels.
-        form: "text", the authors' files, or "csv", as they are often passed on (without identities).
-        seed: of all faces.
     """
 
-    count: int = NUM_PHOTOGRAPHS
-    image_size: int = 64
-    form: str = "text"
-    seed: int = 0
+    count: int = NUM_PHOTOGRAPHS  # faces; 202,599 are as many as CelebA has, and in its splits
+    image_size: int = 64  # height and width, in pixels
+    form: str = "text"  # "text", the authors' files, or "csv", as they are often passed on (without identities)
+    seed: int = 0  # of all faces
 
     def __post_init__(self) -> None:
         split_sizes(self.count)
@@ -572,9 +551,10 @@ class FaceCopy:
         box = np.round(np.array([*_BOX.values()]) * self.image_size / 100).astype(np.int64)
         yield "list_bbox_celeba", tuple(_BOX), np.tile(box, (self.count, 1))
         points = np.array([*_POINTS.values()], dtype=np.float64)
-        placed = [place_points(self.seed, block, points, image_size=self.image_size) for block in blocks]
+        poses = np.concatenate([_poses(self.seed, block) for block in blocks])[: self.count, None]
+        placed = (50 + poses[..., :2] + (points - 50) * poses[..., 2:]) * self.image_size / 100
         columns = tuple(f"{name}_{axis}" for name in _POINTS for axis in "xy")
-        yield "list_landmarks_align_celeba", columns, np.concatenate(placed)[: self.count].reshape(self.count, -1)
+        yield "list_landmarks_align_celeba", columns, placed.round().astype(np.int64).reshape(self.count, -1)
         attributes = np.concatenate([draw_attributes(self.seed, block) for block in blocks])[: self.count]
         yield ATTRIBUTES, NAMES, np.where(attributes, 1, -1)  # last: the folder is a copy once it is there
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 from unicodedata import category, normalize
 
 import numpy as np
@@ -82,21 +82,13 @@ _WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError, Me
 
 
 @cache
-def _marks() -> str:
-    """A class of a regular expression: signs that belong to the letter before, such as vowels of Indian scripts."""
-    return "".join(re.escape(chr(code)) for code in range(0x300, 0x10000) if category(chr(code)) in ("Mn", "Mc"))
+def patterns() -> tuple[str, re.Pattern[str]]:
+    """A word: letters, digits and their marks, such as vowels of Indian scripts; marks of which no script has so many.
 
-
-@cache
-def _piled() -> re.Pattern[str]:
-    """Signs in a row of which no script has so many, and whose order would take long to find."""
-    return re.compile(f"[{_marks()}]{{9,}}")
-
-
-@cache
-def word_pattern() -> str:
-    """A word: letters, digits and their marks."""
-    return rf"[\w{_marks()}]+"
+    The order of these would take long to find.
+    """
+    marks = "".join(re.escape(chr(code)) for code in range(0x300, 0x10000) if category(chr(code)) in ("Mn", "Mc"))
+    return rf"[\w{marks}]+", re.compile(f"[{marks}]{{9,}}")
 
 
 def plain_text(text: str) -> str:
@@ -117,7 +109,7 @@ def readable(text: str) -> str:
         text = _TAG.sub(" ", " ".join([first, *(_CODE_ENDS.split(other, 1)[-1] for other in others)]))
     if "&" in text:
         text = html.unescape(text)
-    return text if text.isascii() else normalize("NFKC", _piled().sub("", text))
+    return text if text.isascii() else normalize("NFKC", patterns()[1].sub("", text))
 
 
 def texts_of(words: Any) -> list[str]:
@@ -146,20 +138,13 @@ class TextVectors(ABC):
 
     Formal guarantee: the vector is a function of the text and the public pool, bit for bit, whatever other texts there
     are.
-
-    Attributes:
-        arrays: all that was learned or read, by name.
-        settings: plain values that say how arrays are used.
-        origin: plain values: what it was fitted on, with digests.
-        kept: a folder for vectors that were made, as private as the texts; None keeps none.
-        place: where an encoder lies that is not among the arrays.
     """
 
-    arrays: Mapping[str, NDArray[Any]]
-    settings: Mapping[str, Any]
-    origin: Mapping[str, str | int]
-    kept: Path | None = None
-    place: Path | None = None
+    arrays: Mapping[str, NDArray[Any]]  # all that was learned or read, by name
+    settings: Mapping[str, Any]  # plain values that say how arrays are used
+    origin: Mapping[str, str | int]  # plain values: what it was fitted on, with digests
+    kept: Path | None = None  # a folder for vectors that were made, as private as the texts; None keeps none
+    place: Path | None = None  # where an encoder lies that is not among the arrays
 
     kind: ClassVar[str]
     prefers: ClassVar[str] = "processes"  # where there are many texts
@@ -280,10 +265,8 @@ def remarks_on(name: str, vectors: TextVectors, private: Sequence[str]) -> Itera
         yield f"data.private.{name}: of the first {len(private):,} texts {'; '.join(told)}"
 
 
-class TextFit(Protocol):
-    """How public texts become `TextVectors`: `TfidfVectors.fit`, or what `features=text` says."""
-
-    def __call__(self, texts: Sequence[str], stage: Stage = unwatched) -> TextVectors: ...
+TextFit = Callable[..., TextVectors]
+"""From public texts and a `Stage` to what makes numbers of texts: `TfidfVectors.fit`, or what `features=text` says."""
 
 
 class TextReader:
@@ -293,8 +276,8 @@ class TextReader:
 
     @property
     def has_text(self) -> bool:
-        """Whether there is a text that it is for."""
-        return True
+        """Whether there is a text that it is for, of settings that name columns of texts."""
+        return bool(getattr(self, "text", True))
 
     def with_text(self, fit: TextFit) -> Self:
         """The same reader, whose texts become numbers so."""
@@ -748,7 +731,7 @@ def _counted(texts: Sequence[str]) -> tuple[list[str], Any]:
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import CountVectorizer
 
-    counter = CountVectorizer(preprocessor=plain_text, token_pattern=word_pattern(), dtype=np.float64)
+    counter = CountVectorizer(preprocessor=plain_text, token_pattern=patterns()[0], dtype=np.float64)
     try:
         counts = counter.fit_transform(texts)
     except ValueError:  # no word at all

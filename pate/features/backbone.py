@@ -200,26 +200,20 @@ class Backbone(Features):
     **Weights must come from public data.** A backbone trained on private records, or on data that overlaps them, leaks
     what no epsilon here covers.
 
-    Attributes:
-        model: `efficientnet_lite0`, whose ImageNet weights come with the extra `backbone`; or a model of torchvision,
-            or of timm where that is installed.
-        weights: file of its weights (`.safetensors`, or a state dictionary of torch's); None for those of a package.
-        image_size: pictures are resized to this height and width; None for their own, 64 at least.
-        dimension: features a picture, at most.
-        most_pictures: public pictures that the projection is fitted on, the first ones.
-        seed: of the projection.
-        cache: the folder to keep features in, as private as the pictures; None for `pate_cache` beside the run's.
-
     Raises:
         InvalidValue: a setting out of range; no such network or file. Weights are read before anything is fitted.
     """
 
+    # `efficientnet_lite0`, whose ImageNet weights come with the extra `backbone`; or a model of torchvision, or of timm
+    # where that is installed.
     model: str = field(default="efficientnet_lite0", metadata={"public": True})
+    # file of its weights (`.safetensors`, or a state dictionary of torch's); None for those of a package.
     weights: str | None = None
-    image_size: int | None = None
-    dimension: int = 512
-    most_pictures: int = 10_000
-    seed: int = 0
+    image_size: int | None = None  # pictures are resized to this height and width; None for their own, 64 at least
+    dimension: int = 512  # features a picture, at most
+    most_pictures: int = 10_000  # public pictures that the projection is fitted on, the first ones
+    seed: int = 0  # of the projection
+    # the folder to keep features in, as private as the pictures; None for `pate_cache` beside the run's.
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:

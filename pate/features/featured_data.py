@@ -13,10 +13,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.cache import StampedFile, writable
-from pate.data.dataset import SPLITS, Dataset, ImageForm, Split, Stage, read, unwatched
-from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes, on_all_cores
-from pate.files.disk import locked, make_folder, remove_partials, write_text
+from pate.data.cache import Made, StampedFile, writable
+from pate.data.dataset import SPLITS, Dataset, ImageForm, Stage, enter, read, unwatched
+from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, on_all_cores
+from pate.files.disk import DamagedFile, file_digest, locked, make_folder, read_text, remove_partials, write_text
 from pate.validation import InvalidValue
 
 Rows = NDArray[np.float32]
@@ -53,18 +53,19 @@ class FeaturedData:
         name = f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
         folder = self.cache.expanduser() / name
         if self.check is not None and not _is_whole(folder):
-            self.check(_blank(dataset))
+            blank = {name: np.zeros((len(getattr(dataset, name)), 2), np.float32) for name in SPLITS}
+            self.check(_with_features(dataset, blank, None))
         with writable("features.cache", folder):
             make_folder(folder)
         extractor, known = self._extractor(folder, pictures, stage)
 
-        def featured(name: str, split: Split) -> Split:
+        def featured(name: str) -> Rows:
             of_first = known if name == "public" else None
-            return replace(split, inputs=_features_of(split.inputs, extractor, folder, name, stage, of_first))
+            return _features_of(getattr(dataset, name).inputs, extractor, folder, name, stage, of_first)
 
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
-        splits: dict[str, Any] = {name: featured(name, getattr(dataset, name)) for name in SPLITS}
-        return replace(dataset, kind="features", preprocessing=form, private_cells=dataset.private_digest(), **splits)
+        made = _with_features(dataset, {name: featured(name) for name in SPLITS}, form)
+        return replace(made, private_cells=dataset.private_digest())
 
     def _extractor(self, folder: Path, pictures: PublicPictures, stage: Stage) -> tuple[Extractor, Rows | None]:
         """The one that was kept, or else fitted and kept, and what it knows; a process that wants the same waits."""
@@ -82,18 +83,16 @@ class FeaturedData:
 def _is_whole(folder: Path) -> bool:
     """Whether an extractor is there, and is what was written."""
     try:
-        with (folder / FILE).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        return (folder / _DIGEST).read_text(encoding="utf-8").strip() == found
-    except (OSError, UnicodeDecodeError):
+        found = file_digest(folder / FILE, remedy=_REMEDY)
+        return read_text(folder / _DIGEST, remedy=_REMEDY).strip() == found
+    except (OSError, DamagedFile):
         return False
 
 
-def _blank(dataset: Dataset) -> Dataset:
-    """Of the same sizes, labels and groups, with features that say nothing."""
-    splits: dict[str, Any] = {name: getattr(dataset, name) for name in SPLITS}
-    splits = {name: replace(each, inputs=np.zeros((len(each), 2), np.float32)) for name, each in splits.items()}
-    return replace(dataset, kind="features", preprocessing=None, **splits)
+def _with_features(dataset: Dataset, inputs: dict[str, Rows], form: ExtractedForm | None) -> Dataset:
+    """The same records with features in place of pictures."""
+    splits: dict[str, Any] = {name: replace(getattr(dataset, name), inputs=each) for name, each in inputs.items()}
+    return replace(dataset, kind="features", preprocessing=form, **splits)
 
 
 def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, stage: Stage, known: Rows | None) -> Rows:
@@ -102,52 +101,36 @@ def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, sta
     The stamp of a block is a digest of its features, so a file that was damaged is mended, too. It is named after its
     pictures, so that nobody changes it who reads others. Memory holds a few blocks a worker, never a split.
     """
-    path = folder / f"{name}-{_digest(inputs)}.f32"
+    digest = hashlib.sha256(repr(inputs.shape).encode())
+    enter(digest, inputs)
+    path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
     shape = len(inputs), extractor.num_features
     file = StampedFile(path, path.with_suffix(".stamps"), shape, np.float32, _BLOCK, "features.cache")
-    if _missing(file):
-        with file.opened() as put:
-            missing = _missing(file)
-            with stage(f"features of the {name} pictures", len(inputs)) as advance:
-                done = len(inputs) - sum(min(_BLOCK, len(inputs) - _BLOCK * block) for block in missing)
-                advance(done)
-                for block, made in zip(missing, _extracted(extractor, inputs, known, missing), strict=True):
-                    put(np.array([block]), made[None], np.array([_stamp(made)]))
-                    done += len(made)
-                    advance(done)
-    features: Rows = file.mapped("c")
-    return features
 
+    def missing() -> NDArray[np.int64]:
+        """The blocks whose features are not those that were stamped."""
+        stamps = file.known()
+        if not stamps.any():
+            return np.arange(len(stamps))
+        features = file.mapped()
+        good = [_stamp(features[b * _BLOCK : (b + 1) * _BLOCK]) == stamp for b, stamp in enumerate(stamps)]
+        return np.flatnonzero(~np.array(good))
 
-def _missing(file: StampedFile) -> list[int]:
-    """The blocks whose features are not those that were stamped."""
-    known = file.known()
-    if not known.any():
-        return list(range(file.num_blocks))
-    features = file.mapped()
-    return [b for b, stamp in enumerate(known) if _stamp(features[b * _BLOCK : (b + 1) * _BLOCK]) != stamp]
-
-
-def _stamp(features: Rows) -> int:
-    """A number for a block of features; never 0."""
-    return int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1 | 1
-
-
-def _digest(inputs: Any) -> str:
-    """A name for pictures in their order."""
-    digest = hashlib.sha256(repr(inputs.shape).encode())
-    for first in range(0, len(inputs), _BLOCK):
-        digest.update(block_bytes(inputs, first, first + _BLOCK))
-    return digest.hexdigest()[:12]
-
-
-def _extracted(extractor: Extractor, inputs: Any, known: Rows | None, blocks: list[int]) -> Iterator[Rows]:
-    """Features block by block; those of the first pictures may be known."""
-
-    def made(block: int) -> Rows:
+    def extracted(block: int) -> Rows:
         rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
         if known is not None and rows.stop <= len(known):
             return known[rows]
         return extractor.features_of(inputs[rows])
 
-    return on_all_cores(made, blocks)
+    def made(blocks: NDArray[np.int64]) -> Iterator[Made]:
+        for block, rows in zip(blocks, on_all_cores(extracted, blocks.tolist()), strict=True):
+            yield np.array([block]), rows[None], np.array([_stamp(rows)])
+
+    file.fill(missing, made, f"features of the {name} pictures", stage)
+    features: Rows = file.mapped("c")
+    return features
+
+
+def _stamp(features: Rows) -> int:
+    """A number for a block of features; never 0."""
+    return int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1 | 1

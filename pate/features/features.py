@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from pate.data.dataset import Dataset, ImageForm, Pixels, Preprocessing, Stage
+from pate.data.dataset import Dataset, ImageForm, Preprocessing, Stage, enter
 from pate.files.arrays import Spilled
 from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
 from pate.files.values import full_text
@@ -28,7 +28,6 @@ Array = NDArray[np.float32]
 FILE = "extractor.safetensors"
 """Its name in a bundle."""
 
-_PICTURES = 256  # read at once
 _SMALLEST_STD = 1e-6
 _VERSION = 1  # of what recipes do with their settings; in the name of what is kept
 _WHITE = np.float32(255)
@@ -71,16 +70,8 @@ class PublicPictures:
     def digest(self) -> str:
         """SHA-256 of the pictures in their order, in hexadecimal."""
         digest = hashlib.sha256(repr((len(self), self.shape)).encode())
-        for first in range(0, len(self), _PICTURES):
-            digest.update(block_bytes(self.inputs, first, first + _PICTURES))
+        enter(digest, self.inputs)
         return digest.hexdigest()
-
-
-def block_bytes(inputs: Any, first: int, last: int) -> memoryview:
-    """Some pictures as they are kept: bytes where they are `Pixels`, else floats."""
-    if isinstance(inputs, Pixels):
-        return np.ascontiguousarray(inputs.levels[inputs.rows[first:last]]).data
-    return np.ascontiguousarray(inputs[first:last]).data
 
 
 def on_all_cores(make: Callable[[int], Array], items: Sequence[int]) -> Iterator[Array]:
@@ -153,18 +144,12 @@ def projection_of(
 
 @dataclass(frozen=True, eq=False)
 class Extractor(ABC):
-    """From pictures to features. It was fitted on public pictures, or on nothing.
+    """From pictures to features. It was fitted on public pictures, or on nothing."""
 
-    Attributes:
-        arrays: all that was learned or read, by name; float32.
-        settings: plain values that say how the arrays are used.
-        origin: plain values: what it was fitted on, with digests.
-        known: features of the first pictures that it was fitted on, in whole batches; None once it is read from a file.
-    """
-
-    arrays: Mapping[str, NDArray[np.float32]]
-    settings: Mapping[str, Any]
-    origin: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[np.float32]]  # all that was learned or read, by name; float32
+    settings: Mapping[str, Any]  # plain values that say how the arrays are used
+    origin: Mapping[str, Any]  # plain values: what it was fitted on, with digests
+    # features of the first pictures that it was fitted on, in whole batches; None once it is read from a file
     known: Array | None = None
 
     kind: ClassVar[str]

@@ -199,35 +199,24 @@ class Patches(Features):
     picture are rectified both ways and averaged over a grid of regions; the logarithms of these means are standardized
     and projected on their principal directions in the public pool.
 
-    Attributes:
-        dimension: features a picture, at most; fewer where the public pool has fewer directions.
-        num_filters: filters.
-        patch_size: height and width of a patch, in pixels.
-        stride: pixels from one patch to the next; None for 1 up to pictures of 32 pixels, 2 of 64, and so on.
-        grid: regions a side.
-        overlap: whether a region fades out towards the middles of its neighbors, in place of ending where they begin.
-        compression: a mean m becomes log(1 + compression m); 0 leaves it as it is.
-        threshold: what an answer has to exceed.
-        num_patches: patches that filters are learned from.
-        most_pictures: public pictures that all of this is learned from, the first ones.
-        seed: of the fit; part of the features, not of the noise.
-        cache: the folder to keep features in, as private as the pictures; None for `pate_cache` beside the run's.
-
     Raises:
         InvalidValue: a setting out of range.
     """
 
-    dimension: int = 1024
-    num_filters: int = 512
-    patch_size: int = 6
+    dimension: int = 1024  # features a picture, at most; fewer where the public pool has fewer directions
+    num_filters: int = 512  # filters
+    patch_size: int = 6  # height and width of a patch, in pixels
+    # pixels from one patch to the next; None for 1 up to pictures of 32 pixels, 2 of 64, and so on.
     stride: int | None = None
-    grid: int = 3
+    grid: int = 3  # regions a side
+    # whether a region fades out towards the middles of its neighbors, in place of ending where they begin.
     overlap: bool = True
-    compression: float = 5.0
-    threshold: float = 0.5
-    num_patches: int = 200_000
-    most_pictures: int = 10_000
-    seed: int = 0
+    compression: float = 5.0  # a mean m becomes log(1 + compression m); 0 leaves it as it is
+    threshold: float = 0.5  # what an answer has to exceed
+    num_patches: int = 200_000  # patches that filters are learned from
+    most_pictures: int = 10_000  # public pictures that all of this is learned from, the first ones
+    seed: int = 0  # of the fit; part of the features, not of the noise
+    # the folder to keep features in, as private as the pictures; None for `pate_cache` beside the run's.
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:

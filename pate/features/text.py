@@ -32,22 +32,18 @@ _REMEDY = "remove it, and the same command makes it again"
 class Text(Features):
     """A vector for each text, fitted on the public texts: of the tables and data sets that have some.
 
-    Attributes:
-        kind: `tfidf`, words and parts of words that public texts have; `static`, vectors of words from a file;
-            `encoder`, what an encoder of sentences says.
-        weights: the file or folder of these vectors, or of the encoder. They must come from public data.
-        dimension: numbers a text, at most.
-        seed: of the directions.
-        cache: the folder to keep vectors in, as private as the texts; None for `pate_cache` beside the run's.
-
     Raises:
         InvalidValue: a setting out of range.
     """
 
+    # `tfidf`, words and parts of words that public texts have; `static`, vectors of words from a file; `encoder`, what
+    # an encoder of sentences says.
     kind: str = field(default="tfidf", metadata={"public": True})
+    # the file or folder of these vectors, or of the encoder. They must come from public data.
     weights: str | None = None
-    dimension: int = field(default=128, metadata={"public": True})
-    seed: int = 0
+    dimension: int = field(default=128, metadata={"public": True})  # numbers a text, at most
+    seed: int = 0  # of the directions
+    # the folder to keep vectors in, as private as the texts; None for `pate_cache` beside the run's.
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators import Aggregator
 from pate.data import Dataset
-from pate.data.table.remarks import unlike_public
 from pate.models.student import Predictor
 from pate.pricing import Budget, PricedRelease, ReleaseShape, budgets_of, plan_release, require_useful
 from pate.pricing.remedies import OF_TRAINING
@@ -247,9 +246,6 @@ def plan_warnings(
     yield from uneven_records(dataset)
     if not dataset.public_labeled:
         yield "data: the public records have no labels, so how right teachers and release are is not measured"
-    for split, records in (("private", dataset.private), ("test", dataset.test)):
-        if dataset.preprocessing is not None:
-            yield from unlike_public(f"data.{split}", dataset.preprocessing, records.inputs)
     if aggregator.single_label and dataset.private.labels.sum(axis=1).mean() > 1:
         yield warning_of_one_label(aggregator)
     minding = [name for name, part in (("teacher", teacher), ("student", student)) if part.minds_scale]

@@ -277,21 +277,3 @@ def test_public_records_without_labels_measure_nothing(finished: Path, tables: P
     assert report["baselines"]["true_label_student"] is None
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
     refused("compare", *words[:-1], "aggregators=[gaussian_votes]", "all_records=false")
-
-
-@pytest.mark.slow
-def test_a_data_set_of_hugging_face_is_read_by_its_columns(finished: Path, tables: Path, tmp_path: Path) -> None:
-    """The same records in another library's folder: the same votes, so the same bytes but for their order."""
-    datasets = pytest.importorskip("datasets")
-    pandas = pytest.importorskip("pandas")
-    frames = {name: pandas.read_csv(tables / f"{name}.csv") for name in ("private", "public", "test")}
-    parts = {name: datasets.Dataset.from_pandas(frame) for name, frame in frames.items()}
-    datasets.DatasetDict(parts).save_to_disk(str(tmp_path / "saved"))
-    words = [word for word in settings(tables) if not word.startswith("data")]
-    columns = "data.inputs=[date,age,sex,town,pressure,hba1c]"
-    more = ["data=huggingface", f"data.path={tmp_path / 'saved'}", columns, f"data.labels=[{','.join(LABELS)}]"]
-    succeeded("train", *words, *more, "data.group=patient", "data.id=visit", f"output_dir={tmp_path / 'run'}")
-    bundle, known = pate.load(tmp_path / "run" / "release"), pate.load(finished / "release")
-    assert bundle.feature_names == known.feature_names
-    new = pandas.read_csv(tables / "new.csv")
-    assert (bundle.predict(new) == known.predict(new)).mean() > 0.9

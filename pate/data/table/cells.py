@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, as_setting, nearest, require, require_choice, require_extra
+from pate.validation import InvalidValue, as_setting, nearest, nearest_column, require, require_choice, require_extra
 
 _DAY_S = 86400.0
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
@@ -64,6 +64,12 @@ def require_columns(name: str, found: list[str], wanted: Iterable[str]) -> None:
         more = f" and {len(lacking) - _NAMES} more" if len(lacking) > _NAMES else ""
         hint = nearest(lacking[0], tuple(found))
         raise InvalidValue(f"{name}: expected also the column {', '.join(lacking[:_NAMES])}{more}{hint}")
+
+
+def require_column(role: str, column: str, names: list[str], where: str) -> None:
+    """Raises unless the column that `data.role` names is one of those `where` says."""
+    if column not in names:
+        raise InvalidValue(f"data.{role}={column}: expected a column of {where}{nearest_column(column, names)}")
 
 
 def one_spelling(word: str) -> str:
@@ -137,7 +143,7 @@ class Spelling:
             gone = pa.compute.is_in(as_values(as_texts(array), self), as_values(words, self), skip_nulls=True)
         elif _is_numeric(array) and not pa.types.is_boolean(array.type):
             numbers = as_numbers(words, self)
-            gone = pa.array(np.isin(as_numbers(array).values, numbers.values[~numbers.wrong]))
+            gone = pa.array(np.isin(as_numbers(array), numbers[np.isfinite(numbers)]))
         else:
             return array
         return pa.compute.if_else(gone, pa.scalar(None, array.type), array)
@@ -181,17 +187,9 @@ def arrow() -> Any:
     return pyarrow
 
 
-class Cells(NamedTuple):
-    """A column's cells as numbers."""
-
-    values: NDArray[np.float64]  # [n], of no meaning where missing or wrong
-    missing: NDArray[np.bool_]  # [n]
-    wrong: NDArray[np.bool_]  # [n], cells that are something else
-
-    @property
-    def fits(self) -> bool:
-        """Whether there is a value, and nothing wrong."""
-        return not self.wrong.any() and not self.missing.all()
+def fits(values: NDArray[np.float64]) -> bool:
+    """Whether there is a value, and nothing wrong: see `as_numbers`."""
+    return not np.isinf(values).any() and not np.isnan(values).all()
 
 
 def codes_of(words: Any, categories: Any) -> NDArray[np.int64]:
@@ -231,50 +229,60 @@ def missing_in(words: Any) -> NDArray[np.bool_]:
     return np.asarray(words.is_null().to_numpy(zero_copy_only=False))
 
 
-def as_numbers(array: Any, spelling: Spelling = USUAL) -> Cells:
-    """Cells as numbers; truth values, also as words, are 0 and 1; durations are seconds; infinities are wrong."""
+def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
+    """Cells as numbers `[n]`, NaN where one is missing and infinite where it is something else.
+
+    Truth values, also as words, are 0 and 1; durations are seconds.
+    """
     pa, array = arrow(), _decoded(array)
-
-    def floats(texts: Any) -> Any:
-        try:
-            return texts.cast(pa.float64())
-        except pa.ArrowInvalid:
-            lower = pa.compute.utf8_lower(texts)
-            for word, number in _TRUTHS.items():
-                lower = pa.compute.if_else(pa.compute.equal(lower, word), number, lower)
-            return lower.cast(pa.float64())
-
     if _is_text(array):
-        return _parsed(spelling.numbers(as_texts(array)), floats, lambda text: float(_TRUTHS.get(text.lower(), text)))
+        texts = spelling.numbers(as_texts(array))
+        return _parsed(texts, lambda each: each.cast(pa.float64()), lambda word: float(_TRUTHS.get(word.lower(), word)))
     if pa.types.is_duration(array.type):
         in_second = _IN_SECOND[array.type.unit]
         array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
     if not _is_numeric(array):
-        return _all_wrong(array)
+        return np.where(missing_in(array), np.nan, np.inf)
     cast = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
-    values = cast.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    missing = np.isnan(values)  # null is NaN, too
-    return Cells(values, missing, np.isinf(values))
+    return np.asarray(cast.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))  # null is NaN, too
 
 
-def as_dates(array: Any) -> Cells:
-    """Cells as days since 1970."""
+def as_dates(array: Any) -> NDArray[np.float64]:
+    """Cells as days since 1970, otherwise as `as_numbers`."""
     pa, array = arrow(), _decoded(array)
 
     def days(cells: Any) -> Any:
         seconds = cells.cast(pa.timestamp("s"), safe=_is_text(cells)).cast(pa.int64())
         return pa.compute.divide(seconds.cast(pa.float64()), _DAY_S)
 
-    def one(text: str) -> float:
-        moment = datetime.fromisoformat(text)
+    def one(word: str) -> float:
+        moment = datetime.fromisoformat(word)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / _DAY_S
 
     if _is_text(array):
         return _parsed(as_texts(array), days, one)
     if not pa.types.is_temporal(array.type) or pa.types.is_time(array.type) or pa.types.is_duration(array.type):
-        return _all_wrong(array)
-    values = days(array).to_numpy(zero_copy_only=False)
-    return Cells(values, np.isnan(values), np.zeros(len(values), np.bool_))
+        return np.where(missing_in(array), np.nan, np.inf)
+    return np.asarray(days(array).to_numpy(zero_copy_only=False))
+
+
+def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]) -> NDArray[np.float64]:
+    """Numbers from words: all at once, or word by word where that fails, to say which cells are wrong."""
+
+    def one(word: str) -> float:
+        try:
+            return parse_one(word)
+        except (ValueError, OverflowError):
+            return np.inf
+
+    pa = arrow()
+    try:
+        parsed = parse(texts)
+    except pa.ArrowInvalid:
+        coded = texts.dictionary_encode()
+        parsed = pa.array(list(map(one, coded.dictionary.to_pylist())), pa.float64()).take(coded.indices)
+    values = parsed.to_numpy(zero_copy_only=False)
+    return np.where(missing_in(texts) | np.isfinite(values), values, np.inf)
 
 
 def as_texts(array: Any) -> Any:
@@ -296,28 +304,6 @@ def as_texts(array: Any) -> Any:
             array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
     trimmed = pa.compute.utf8_trim_whitespace(array.cast(pa.string()))
     return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
-
-
-def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]) -> Cells:
-    """Numbers from text: all at once, and one by one where that fails, to say which cells are wrong."""
-
-    def one(text: str | None) -> float:
-        try:
-            return np.nan if text is None else parse_one(text)
-        except (ValueError, OverflowError):
-            return np.nan
-
-    missing = missing_in(texts)
-    try:
-        values = np.array(parse(texts).to_numpy(zero_copy_only=False), np.float64)
-    except arrow().ArrowInvalid:
-        values = np.array(list(map(one, texts.to_pylist())), np.float64)
-    return Cells(values, missing, ~missing & ~np.isfinite(values))
-
-
-def _all_wrong(array: Any) -> Cells:
-    missing = missing_in(array)
-    return Cells(np.full(len(array), np.nan), missing, ~missing)
 
 
 def _decoded(array: Any) -> Any:
@@ -348,21 +334,18 @@ def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None
     fitting = {
         frozenset(changed_settings(each, spelling)): each
         for each in other_spellings(spelling)
-        if as_numbers(first, each).fits and as_numbers(distinct, each).fits
+        if fits(as_numbers(first, each)) and fits(as_numbers(distinct, each))
     }
     least = {said: each for said, each in fitting.items() if not any(other < said for other in fitting)}
     if not least:
         return
-    if list(least) == [{"data.decimal=comma"}]:
-        rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
-        raise InvalidValue(f"data.public.{name}: expected {rule}")
-    word = distinct.filter(arrow().array(as_numbers(distinct, spelling).wrong))[0].as_py()
+    word = distinct.filter(arrow().array(np.isinf(as_numbers(distinct, spelling))))[0].as_py()
     reads = []
     for said, each in least.items():
-        value = np.format_float_positional(as_numbers(arrow().array([word]), each).values[0], trim="-")
+        value = np.format_float_positional(as_numbers(arrow().array([word]), each)[0], trim="-")
         reads.append(f"{' '.join(sorted(said))} reads it as {value}")
-    mark = "comma" if spelling.mark == "," else "point"
-    rule = f"numbers with a decimal {mark} and {spelling.thousands or 'nothing'} between thousands, and there is {word}"
+    between = spelling.thousands or "nothing"
+    rule = f"numbers with a decimal {spelling.decimal} and {between} between thousands, and there is {word}"
     remedy = f"{as_setting('data.category', [name])} where these are words"
     raise InvalidValue(f"data.public.{name}: expected {rule}: {', '.join(reads)}; {remedy}")
 

@@ -7,11 +7,11 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _SEPARATORS = (",", ";", "\t", "|")
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # the first bytes of a file
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
-_BATCH_ROWS, _BLOCK_BYTES, _LARGEST_BLOCK = 8192, 2**20, 2**28
+_BATCH_ROWS, _BLOCK_BYTES = 8192, 2**25  # a row has to fit into a block
 _BETWEEN_WORDS = ";"  # of lists in JSON, which become cells
 _EMPTY = "a line of names and rows below it, and the file is empty"
 _LONGEST_HEAD = 2**20
@@ -78,9 +78,9 @@ class TableFile:
         with a file, such as names that occur twice or rows of another length, is said without any cell.
         """
         pa = arrow()
-        readers = {"csv": self._csv, "json": self._json, "parquet": self._parquet, "arrow": self._ipc}
+        readers = {"csv": self._csv, "json": self._json}
         try:
-            yield from readers[self._kind](columns)
+            yield from readers.get(self._kind, self._binary)(columns)
         except UnicodeError as error:
             raise self._wrong(self._other_encoding()) from error
         except LookupError as error:
@@ -149,47 +149,24 @@ class TableFile:
         require_once(self.name, names[:named])
         return Head(names[:named], separator, skipped, len(names) - named)
 
-    def _csv(self, columns: list[str] | None) -> Iterator[Any]:
-        """Where a row is larger than a block, all is read again in larger ones, less what was given already."""
-        given, size = 0, _BLOCK_BYTES
-        while True:
-            try:
-                done = 0
-                for batch in self._csv_blocks(columns, size):
-                    done += batch.num_rows
-                    if done > given or not batch.num_rows:
-                        fresh = batch.slice(max(batch.num_rows - (done - given), 0))
-                        given = max(given, done)
-                        yield fresh
-                return
-            except arrow().ArrowInvalid as error:
-                if "straddling" not in str(error) or size >= min(_LARGEST_BLOCK, 2 * self.path.stat().st_size):
-                    raise
-                size *= 16
-
     def _json(self, columns: list[str] | None) -> Iterator[Any]:
         """Lines of JSON: an object each, whose fields are columns; lists of words become one cell each."""
-        pa, first = arrow(), True
-        names: list[str] = []
+        pa, names = arrow(), list[str]()
         with self._opened() as text:
             while lines := list(islice(text, _BATCH_ROWS)):
                 try:
                     rows = [json.loads(line) for line in lines if line.strip()]
                     names = names or list(dict.fromkeys(name for row in rows for name in row))
-                    cells = {name: pa.array([_cell(row.get(name)) for row in rows], pa.string()) for name in names}
+                    cells = [pa.array([_cell(row.get(name)) for row in rows], pa.string()) for name in names]
                 except (ValueError, AttributeError, TypeError, RecursionError) as error:
                     raise self._wrong(f"an object of JSON in each line ({type(error).__name__})") from None
                 plain = list(map(column_name, names))
                 require_once(self.name, plain)
-                table = pa.table(dict(zip(plain, cells.values(), strict=True)))
-                table = table.select(columns or plain)
-                if first:
-                    yield table.slice(0, 0)
-                first = False
-                yield table
-        require(not first, self.name, self.path, "a line for each record, and the file is empty")
+                if names:
+                    yield pa.table(cells, names=plain).select(columns or plain)
+        require(len(names) > 0, self.name, self.path, "a line for each record, and the file is empty")
 
-    def _csv_blocks(self, columns: list[str] | None, block_size: int) -> Iterator[Any]:
+    def _csv(self, columns: list[str] | None) -> Iterator[Any]:
         pa, head = arrow(), self.head()
         from pyarrow import csv as arrow_csv
 
@@ -200,7 +177,7 @@ class TableFile:
             pa.input_stream(str(self.path), compression="detect"),
             read_options=arrow_csv.ReadOptions(
                 use_threads=False,
-                block_size=block_size,
+                block_size=_BLOCK_BYTES,
                 encoding=self.encoding,
                 column_names=places,
                 skip_rows=head.skipped,
@@ -218,7 +195,9 @@ class TableFile:
         ) as rows:
             count = 0
             yield pa.table({name: pa.array([], pa.string()) for name in wanted})
-            for batch in rows:
+            for batch in (
+                block.slice(first, _BATCH_ROWS) for block in rows for first in range(0, len(block), _BATCH_ROWS)
+            ):
                 for place, column in enumerate(batch.columns):
                     self._require_no_nul(pa.compute.any(pa.compute.match_substring(column, "\0")).as_py())
                     if place >= len(head.names) and column.null_count < len(column):
@@ -239,36 +218,34 @@ class TableFile:
                 line = next(number for number, line in enumerate(text, 1) if "\0" in line)
             raise self._wrong(f"text without NUL bytes, line {line} has one")
 
-    def _parquet(self, columns: list[str] | None) -> Iterator[Any]:
+    def _binary(self, columns: list[str] | None) -> Iterator[Any]:
         pa = arrow()
-        from pyarrow import parquet
+        from pyarrow import ipc, parquet
 
-        with parquet.ParquetFile(self.path, pre_buffer=False) as file:  # else it holds all that it will read
-            named = self._named(file.schema_arrow.names, columns)
-            for table in _tables(file.schema_arrow, file.iter_batches(_BATCH_ROWS, columns=list(named)), named):
-                yield table
+        with ExitStack() as stack:
+            if self._kind == "parquet":
+                source = parquet.ParquetFile(self.path, pre_buffer=False)  # else it holds all that it will read
+                stack.enter_context(source)
+                schema = source.schema_arrow
+            else:
+                source = stack.enter_context(pa.memory_map(str(self.path)))
+                try:
+                    file = ipc.open_file(source)
+                    batches = (file.get_batch(index) for index in range(file.num_record_batches))
+                except pa.ArrowInvalid:
+                    source.seek(0)
+                    batches = file = ipc.open_stream(source)
+                schema = file.schema
+            plain = list(map(column_name, schema.names))
+            require_once(self.name, plain)
+            wanted = columns or plain
+            named = [schema.names[plain.index(name)] for name in wanted]  # as the file calls them
+            if self._kind == "parquet":
+                batches = source.iter_batches(_BATCH_ROWS, columns=named)
+            yield schema.empty_table().select(named).rename_columns(wanted)
+            for batch in batches:
+                yield pa.Table.from_batches([batch]).select(named).rename_columns(wanted)
                 pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
-
-    def _ipc(self, columns: list[str] | None) -> Iterator[Any]:
-        pa = arrow()
-        from pyarrow import ipc
-
-        with pa.memory_map(str(self.path)) as source:
-            try:
-                file = ipc.open_file(source)
-                batches = (file.get_batch(index) for index in range(file.num_record_batches))
-            except pa.ArrowInvalid:
-                source.seek(0)
-                file = ipc.open_stream(source)
-                batches = iter(file)
-            yield from _tables(file.schema, batches, self._named(file.schema.names, columns))
-
-    def _named(self, names: list[str], columns: list[str] | None) -> dict[str, str]:
-        """What columns are called in the file, and here."""
-        plain = list(map(column_name, names))
-        require_once(self.name, plain)
-        place_of = {name: place for place, name in enumerate(plain)}
-        return {names[place_of[name]]: name for name in columns or plain}
 
     def _setting(self, name: str) -> str:
         """What a setting of the file is called: of pate-train, whose files are below `data`, or of other commands."""
@@ -284,12 +261,6 @@ class TableFile:
     def _opened(self, newline: str | None = None) -> Any:
         opened = gzip.open if self.path.suffix == ".gz" else open
         return opened(self.path, "rt", encoding=self.encoding, newline=newline)
-
-
-def _tables(schema: Any, batches: Iterable[Any], named: dict[str, str]) -> Iterator[Any]:
-    """One without a row, then those of batches: columns by their names in the file, under those that they have here."""
-    for table in chain([schema.empty_table()], (arrow().Table.from_batches([batch]) for batch in batches)):
-        yield table.select(list(named)).rename_columns(list(named.values()))
 
 
 def _cell(value: Any) -> str | None:
@@ -350,13 +321,14 @@ class Dealing:
                     write(batch.filter(arrow().array(parts == place)))
         return paths
 
+    @cached_property
     def groups(self) -> NDArray[np.int64]:
         """The number of each row's group, `[n]`."""
-        name, columns = self.group, [self.file.names[0] if self.group is None else self.group]
-        if name is not None and name not in self.file.names:
-            raise InvalidValue(f"group={name}: expected a column of data{nearest_column(name, self.file.names)}")
+        name, names = self.group, self.file.names
+        if name is not None and name not in names:
+            raise InvalidValue(f"group={name}: expected a column of data{nearest_column(name, names)}")
         spelling = self.file.spelling()
-        words = [as_texts(spelling.known(batch).column(0)) for batch in self.file.batches(columns)]
+        words = [as_texts(spelling.known(batch).column(0)) for batch in self.file.batches([name or names[0]])]
         column = arrow().chunked_array(words)
         require(len(column) > 0, "data", self.file.path, "at least one row")
         if name is None:
@@ -367,20 +339,19 @@ class Dealing:
 
     def part_of_row(self) -> NDArray[np.int64]:
         """The place in `SPLITS` of each row, `[n]`."""
-        groups = self.groups()
-        total = int(groups.max()) + 1
-        taken = [max(round(share * total), 1) for share in (self.public_share, self.test_share)]
-        shown = f"{self.public_share},{self.test_share}"
-        require(total > sum(taken), "split", shown, f"more than {total} groups of rows")
-        part_of_group = np.zeros(total, np.int64)
+        total = int(self.groups.max()) + 1
+        public, test = (max(round(share * total), 1) for share in (self.public_share, self.test_share))
+        rule = f"more than {total} groups of rows"
+        require(total > public + test, "split", f"{self.public_share},{self.test_share}", rule)
         order = np.random.default_rng(self.seed).permutation(total)
-        part_of_group[order[: taken[0]]] = SPLITS.index("public")
-        part_of_group[order[taken[0] : sum(taken)]] = SPLITS.index("test")
-        return part_of_group[groups]
+        part_of_group = np.full(total, SPLITS.index("private"))
+        part_of_group[order[:public]] = SPLITS.index("public")
+        part_of_group[order[public : public + test]] = SPLITS.index("test")
+        return part_of_group[self.groups]
 
     def largest(self) -> str | None:
         """A line where one group has a large part of all rows."""
-        counts = np.bincount(self.groups())
+        counts = np.bincount(self.groups)
         if len(counts) < len(SPLITS) / _LARGE_SHARE or counts.max() < _LARGE_SHARE * counts.sum():
             return None
         return f"group={self.group}: one has {counts.max()} of {counts.sum()} rows, all of which are in one part"

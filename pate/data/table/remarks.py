@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Preprocessing
 from pate.data.table import cells
-from pate.data.table.cells import Cells, Spelling, as_dates, as_numbers, distinct_words
+from pate.data.table.cells import Spelling, as_dates, as_numbers, distinct_words, fits
 from pate.data.table.schema import DateColumn, NumberColumn, TableSchema
 from pate.validation import as_setting
 
@@ -28,8 +27,6 @@ _SAMPLE = 2000  # words that tell which spelling is likely
 _SHOWN, _LONGEST = 3, 20
 _BESIDE = re.compile(r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})")
 
-_FEWEST_RECORDS = 100  # records; fewer may all be rare ones
-_BLOCK = 5000
 _COLUMNS_SHOWN = 5
 _DAYS = 3e6  # of dates that have four digits for the year
 
@@ -43,25 +40,24 @@ def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: st
     known = spelling.known(table)
     for name in table.column_names:
         array = known.column(name)
+        numbers = as_numbers(array, spelling)
         said = (
-            _numbers_rows(name, array, group),
-            None if name in codes else _has_codes(name, array),
-            None if name in codes else _nearly(array, spelling),
-            None if group is not None else _names_people(name, array, spelling),
+            _numbers_rows(name, numbers, group),
+            None if name in codes else _has_codes(name, array, numbers),
+            None if name in codes or fits(numbers) or fits(as_dates(array)) else _nearly(array, spelling),
+            None if group is not None else _names_people(name, array, numbers),
         )
         yield from ((name, f"{name}: {each}") for each in said if each is not None)
 
 
 def _nearly(array: Any, spelling: Spelling) -> str | None:
     """Of a column of words most of which are numbers or dates."""
-    if as_numbers(array, spelling).fits or as_dates(array).fits:
-        return None
     distinct, counts = distinct_words(array)
     if not len(counts):
         return None
 
-    def read(words: Any, way: Spelling | None) -> Cells:
-        return as_dates(words) if way is None else as_numbers(words, way)
+    def wrong_in(words: Any, way: Spelling | None) -> NDArray[np.bool_]:
+        return np.isinf(as_dates(words) if way is None else as_numbers(words, way))
 
     def frequent(which: NDArray[np.bool_]) -> list[str]:
         rows = zip(counts.tolist(), distinct.to_pylist(), which.tolist(), strict=True)
@@ -69,8 +65,8 @@ def _nearly(array: Any, spelling: Spelling) -> str | None:
 
     first, head, total = distinct.slice(0, _SAMPLE), counts[:_SAMPLE], int(counts.sum())
     ways = [spelling, *cells.other_spellings(spelling), None]  # of numbers; None for dates
-    way = max(ways, key=lambda way: int(head[~read(first, way).wrong].sum()))
-    wrong = read(distinct, way).wrong
+    way = max(ways, key=lambda way: int(head[~wrong_in(first, way)].sum()))
+    wrong = wrong_in(distinct, way)
     if 2 * (left := int(counts[wrong].sum())) <= total:
         rest, kind = frequent(wrong), "dates" if way is None else "numbers"
         if way is not None and (settings := " ".join(sorted(cells.changed_settings(way, spelling)))):
@@ -92,22 +88,21 @@ def _shown(word: str) -> str:
     return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"
 
 
-def _has_codes(name: str, column: Any) -> str | None:
+def _has_codes(name: str, column: Any, numbers: NDArray[np.float64]) -> str | None:
     """Of numbers, some of them with a zero in front, as the codes of places have."""
     compute = cells.arrow().compute
     with_zero = compute.match_substring_regex(cells.as_texts(column), r"^0\d")
-    if not as_numbers(column).fits or not compute.any(with_zero).as_py():
+    if not fits(numbers) or not compute.any(with_zero).as_py():
         return None
     setting = as_setting("data.category", [name])
     return f"numbers with a zero in front; if they are codes, {setting} makes each a category"
 
 
-def _numbers_rows(name: str, column: Any, group: str | None) -> str | None:
+def _numbers_rows(name: str, numbers: NDArray[np.float64], group: str | None) -> str | None:
     """Of another whole number in each row, as the numbers of contracts and cases are."""
-    read = as_numbers(column)
-    if not read.fits or read.missing.any() or np.any(read.values % 1):
+    if len(numbers) < _FEWEST or not np.isfinite(numbers).all() or np.any(numbers % 1):
         return None
-    if len(np.unique(read.values)) < len(column) or len(column) < _FEWEST:
+    if len(np.unique(numbers)) < len(numbers):
         return None
     whose = f", and {as_setting('data.group', name)} if it is that of a person" if group is None else ""
     away = f"{as_setting('data.drop', [name])} or {as_setting('data.id', name)}"
@@ -115,13 +110,12 @@ def _numbers_rows(name: str, column: Any, group: str | None) -> str | None:
     return f"another number in each row; {rule}{whose}"
 
 
-def _names_people(name: str, column: Any, spelling: Spelling) -> str | None:
+def _names_people(name: str, column: Any, numbers: NDArray[np.float64]) -> str | None:
     """Of whole numbers or words that occur a few times each, as those of people do who have several rows."""
-    numbers = as_numbers(column, spelling)
-    if not numbers.fits and as_dates(column).fits:
+    if not fits(numbers) and fits(as_dates(column)):
         return None
-    if numbers.fits:
-        known = numbers.values[~numbers.missing]
+    if fits(numbers):
+        known = numbers[~np.isnan(numbers)]
         if np.any(known % 1):
             return None
         values, counts = np.unique(known, return_counts=True)
@@ -134,7 +128,7 @@ def _names_people(name: str, column: Any, spelling: Spelling) -> str | None:
     rows, different = int(counts.sum()), len(counts)
     repeats = rows / different
     rare = counts.max() <= max(_FREQUENT, rows / 10) and repeats <= _MOST_REPEATS
-    if different < _FEWEST or not rare or repeats == 1 == numbers.fits:
+    if different < _FEWEST or not rare or repeats == 1 == fits(numbers):
         return None
     told = f"{different} values in {rows} rows, which become features and are published"
     drop = as_setting("data.drop", [name])
@@ -143,29 +137,6 @@ def _names_people(name: str, column: Any, spelling: Spelling) -> str | None:
 
 class UnlikePublic(UserWarning):
     """A warning: cells of these records are not what the public file has, or a column tells a model nothing."""
-
-
-def unlike_public(name: str, form: Preprocessing, inputs: NDArray[np.float32]) -> Iterator[str]:
-    """A line for each such column of inputs `[n, …]`; it reads them until each column has told something."""
-    tells: dict[str, bool] = {}
-    for first in range(0, len(inputs), _BLOCK):
-        for column, told in form.tells(inputs[first : first + _BLOCK]).items():
-            tells[column] = told or tells.get(column, False)
-        if all(tells.values()):
-            return
-    rule = "every cell is missing, or no word of the public file, or at one end of its range; in other words or units?"
-    for column, told in tells.items():
-        if not told and len(inputs) >= _FEWEST_RECORDS:
-            yield f"{name}.{column}: {rule}"
-
-
-def strange_cells(schema: TableSchema, table: Any, spelling: Spelling | None = None) -> NDArray[np.int64]:
-    """Counts `[columns, 2]` of cells of new records that the public file does not know, and of missing ones.
-
-    Their owner may see such counts. Spelling is that of the public file where none is given.
-    """
-    said = schema.spelling if spelling is None else spelling
-    return np.array([column.strange(array, said) for column, array in schema.arrays(table, said)], np.int64)
 
 
 def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:

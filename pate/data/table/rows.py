@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.data.dataset import SPLITS, SharedRecords, Split, linked
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, one_spelling
-from pate.data.table.schema import TableSchema
+from pate.data.texts import TEXTS_ASKED, remarks_on, texts_of
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, as_setting, require
 
@@ -23,97 +23,177 @@ _LONGEST_WORD = 20
 _GATHERED = 2**25  # bytes of texts in memory
 LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not: leave its row out"
 _BETWEEN, _GONE = "\x1f", "\x00"
+_FEWEST_RECORDS = 100  # records; fewer may all be rare ones
+
+Bits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Roles:
-    """Which columns are what."""
+class LabelColumns:
+    """Labels that have a column each, of 0 and 1, yes and no, or two words of which one is said to be yes."""
 
-    labels: tuple[str, ...]
-    group: tuple[str, ...] = ()  # whose rows belong together, such as a person; none where each row is by itself
-    id: str | None = None  # the name of a record; None for the number of its row
-    split: str | None = None  # private, public or test; None where each is a file of its own
+    names: tuple[str, ...]
     # Of a label whose words are neither 0 and 1 nor yes and no, those for no and for yes, as `label_word` gives them;
     # None for a word of no that does not occur.
     truths: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
     true_setting: str | None = None  # that names a word for yes, for messages
-    budget: str | None = None  # the class of a private row's group
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
+
+    def read(self, table: Any, spelling: Spelling = USUAL) -> tuple[Bits, Bits]:
+        """Labels `[n, L]` of a pyarrow table that has the columns, and which cells are neither 0 nor 1."""
+        labels = np.zeros((table.num_rows, len(self.names)), np.bool_)
+        wrong = np.zeros_like(labels)
+        for place, name in enumerate(self.names):
+            column = table.column(name)
+            if name in self.truths:
+                codes = _coded(column, self.truths[name])
+                labels[:, place], wrong[:, place] = codes == 1, codes < 0
+                continue
+            numbers = cells.as_numbers(column, spelling)
+            labels[:, place], wrong[:, place] = numbers == 1, ~np.isin(numbers, (0, 1))
+            if wrong[:, place].any():
+                codes = _coded(column, (*_FALSE, *_TRUE))
+                said = wrong[:, place] & (codes >= 0)
+                labels[said, place], wrong[said, place] = codes[said] >= len(_FALSE), False
+        return labels, wrong
+
+    def hint(self, label: str, words: Collection[str]) -> str:
+        """The settings that read a label whose cells have two words: the names of no and yes, which are no secret."""
+        short = all(len(word) <= _LONGEST_WORD and word.isprintable() for word in words)
+        told = self.true_setting is None or label in self.truths
+        if told or not 0 < len(words) <= 2 or not short:
+            return LABEL_HINT
+        said = f"its {'words are' if len(words) == 2 else 'only word is'} {' and '.join(sorted(words))}"
+        ways = " or ".join(f"{self.true_setting}={word}" for word in sorted(words))
+        return f"{LABEL_HINT}; {said}: {ways} names the one for yes"
+
+
+@dataclass
+class LabelSets:
+    """A column of words that name all labels of a record, such as flu;cough. An empty cell names none."""
+
+    column: str
+    names: tuple[str, ...]  # of the labels, from public knowledge: a list, or the public file
+    separator: str
+    unknown: int = 0  # how often cells named a label that `names` lacks; it counts for nothing
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def read(self, table: Any, spelling: Spelling = USUAL) -> tuple[Bits, Bits]:
+        """As `LabelColumns.read`; nothing is wrong."""
+        texts = as_texts(table.column(self.column)).dictionary_encode()
+        place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
+        said = [label_words(text, self.separator) for text in texts.dictionary.to_pylist()]
+        known = np.zeros((len(said) + 1, len(self.names)), np.bool_)
+        for row, words in enumerate(said):
+            known[row, [place_of[word] for word in words if word in place_of]] = True
+        strange = np.array([*(any(word not in place_of for word in words) for words in said), False], np.int64)
+        rows = texts.indices.fill_null(len(said)).to_numpy(zero_copy_only=False)
+        self.unknown += int(strange[rows].sum())
+        return known[rows], np.zeros((len(rows), len(self.names)), np.bool_)
+
+    def hint(self, label: str, words: Collection[str]) -> str:
+        return ""
 
 
 class Rows:
-    """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong."""
+    """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong.
+
+    Attributes:
+        numbers: int64 `[n]`, of the rows of the file, from 0.
+        inputs: features `[n, d]`, of a large table a read-only `np.memmap`.
+        labels: bits `[n, L]`.
+        labeled: false where all public labels are missing; they are False then.
+        groups: words `[n]` of each column that says whose a row is.
+        ids: words `[n]`, or None.
+        budgets: likewise.
+        strange: counts `[columns, 2]`: see `Encoded`.
+        texts: the first of each column of text.
+    """
 
     def __init__(
-        self, batches: Iterable[Any], schema: TableSchema, roles: Roles, name: str, split: str, spelling: Any = USUAL
+        self,
+        batches: Iterable[Any],
+        schema: Any,  # a `TableSchema`, or what encodes batches as it does
+        labels: Any,  # `LabelColumns`, or what reads batches as these do
+        *,
+        name: str,
+        split: str,
+        spelling: Spelling = USUAL,
+        split_column: str | None = None,  # of a file whose rows are of several splits
+        group: tuple[str, ...] = (),
+        id: str | None = None,
+        budget: str | None = None,
     ) -> None:
-        self._schema, self._roles, self._name, self._split, self._spelling = schema, roles, name, split, spelling
-        self._blocks = Spilled(), Spilled()  # of inputs, of labels
-        named = (*roles.group, roles.id, roles.budget if split == "private" else None)
-        self._words: dict[str, list[Any]] = {column: [] for column in named if column is not None}
-        self._numbers = [np.zeros(0, np.int64)]
+        self._schema, self._labels, self._name, self._spelling = schema, labels, name, spelling
+        self.inputs, self.labels = (Spilled(), Spilled())  # type: Any, Any
+        roles = {"id": id, "budget": budget if split == "private" else None}
+        self._words: dict[str, list[Any]] = {each: [] for each in (*group, *roles.values()) if each is not None}
         self._wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
-        self._wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
+        self._wrong_labels = np.zeros((2, len(labels.names)), np.int64)
         self._label_words: dict[str, set[str]] = {}  # of labels with wrong cells
-        self.labeled = split != "public"  # public labels may be missing in all rows, and are False then
-        done = 0
+        self.strange = np.zeros((len(schema.columns), 2), np.int64)
+        self.texts: dict[str, list[str]] = {name: [] for name in schema.texts}
+        self.labeled = split != "public"
+        numbers, done = [np.zeros(0, np.int64)], 0
         for batch in batches:
-            self._add(batch, np.arange(done, done + batch.num_rows))
+            rows = np.arange(done, done + batch.num_rows)
             done += batch.num_rows
-        self.numbers = np.concatenate(self._numbers)  # of the rows of the file, from 0, [n]
+            if split_column is not None:
+                mask = arrow().compute.equal(as_texts(batch.column(split_column)), split).fill_null(False)
+                batch, rows = batch.filter(mask), rows[mask.to_numpy(zero_copy_only=False)]
+            if batch.num_rows:
+                numbers.append(rows)
+                self._add(batch, rows)
+        self.numbers = np.concatenate(numbers)
+        rule = "at least one row" if split_column is None else f"rows with {split_column}={split}"
+        if not len(self.numbers):
+            raise InvalidValue(f"{name}: expected {rule}, the table has none")
         self._require_right()
-        self.groups = [self._joined("group", column) for column in roles.group]  # words [n], of each column
-        self.ids, self.budgets = self._joined("id", roles.id), self._joined("budget", roles.budget)  # words or None
-        # features [n, d], of a large table a read-only `np.memmap`, and bits [n, L]
-        self.inputs, self.labels = (blocks.whole() for blocks in self._blocks)
+        self.groups = [self._joined("group", column) for column in group]
+        self.ids, self.budgets = (self._joined(role, column) for role, column in roles.items())
+        self.inputs, self.labels = self.inputs.whole(), self.labels.whole()
 
     def _add(self, batch: Any, numbers: NDArray[np.int64]) -> None:
-        """The rows of this split in a batch of the file, whose rows have these numbers."""
-        roles = self._roles
-        if roles.split is not None:
-            mask = arrow().compute.equal(as_texts(batch.column(roles.split)), self._split).fill_null(False)
-            batch, numbers = batch.filter(mask), numbers[mask.to_numpy(zero_copy_only=False)]
-        if not batch.num_rows:
-            return
-        inputs, wrong = self._schema.encode(batch, self._spelling)
+        """Rows of a batch, which have these numbers in the file."""
+        features, wrong, strange = self._schema.encode(batch, self._spelling)
+        self.inputs.append(features)
+        self.strange += strange
         _count(self._wrong, wrong, numbers)
-        wanted = [name for name in dict.fromkeys((*roles.labels, *self._words)) if name in batch.column_names]
-        batch = self._spelling.known(batch.select(wanted))
-        labels = np.zeros((batch.num_rows, len(roles.labels)), np.bool_)
-        there = [name for name in roles.labels if name in batch.column_names]
-        if there == list(roles.labels):
-            labels, wrong = labels_of(batch, roles.labels, roles.truths, self._spelling)
+        for name, known in self.texts.items():
+            known += texts_of(as_texts(batch.column(name)[: TEXTS_ASKED - len(known)]))
+        there = [name for name in self._labels.columns if name in batch.column_names]
+        batch = self._spelling.known(batch.select(list(dict.fromkeys((*there, *self._words)))))
+        bits = np.zeros((batch.num_rows, len(self._labels.names)), np.bool_)
+        if len(there) == len(self._labels.columns):
+            bits, wrong = self._labels.read(batch, self._spelling)
             _count(self._wrong_labels, wrong, numbers)
-            for label in np.array(roles.labels)[wrong.any(axis=0)].tolist():
+            for label in set(np.array(self._labels.names)[wrong.any(axis=0)].tolist()) & set(there):
                 said = cells.counts_of(as_texts(batch.column(label)))
                 self._label_words.setdefault(label, set()).update(said)
-        if not self.labeled:
-            self.labeled = any(not cells.missing_in(as_texts(batch.column(name))).all() for name in there)
-        self._numbers.append(numbers)
-        for blocks, block in zip(self._blocks, (inputs, labels), strict=True):
-            blocks.append(block)
+        self.labels.append(bits)
+        self.labeled = self.labeled or any(not cells.missing_in(as_texts(batch.column(name))).all() for name in there)
         for column, words in self._words.items():
             words.append(as_texts(batch.column(column)))
 
     def _require_right(self) -> None:
-        count, split = len(self.numbers), self._roles.split
-        if not count:
-            rule = "at least one row" if split is None else f"rows with {split}={self._split}"
-            raise InvalidValue(f"{self._name}: expected {rule}, the table has none")
+        count = len(self.numbers)
         self._schema.require_right(self._name, self._wrong, count, self._spelling)
-        for label, wrong, row in zip(self._roles.labels, *self._wrong_labels.tolist(), strict=True):
+        for label, wrong, row in zip(self._labels.names, *self._wrong_labels.tolist(), strict=True):
             if wrong and self.labeled:
                 found = f"{wrong} of {count} rows hold something else, row {row + 1} is the first"
-                words, setting, hint = sorted(self._label_words[label]), self._roles.true_setting, ""
-                short = all(len(word) <= _LONGEST_WORD and word.isprintable() for word in words)
-                told = setting is None or label in self._roles.truths
-                if not told and 0 < len(words) <= 2 and short:  # the names of no and yes, which are no secret
-                    said = f"its words are {' and '.join(words)}" if len(words) == 2 else f"its only word is {words[0]}"
-                    hint = f"; {said}: {' or '.join(f'{setting}={word}' for word in words)} names the one for yes"
-                rule = f"0 or 1 in a label's column, {found}{LABEL_HINT}{hint}"
+                rule = (
+                    f"0 or 1 in a label's column, {found}{self._labels.hint(label, self._label_words.get(label, ()))}"
+                )
                 raise InvalidValue(f"{self._name}.{label}: expected {rule}")
 
     def _joined(self, role: str, column: str | None) -> Any:
-        if column not in self._words:
+        if column is None:
             return None
         words = arrow().chunked_array(self._words[column])
         unseen = arrow().compute.sum(arrow().compute.match_substring_regex(words, _UNSEEN)).as_py() or 0
@@ -155,26 +235,6 @@ def column_names(name: str, values: Any) -> tuple[str, ...]:
     return tuple(map(cells.column_name, values))
 
 
-def owners_of(rows: Rows, spelling: Spelling = USUAL) -> dict[str, frozenset[bytes]]:
-    """Who is in a split: ids and groups in one spelling each, by kind, as far as there are columns for them."""
-
-    def words(columns: list[Any]) -> frozenset[bytes]:
-        values = (cells.as_values(column.unique(), spelling).to_pylist() for column in columns)
-        return frozenset(str(word).encode() for column in values for word in column if word is not None)
-
-    columns = {"id": [rows.ids] if rows.ids is not None else [], "group": rows.groups}
-    return {kind: words(named) for kind, named in columns.items() if named}
-
-
-def budgets_of(rows: Rows, spelling: Spelling = USUAL) -> NDArray[np.str_] | None:
-    """The budget class of each private row, in one spelling; None without a column for it."""
-    if rows.budgets is None:
-        return None
-    coded = rows.budgets.combine_chunks().dictionary_encode()
-    words = np.array([str(word) for word in cells.as_values(coded.dictionary, spelling).to_pylist()])
-    return np.asarray(words[coded.indices.to_numpy()], np.str_)
-
-
 def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -> None:
     """Raises where a group or record, `role`, is in two splits, whose ids are given."""
     for first, second in ((0, 1), (0, 2), (1, 2)):
@@ -184,21 +244,62 @@ def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -
             raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
 
 
-def three_splits(
+def unlike_public(split: str, columns: Sequence[Any], rows: Rows) -> Iterator[str]:
+    """A line for each column that tells a model nothing of these records."""
+    rule = "every cell is missing, or no word of the public file, or outside its range; in other words or units?"
+    for column, count in zip(columns, rows.strange.sum(axis=1).tolist(), strict=True):
+        if count == len(rows.numbers) >= _FEWEST_RECORDS:
+            yield f"data.{split}.{column.name}: {rule}"
+
+
+def parts_of(
     rows: Mapping[str, Rows],
+    schema: Any,
     *,
     group: tuple[str, ...],
     id: str | None,
     seed: int,
     spelling: Spelling = USUAL,
     shown: Callable[[NDArray[Any]], Any] = lambda inputs: inputs,
-) -> tuple[dict[str, Any], NDArray[Any]]:
-    """The splits by name and `shared`, public records in a random order, and what those are called when published.
+) -> dict[str, Any]:
+    """What a `Dataset` needs of its splits; the public records are in a random order.
 
     `group` and `id` are the columns that were read; `shown` makes inputs of those that were read. Raises where an id
     occurs twice (but in one group of private or test records), or a group or record is in two splits.
     """
-    parts = [rows[split] for split in SPLITS]
+    parts, private, public = [rows[split] for split in SPLITS], rows["private"], rows["public"]
+    ids, groups, shared = _numbers_of(parts, group, id, spelling)
+    splits = {
+        split: Split(shown(part.inputs), part.labels, *numbers)
+        for split, part, *numbers in zip(SPLITS, parts, ids, groups, strict=True)
+    }
+    order = np.random.default_rng(seed).permutation(len(public.labels))
+    names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+    owners = {"id": [private.ids] if private.ids is not None else [], "group": private.groups}
+    budgets = None if private.budgets is None else cells.as_values(private.budgets, spelling).to_pylist()
+    notes = [line for name, vectors in schema.texts.items() for line in remarks_on(name, vectors, private.texts[name])]
+    notes += [] if shared is None else [shared.said()]
+    notes += [line for split in ("private", "test") for line in unlike_public(split, schema.columns, rows[split])]
+    return {
+        **splits,
+        "public": splits["public"].take(order),
+        "public_ids": names[order],
+        "public_labeled": public.labeled,
+        "shared": shared,
+        "owners": {kind: _values(named, spelling) for kind, named in owners.items() if named},
+        "budgets": None if budgets is None else np.array(budgets, np.str_),
+        "notes": tuple(notes),
+    }
+
+
+def _values(columns: list[Any], spelling: Spelling) -> frozenset[bytes]:
+    """The words of columns, in one spelling each."""
+    said = (cells.as_values(column.unique(), spelling).to_pylist() for column in columns)
+    return frozenset(str(word).encode() for words in said for word in words)
+
+
+def _numbers_of(parts: list[Rows], group: tuple[str, ...], id: str | None, spelling: Spelling) -> Any:
+    """The ids and groups of the records of each split, and what those of several owners count."""
     if id is None:
         ids = [part.numbers | (place << 48) for place, part in enumerate(parts)]  # the split in upper bits
     else:
@@ -218,14 +319,7 @@ def three_splits(
         ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(named)]
     if groups is None or (shared is not None and shared.weights is not None):
         groups = ids
-    split_of = {
-        split: Split(shown(part.inputs), part.labels, record_ids, group_ids)
-        for split, part, record_ids, group_ids in zip(SPLITS, parts, ids, groups, strict=True)
-    }
-    public = rows["public"]
-    order = np.random.default_rng(seed).permutation(len(public.labels))
-    names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
-    return {**split_of, "public": split_of["public"].take(order), "shared": shared}, names[order]
+    return ids, groups, shared
 
 
 def _told_apart(id: str, split: str, ids: NDArray[np.int64], groups: NDArray[np.int64], free: int) -> NDArray[np.int64]:
@@ -249,29 +343,6 @@ def label_word(word: str) -> str:
     return one_spelling(word).casefold()
 
 
-def labels_of(
-    batch: Any, names: tuple[str, ...], truths: Mapping[str, Any] | None = None, spelling: Spelling = USUAL
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Labels `[n, L]` of a pyarrow table that has their columns, and which cells are neither 0 nor 1."""
-    labels = np.zeros((batch.num_rows, len(names)), np.bool_)
-    wrong = np.zeros_like(labels)
-    for place, name in enumerate(names):
-        column = batch.column(name)
-        if truths and name in truths:
-            codes = _coded(column, truths[name])
-            labels[:, place], wrong[:, place] = codes == 1, codes < 0
-            continue
-        read = cells.as_numbers(column, spelling)
-        labels[:, place] = read.values == 1
-        wrong[:, place] = read.missing | read.wrong | ~np.isin(read.values, (0, 1))
-        if wrong[:, place].any():
-            codes = _coded(column, (*_FALSE, *_TRUE))
-            said = wrong[:, place] & (codes >= 0)
-            labels[said, place] = codes[said] >= len(_FALSE)
-            wrong[said, place] = False
-    return labels, wrong
-
-
 def _coded(column: Any, words: tuple[str | None, ...]) -> NDArray[np.int64]:
     """The place of each cell among words `[n]`, -1 where it is none of them."""
     coded = as_texts(column).dictionary_encode()
@@ -279,34 +350,6 @@ def _coded(column: Any, words: tuple[str | None, ...]) -> NDArray[np.int64]:
     places = np.array([place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()], np.int64)
     indices = coded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
     return np.asarray(np.append(places, -1)[indices], np.int64)
-
-
-class LabelSets:
-    """A column of words that name all labels of a record, such as flu;cough. An empty cell names none."""
-
-    def __init__(self, column: str, names: tuple[str, ...], separator: str) -> None:
-        self.column, self.separator = column, separator
-        self.names = names  # of the labels, from public knowledge: a list, or the public file
-        self.unknown = 0  # how often cells named a label that `names` lacks; it counts for nothing
-
-    def unfolded(self, batch: Any, *, count: bool = False) -> Any:
-        """A batch with a column of 0 and 1 for each label in the column's place; `count`s cells with unknown labels."""
-        if self.column not in batch.column_names:
-            return batch
-        pa, texts = arrow(), as_texts(batch.column(self.column)).dictionary_encode()
-        place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
-        said = [label_words(text, self.separator) for text in texts.dictionary.to_pylist()]
-        known = np.zeros((len(said) + 1, len(self.names)), np.int8)
-        for row, words in enumerate(said):
-            known[row, [place_of[word] for word in words if word in place_of]] = 1
-        rows = texts.indices.fill_null(len(said)).to_numpy(zero_copy_only=False)
-        if count:
-            strange = np.array([*(any(word not in place_of for word in words) for words in said), False], np.int64)
-            self.unknown += int(strange[rows].sum())
-        batch = batch.drop_columns([self.column])
-        for place, name in enumerate(self.names):
-            batch = batch.append_column(name, pa.array(known[rows, place]))
-        return batch
 
 
 def label_words(text: str, separator: str) -> list[str]:

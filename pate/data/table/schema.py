@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy
@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import Preprocessing, Stage, unwatched
 from pate.data.table import cells
-from pate.data.table.cells import USUAL, Cells, Spelling, arrow, as_dates, as_numbers, as_texts, missing_in
+from pate.data.table.cells import USUAL, Spelling, arrow, as_dates, as_numbers, as_texts, fits, missing_in
 from pate.data.texts import MOST_TEXTS, TextFit, TextVectors, spread, texts_of
 from pate.files.disk import DamagedFile, write_text
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, as_setting, require
 
 OTHER, MISSING = "other", "missing"
-_RARE_END = 0.5  # standard deviations: at most 4 of 5 public cells are there, so 100 by chance once in 5 billion tables
-_ROUNDING = 1e-6  # of single precision
 _LONG_TAIL = 3.0  # excess kurtosis, as of two exponential tails
 _BOUNDS = {"mean": "mean", "std": "std", "min": "low", "max": "high"}  # in a schema's file, and of a column
 _SCALE = {"power": 1.0, "center": 0.0, "unit": 1.0}  # likewise, where the file says nothing
@@ -33,6 +31,14 @@ _HEAD = """# What the public file says of each column. Change what you know bett
 """
 
 Block = NDArray[np.float32]
+
+
+class Encoded(NamedTuple):
+    """Features, and what is to be said of the cells that they were made of."""
+
+    features: Block  # [n, k]
+    wrong: NDArray[np.bool_]  # [n] of a column, [n, columns] of a table: cells that are not of the column's kind
+    strange: NDArray[np.int64]  # [2], or [columns, 2]: cells that the public file does not know, and missing ones
 
 
 @dataclass(frozen=True)
@@ -52,17 +58,10 @@ class Column:
     def feature_names(self) -> tuple[str, ...]:
         return ()  # where it can be no feature
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
-        """Features `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
-        return np.zeros((len(array), 0), np.float32), np.zeros(len(array), np.bool_)
-
-    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
-        """How many cells the public file does not know, and how many are missing."""
-        return 0, int(missing_in(as_texts(array)).sum())
-
-    def tells(self, block: Block) -> bool:
-        """Whether features `[n, k]` hold any cell that is a value, and of a kind that the public file knows."""
-        return bool(block.any())
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        """Of a pyarrow array `[n]`."""
+        missing = missing_in(as_texts(array))
+        return Encoded(np.zeros((len(array), 0), np.float32), np.zeros_like(missing), np.array([0, missing.sum()]))
 
     def framed(self, block: Block) -> dict[str, Any]:
         """Columns of a DataFrame for features `[n, k]`: what `encode` made them of, as far as they tell it."""
@@ -95,11 +94,13 @@ class TextColumn(Column):
     def feature_names(self) -> tuple[str, ...]:
         return () if self.vectors is None else tuple(f"{self.name}[{i}]" for i in range(self.vectors.dimension))
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        known = super().encode(array, spelling)
         if self.vectors is None:
-            return super().encode(array, spelling)
+            return known
         block = self.vectors.vectors(texts_of(as_texts(array))) * np.float32(self.weight)
-        return block, np.zeros(len(block), np.bool_)
+        unknown = int((~block.any(axis=1)).sum()) - int(known.strange[1])  # a missing one says nothing, either
+        return Encoded(block, known.wrong, known.strange + np.array([unknown, 0]))
 
     def plain(self) -> dict[str, Any]:
         if (made := self.vectors) is None:
@@ -154,11 +155,11 @@ class NumberColumn(Column):
         require(good, self.name, scale, "a power from 0 to 2, a finite center, and unit > 0")
 
     @classmethod
-    def of(cls, name: str, read: Cells) -> Self:
-        known = read.values[~read.missing]
+    def of(cls, name: str, numbers: NDArray[np.float64]) -> Self:
+        known = numbers[~np.isnan(numbers)]
         mean, std, low, high = (float(each) for each in (known.mean(), known.std(), known.min(), known.max()))
         flat = not std > 1e-12 * max(abs(mean), 1e-300)
-        column = cls(name, bool(read.missing.any()), mean, 1.0 if flat else std, low, high)
+        column = cls(name, len(known) < len(numbers), mean, 1.0 if flat else std, low, high)
         if flat:
             return column
         if ((known == low) | (known == high)).all():
@@ -175,31 +176,15 @@ class NumberColumn(Column):
     def feature_names(self) -> tuple[str, ...]:
         return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
-        read = self._read(array, spelling)
-        block = np.zeros((len(read.values), len(self.feature_names)), np.float32)
-        known = ~read.missing & ~read.wrong
-        block[known, 0] = self._features(read.values[known])
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        numbers = self._read(array, spelling)
+        missing, known = np.isnan(numbers), np.isfinite(numbers)
+        block = np.zeros((len(numbers), len(self.feature_names)), np.float32)
+        block[known, 0] = self._features(numbers[known])
         if self.missing:
-            block[:, 1] = read.missing
-        return block, read.wrong
-
-    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
-        read = self._read(array, spelling)
-        outside = (read.values < self.low) | (read.values > self.high)
-        return int((outside & ~read.missing).sum()), int(read.missing.sum())
-
-    def tells(self, block: Block) -> bool:
-        known = block[:, 1] == 0 if self.missing else (block[:, 0] != 0) | (self.low == self.high)
-        numbers = block[known, 0]  # a missing cell without a feature of its own is at the mean
-        if self.low == self.high or not len(numbers):
-            return bool(len(numbers))
-        # Cells that are all at one end, such as grams for kilograms, are no values if few public cells can be there. By
-        # Cantelli's inequality, at most 1 / (1 + k^2) of them are k standard deviations or more from the mean.
-        low, high = self._features(np.array((self.low, self.high)))
-        all_low = self.mean - self.low > _RARE_END * self.std and numbers.max() <= low + _ROUNDING * abs(low)
-        all_high = self.high - self.mean > _RARE_END * self.std and numbers.min() >= high - _ROUNDING * abs(high)
-        return not (all_low or all_high)
+            block[:, 1] = missing
+        outside = (numbers < self.low) | (numbers > self.high)
+        return Encoded(block, np.isinf(numbers), np.array([outside.sum(), missing.sum()]))
 
     def framed(self, block: Block) -> dict[str, Any]:
         powers = block[:, 0].astype(np.float64) * self.unit + self.center
@@ -222,7 +207,7 @@ class NumberColumn(Column):
         powers = _powers((numbers.clip(self.low, self.high) - self.mean) / self.std, self.power)
         return np.asarray((powers - self.center) / self.unit)
 
-    def _read(self, array: Any, spelling: Spelling) -> Cells:
+    def _read(self, array: Any, spelling: Spelling) -> NDArray[np.float64]:
         return as_numbers(array, spelling)
 
 
@@ -241,7 +226,7 @@ class DateColumn(NumberColumn):
     kind: ClassVar[str] = "date"
     expects: ClassVar[str] = "dates such as 2025-01-31"
 
-    def _read(self, array: Any, spelling: Spelling) -> Cells:
+    def _read(self, array: Any, spelling: Spelling) -> NDArray[np.float64]:
         return as_dates(array)
 
 
@@ -266,25 +251,19 @@ class CategoryColumn(Column):
         said = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
         return tuple(f"{self.name}={each}" for each in said)
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         words, known = as_texts(array), arrow().array(self.categories, arrow().string())
         codes, missing = cells.codes_of(words, known), missing_in(words)
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
             otherwise = cells.codes_of(cells.as_values(words, spelling), cells.as_values(known, spelling))
             codes = np.where(codes < 0, otherwise, codes)
         block = np.zeros((len(codes), len(self.feature_names)), np.float32)
+        unknown = (codes < 0) & ~missing
         codes[codes < 0] = len(self.categories)
         if self.missing:
             codes[missing] = len(self.categories) + 1
         block[np.arange(len(codes)), codes] = 1
-        return block, np.zeros(len(codes), np.bool_)  # every word is a category
-
-    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
-        missing, (block, _) = missing_in(as_texts(array)), self.encode(array, spelling)
-        return int((block[:, len(self.categories)].astype(np.bool_) & ~missing).sum()), int(missing.sum())
-
-    def tells(self, block: Block) -> bool:
-        return bool(block[:, : len(self.categories)].any())
+        return Encoded(block, np.zeros_like(missing), np.array([unknown.sum(), missing.sum()]))  # no word is wrong
 
     def framed(self, block: Block) -> dict[str, Any]:
         from pandas import Categorical
@@ -354,7 +333,7 @@ class TableSchema(Preprocessing):
         others, budget = self.without(names), 0.0
         table = table.take(spread(range(table.num_rows)))
         if others.columns:
-            budget = float(others.encode(table)[0].var(axis=0, dtype=np.float64).sum()) / len(names)
+            budget = float(others.encode(table).features.var(axis=0, dtype=np.float64).sum()) / len(names)
         made: dict[str, Column] = {}
         for name in [column.name for column in self.columns if column.name in names]:
             texts = texts_of(as_texts(table.column(name)))
@@ -434,21 +413,16 @@ class TableSchema(Preprocessing):
             raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}")
         require(len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id")
 
-    def encode(self, batch: Any, spelling: Spelling | None = None) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Features float32 `[n, d]` of a pyarrow table that has the columns, and what is wrong `[n, columns]`.
-
-        Its spelling is that of the public file where none is given.
-        """
+    def encode(self, table: Any, spelling: Spelling | None = None) -> Encoded:
+        """Of a pyarrow table that has the columns; its spelling is that of the public file where none is given."""
         said = self.spelling if spelling is None else spelling
-        blocks, wrong = zip(*(column.encode(array, said) for column, array in self.arrays(batch, said)), strict=True)
-        return np.concatenate(blocks, axis=1), np.stack(wrong, axis=1)
-
-    def arrays(self, table: Any, spelling: Spelling) -> Iterator[tuple[Column, Any]]:
-        """Each column and its cells in a pyarrow table, those that a word says are missing as null, but of texts."""
-        words = [column.name for column in self.columns if column.kind != TextColumn.kind]
-        known = spelling.known(table.select(words))
-        for column in self.columns:
-            yield column, (table if column.kind == TextColumn.kind else known).column(column.name)
+        texts = [column.name for column in self.columns if column.kind == TextColumn.kind]
+        known = said.known(table.select([name for name in self.names if name not in texts]))
+        made = [(table if each.name in texts else known).column(each.name) for each in self.columns]
+        blocks, wrong, strange = zip(
+            *(column.encode(array, said) for column, array in zip(self.columns, made, strict=True)), strict=True
+        )
+        return Encoded(np.concatenate(blocks, axis=1), np.stack(wrong, axis=1), np.stack(strange))
 
     def frame(self, inputs: NDArray[np.float32]) -> Any:
         """A DataFrame of inputs `[n, d]`: the columns by name, numbers as they are, categories, missing cells.
@@ -457,26 +431,24 @@ class TableSchema(Preprocessing):
         """
         from pandas import DataFrame
 
-        pairs = self._blocks(inputs)
+        ends = np.cumsum([len(column.feature_names) for column in self.columns])
+        pairs = zip(self.columns, np.split(inputs, ends[:-1], axis=1), strict=True)
         return DataFrame({name: cells for column, block in pairs for name, cells in column.framed(block).items()})
 
-    def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
-        return {column.name: column.tells(block) for column, block in self._blocks(inputs)}
+    def inputs(self, given: Any) -> Block:
+        """Of a DataFrame, a pyarrow table or a mapping of columns."""
+        return self.read_table(as_table(given)).features
 
-    def inputs(self, given: Any, *, first_row: int = 0, spelling: Spelling | None = None) -> NDArray[np.float32]:
-        """Of a DataFrame, a pyarrow table or a mapping of columns, whose first row has that number in messages."""
-        table = as_table(given)
+    def read_table(self, table: Any, *, first_row: int = 0, spelling: Spelling | None = None) -> Encoded:
+        """What `encode` gives, or raises where a cell is wrong; messages call the first row by that number."""
         cells.require_columns("data", table.column_names, self.names)
         if not table.num_rows:
-            return np.zeros((0, *self.input_shape), np.float32)
-        inputs, wrong = self.encode(table, spelling)
-        found = np.stack([wrong.sum(axis=0), wrong.argmax(axis=0) + first_row])
+            wrong = np.zeros((0, len(self.columns)), np.bool_)
+            return Encoded(np.zeros((0, *self.input_shape), np.float32), wrong, np.zeros((wrong.shape[1], 2), np.int64))
+        made = self.encode(table, spelling)
+        found = np.stack([made.wrong.sum(axis=0), made.wrong.argmax(axis=0) + first_row])
         self.require_right("data", found, table.num_rows, spelling or self.spelling)
-        return inputs
-
-    def _blocks(self, inputs: NDArray[np.float32]) -> Iterable[tuple[Column, Block]]:
-        ends = np.cumsum([len(column.feature_names) for column in self.columns])
-        return zip(self.columns, np.split(inputs, ends[:-1], axis=1), strict=True)
+        return made
 
     def require_right(self, name: str, wrong: NDArray[np.int64], num_rows: int, spelling: Spelling) -> None:
         """Raises, by counts and first rows `[2, columns]`, where cells are wrong; their values stay unsaid."""
@@ -538,9 +510,7 @@ def as_table(given: Any) -> Any:
     if hasattr(given, "to_frame") and not hasattr(given, "columns"):
         raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame: frame.loc[[row]] is one of one row")
     try:
-        if isinstance(given, pa.RecordBatch):
-            given = pa.Table.from_batches([given])
-        elif isinstance(given, Mapping) or (hasattr(given, "columns") and hasattr(given, "iloc")):
+        if isinstance(given, Mapping) or (hasattr(given, "columns") and hasattr(given, "iloc")):
             keys = list(given if isinstance(given, Mapping) else given.columns)
             names = [cells.column_name(str(key)) for key in keys]
             cells.require_once("data", names)
@@ -565,11 +535,11 @@ def _array(series: Any) -> Any:
 
 def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Column:
     numbers = as_numbers(array, spelling)
-    if numbers.missing.all():
+    if np.isnan(numbers).all():
         return EmptyColumn(name, missing=True)
-    if numbers.fits and not is_code:
+    if fits(numbers) and not is_code:
         return NumberColumn.of(name, numbers)
-    if not is_code and (dates := as_dates(array)).fits:
+    if not is_code and fits(dates := as_dates(array)):
         return DateColumn.of(name, dates)
     words = as_texts(array)
     if is_code:

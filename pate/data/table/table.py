@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import combinations
@@ -10,34 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, Split, Stage, unwatched
-from pate.data.table.cells import (
-    Spelling,
-    arrow,
-    as_texts,
-    column_name,
-    counts_of,
-    numbered,
-    of_split,
-    require_columns,
-)
+from pate.data.table import cells, rows
+from pate.data.table.cells import Spelling, arrow, as_texts, column_name
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED, remarks
-from pate.data.table.rows import (
-    LabelSets,
-    Roles,
-    Rows,
-    budgets_of,
-    column_names,
-    gathered,
-    label_word,
-    label_words,
-    owners_of,
-    private_cells,
-    three_splits,
-)
 from pate.data.table.schema import TableSchema
-from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
-from pate.validation import InvalidValue, as_setting, nearest_column, require, require_count, require_text
+from pate.data.texts import TextReader, TfidfVectors
+from pate.validation import InvalidValue, as_setting, require, require_count, require_text
 
 _ROLES = ("labels", "group", "id", "budget", "split", "drop")
 
@@ -51,68 +29,51 @@ class Table(TextReader):
     range and in units of the public spread, or of what lies between them where there are two; long tails get a power.
     Words are categories, with one for all others. Missing cells have a feature.
 
-    Attributes:
-        private: file of the private records.
-        public: file of the public ones; its rows are shuffled, and the first of them are asked about. Their labels
-            serve measurements alone: the file may lack all columns of labels, or all their cells.
-        test: file of the records that measure.
-        path: one file for all three, in their place.
-        split: its column that holds private, public or test.
-        labels: names of the columns that are labels. With a `label_separator` the one column that names all labels of a
-            record, and behind it the labels that there are; or these alone. Where none are named they are those of the
-            public file, never those of private rows.
-        true: the word for yes where labels are two other words than 0 and 1, such as ja.
-        label_separator: what stands between labels where one column names them all, such as flu;cough.
-        group: column that says which rows belong together, such as a person: epsilon protects all of them at once. None
-            for rows that have nothing to do with each other. A list where rows have several owners, such as a patient
-            and a doctor: epsilon protects all rows of each, but not who belongs with whom.
-        budget: column of the private file that says what epsilon a group agreed to, or the name of a class in
-            `budgets=`. It is taken as public, and nothing protects it.
-        id: column that names each record; None for the number of the row. Public ids are published.
-        drop: columns that are not read.
-        category: columns of codes: their numbers or dates are words, each a category.
-        text: columns of free text, which become vectors as `features=text` says; by default tf-idf of the public texts.
-        schema: file that `pate-schema` wrote; None learns it anew from the public file.
-        encoding: of CSV files.
-        decimal: `comma` where numbers of CSV files read 3,5; None for what the schema's file says, or else a point.
-        thousands: what stands between thousands, one of . , ' _ or a blank; None as for `decimal`.
-        missing: words that are missing cells, beside empty cells and NA; none as for `decimal`.
-        name: of the data set, in the report and on the card.
-        seed: of the public rows' order; part of the data, not of the noise.
-
     Raises:
         InvalidValue: settings that do not go together. What is wrong with a file is said by `load`, with column, count
             and split, and no cell.
     """
 
-    private: str | None = None
+    private: str | None = None  # file of the private records
+    # file of the public ones; its rows are shuffled, and the first of them are asked about. Their labels serve
+    # measurements alone: the file may lack all columns of labels, or all their cells.
     public: str | None = None
-    test: str | None = None
-    path: str | None = None
-    split: str | None = None
+    test: str | None = None  # file of the records that measure
+    path: str | None = None  # one file for all three, in their place
+    split: str | None = None  # its column that holds private, public or test
+    # names of the columns that are labels. With a `label_separator` the one column that names all labels of a record,
+    # and behind it the labels that there are; or these alone. Where none are named they are those of the public file,
+    # never those of private rows.
     labels: tuple[str, ...] = ()
+    # column that says which rows belong together, such as a person: epsilon protects all of them at once. None for rows
+    # that have nothing to do with each other. A list where rows have several owners, such as a patient and a doctor:
+    # epsilon protects all rows of each, but not who belongs with whom.
     group: str | tuple[str, ...] | None = None
+    # column of the private file that says what epsilon a group agreed to, or the name of a class in `budgets=`. It is
+    # taken as public, and nothing protects it.
     budget: str | None = None
-    id: str | None = None
-    drop: tuple[str, ...] = ()
-    category: tuple[str, ...] = ()
+    id: str | None = None  # column that names each record; None for the number of the row. Public ids are published
+    drop: tuple[str, ...] = ()  # columns that are not read
+    category: tuple[str, ...] = ()  # columns of codes: their numbers or dates are words, each a category
+    # columns of free text, which become vectors as `features=text` says; by default tf-idf of the public texts.
     text: tuple[str, ...] = ()
-    schema: str | None = None
-    encoding: str = "utf-8"
+    schema: str | None = None  # file that `pate-schema` wrote; None learns it anew from the public file
+    encoding: str = "utf-8"  # of CSV files
+    # `comma` where numbers of CSV files read 3,5; None for what the schema's file says, or else a point.
     decimal: str | None = None
-    thousands: str | None = None
-    missing: tuple[str, ...] = ()
-    true: str | None = None
-    label_separator: str | None = None
-    name: str = field(default="table", metadata={"public": True})
-    seed: int = 0
+    thousands: str | None = None  # what stands between thousands, one of . , ' _ or a blank; None as for `decimal`
+    missing: tuple[str, ...] = ()  # words that are missing cells, beside empty cells and NA; none as for `decimal`
+    true: str | None = None  # the word for yes where labels are two other words than 0 and 1, such as ja
+    label_separator: str | None = None  # what stands between labels where one column names them all, such as flu;cough
+    name: str = field(default="table", metadata={"public": True})  # of the data set, in the report and on the card
+    seed: int = 0  # of the public rows' order; part of the data, not of the noise
 
     def __post_init__(self) -> None:
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
         keep = partial(object.__setattr__, self)
         if self.group is not None and not isinstance(self.group, str):
-            named = column_names("data.group", self.group)
+            named = rows.column_names("data.group", self.group)
             require(len(named) > 0, "data.group", "[]", "null, or the columns that say whose a row is")
             keep("group", named if len(named) > 1 else named[0])
         several = isinstance(self.group, tuple)
@@ -127,7 +88,7 @@ class Table(TextReader):
         both = self.true is not None and self.label_separator is not None
         require(not both, "data.true", self.true, "nothing beside data.label_separator, whose cells name labels")
         for name in ("labels", "drop", "category", "text"):
-            keep(name, column_names(f"data.{name}", getattr(self, name)))
+            keep(name, rows.column_names(f"data.{name}", getattr(self, name)))
         role_of: dict[str, str] = {}
         for role in _ROLES:
             for column in self._named(role):
@@ -138,32 +99,24 @@ class Table(TextReader):
             other = role_of.get(column, "category" if column in self.category else None)
             require(other is None, "data.text", column, f"another column than data.{other}")
 
-    @property
-    def has_text(self) -> bool:
-        return bool(self.text)
-
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
         self.require_settings()
         self._require_columns()
         schema = self._with_vectors(self.table_schema, stage)
         spelling = self._files["public"].spelling(schema.spelling)
-        rows = {split: self._rows(file, split, schema, spelling, stage) for split, file in self._files.items()}
-        group = self._named("group")
-        parts, public_ids = three_splits(rows, group=group, id=self.id, seed=self.seed, spelling=spelling)
-        private, shared = self._files["private"], parts["shared"]
+        splits = {split: self._rows(file, split, schema, spelling, stage) for split, file in self._files.items()}
+        group, private = self._named("group"), self._files["private"]
+        parts = rows.parts_of(splits, schema, group=group, id=self.id, seed=self.seed, spelling=spelling)
+        notes = (*self._notes(), *parts.pop("notes"))
         return Dataset(
             name=self.name,
             real=True,
             kind="features",
             label_names=self.label_names,
             preprocessing=schema,
-            public_ids=public_ids,
-            public_labeled=rows["public"].labeled,
-            private_cells=private_cells(private.batches(), split=self._roles.split, of_text=private.is_text),
-            notes=(*self._notes(), *self._remarks_on_texts(schema), *([shared.said()] if shared is not None else [])),
-            owners=owners_of(rows["private"], spelling),
-            budgets=budgets_of(rows["private"], spelling),
+            private_cells=rows.private_cells(private.batches(), split=self._split, of_text=private.is_text),
+            notes=notes,
             **parts,
         )
 
@@ -178,13 +131,13 @@ class Table(TextReader):
         schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
         file = self._given["private"]
         spelling = file.spelling(schema.spelling)
-        self._require_roles(file, "private")
-        rows = self._rows(file, "private", schema, spelling)
-        ids = rows.numbers if self.id is None else numbered([rows.ids], spelling)[0]
-        groups = ids if self.group is None else numbered(rows.groups, spelling)[0]
-        cells = private_cells(file.batches(), split=None, of_text=file.is_text)
-        records = Split(rows.inputs, rows.labels, ids, groups)
-        return PrivateRecords(self.name, self.label_names, records, schema, cells, notes=self._notes())
+        read = self._rows(file, "private", schema, spelling)
+        ids = read.numbers if self.id is None else cells.numbered([read.ids], spelling)[0]
+        groups = ids if self.group is None else cells.numbered(read.groups, spelling)[0]
+        known_by = rows.private_cells(file.batches(), split=None, of_text=file.is_text)
+        records = Split(read.inputs, read.labels, ids, groups)
+        notes = (*self._notes(), *rows.unlike_public("private", schema.columns, read))
+        return PrivateRecords(self.name, self.label_names, records, schema, known_by, notes=notes)
 
     def require_settings(self) -> None:
         """Raises unless settings name labels and three files, or one with a column of splits; no file is opened."""
@@ -216,17 +169,6 @@ class Table(TextReader):
         public, fit = self._public_table(list(schema.names)), self.text_fit or TfidfVectors.fit
         return schema.fitted(public, self.text, fit, stage)
 
-    def _remarks_on_texts(self, schema: TableSchema) -> Iterator[str]:
-        """For the owner: what the first private texts have that public ones do not."""
-        file, split = self._files["private"], self._split
-        for name, vectors in schema.texts.items():
-            texts: list[str] = []
-            for batch in file.batches([name] if split is None else [name, split]):
-                texts += texts_of(as_texts(of_split(batch, split, "private").column(name)))
-                if len(texts) >= TEXTS_ASKED:
-                    break
-            yield from remarks_on(name, vectors, texts[:TEXTS_ASKED])
-
     def public_remarks(self) -> tuple[str, ...]:
         """Lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
         schema, said = self._public_reading
@@ -236,13 +178,13 @@ class Table(TextReader):
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
         """The schema that the public records give, and by the names of columns what is to be said of them."""
         file = self._public_file
-        self._require_roles(file, "public")
+        self._wanted(file, "public")
         features = [name for name in file.names if name not in self._no_features]
         require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
         table, spelling = self._public_table(features), file.spelling()
         for role in ("category", "text"):
             for column in self._named(role):
-                _require_column(role, column, features, f"{file.name} that is a feature")
+                cells.require_column(role, column, features, f"{file.name} that is a feature")
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
         others = table.select([name for name in features if name not in self.text])
         group = ", ".join(self._named("group")) or None
@@ -250,8 +192,10 @@ class Table(TextReader):
 
     def _notes(self) -> tuple[str, ...]:
         """What the owner is told of how the table was read."""
-        words = [f"data.labels={label}: {yes} is 1, {no} is 0" for label, (no, yes) in self._roles.truths.items()]
-        if (sets := self._sets) is not None:
+        words, sets = [], self._label_form
+        if isinstance(sets, rows.LabelColumns):
+            words = [f"data.labels={label}: {yes} is 1, {no} is 0" for label, (no, yes) in sets.truths.items()]
+        else:
             names, setting = ", ".join(sets.names), f"data.labels={sets.column}"
             if self.labels == (sets.column,):
                 words.append(f"{setting}: the labels that the public file names: {names}")
@@ -263,17 +207,17 @@ class Table(TextReader):
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        return self.labels if self._sets is None else self._sets.names
+        return self._label_form.names
 
     @cached_property
-    def _sets(self) -> LabelSets | None:
-        """How one column becomes a bit for each label that it names; None where labels are columns."""
+    def _label_form(self) -> rows.LabelColumns | rows.LabelSets:
+        """How cells become a bit for each label."""
         if self.label_separator is None or not self.labels:
-            return None
+            return rows.LabelColumns(self.labels, self._truths(), "data.true")
         known = [name for file in self._given.values() for name in file.names]
         column, names, separator = self.labels[0], self.labels[1:], self.label_separator
         if column not in known:  # the public column whose cells name the labels of the setting and no other
-            names, wanted = self.labels, {word for label in self.labels for word in label_words(label, separator)}
+            names, wanted = self.labels, {word for label in self.labels for word in rows.label_words(label, separator)}
             given = self._public_file.names if self.public or self.path else []
             said = {name: self._labels_named_in(name, separator) for name in given}
             found = [name for name, words in said.items() if words and words <= wanted]
@@ -285,39 +229,28 @@ class Table(TextReader):
         require(len(names) > 0, "data.labels", f"[{column}]", rule)
         clash = next((name for name in names if name in known), None)
         require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
-        return LabelSets(column, names, separator)
-
-    def _public_words(self, column: str) -> dict[str, int]:
-        """The words of a public column, none where the public file lacks it."""
-        if not (self.public or self.path) or column not in self._public_file.names:
-            return {}
-        table = self._public_file.spelling().known(self._public_table([column]))
-        return counts_of(as_texts(table.column(column)))
+        return rows.LabelSets(column, names, separator)
 
     def _labels_named_in(self, column: str, separator: str) -> set[str]:
-        return {word for text in self._public_words(column) for word in label_words(text, separator)}
-
-    def _unfolded(self, batches: Iterable[Any], split: str) -> Iterator[Any]:
-        """Batches with a column for each label; of a public file that names none of them without any."""
-        sets = self._sets
-        if sets is None:
-            yield from batches
-            return
-        unlabeled = split == "public" and not self._public_words(sets.column)
-        for batch in batches:
-            there = unlabeled and sets.column in batch.column_names
-            yield batch.drop_columns([sets.column]) if there else sets.unfolded(batch, count=split != "public")
+        if not (self.public or self.path) or column not in self._public_file.names:
+            return set()
+        table = self._public_file.spelling().known(self._public_table([column]))
+        return {
+            word
+            for text in cells.counts_of(as_texts(table.column(column)))
+            for word in rows.label_words(text, separator)
+        }
 
     def _truths(self) -> dict[str, tuple[str | None, str]]:
         """The words for no and yes of each label that has the word for yes somewhere."""
         if self.true is None or not self.labels:
             return {}
-        yes, words = label_word(self.true), {label: set[str]() for label in self.labels}
+        yes, words = rows.label_word(self.true), {label: set[str]() for label in self.labels}
         for file in self._given.values():
             there = [label for label in self.labels if label in file.names]
             for batch in map(file.spelling().known, file.batches(there) if there else ()):
                 for label in there:
-                    words[label] |= set(map(label_word, counts_of(as_texts(batch.column(label)))))
+                    words[label] |= set(map(rows.label_word, cells.counts_of(as_texts(batch.column(label)))))
         found = {label: sorted(said - {yes}) for label, said in words.items() if yes in said}
         require(len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it")
         for label, others in found.items():
@@ -350,16 +283,10 @@ class Table(TextReader):
         return self.split if self.path is not None else None
 
     @cached_property
-    def _roles(self) -> Roles:
-        group, truths = self._named("group"), self._truths()
-        return Roles(self.label_names, group, self.id, self._split, truths, "data.true", self.budget)
-
-    @cached_property
     def _no_features(self) -> set[str]:
         """All columns that become no features."""
-        column = self._sets.column if self._sets is not None else None
-        others = (each for each in (self.budget, self.id, self._split, column) if each)
-        return {*self.label_names, *self.drop, *self._named("group"), *others}
+        others = (each for each in (self.budget, self.id, self._split) if each)
+        return {*self.label_names, *self._label_form.columns, *self.drop, *self._named("group"), *others}
 
     @cached_property
     def _given(self) -> dict[str, TableFile]:
@@ -377,27 +304,25 @@ class Table(TextReader):
         require(name in self._given, f"data.{name}", None, "the file of the public records")
         return self._given[name]
 
-    def _wanted(self, file: TableFile, split: str) -> Iterator[tuple[str, str]]:
-        """Settings, and the columns that they name and a file has to have: a public one may have no label at all.
+    def _wanted(self, file: TableFile, split: str) -> list[str]:
+        """The columns that settings name and a file has to have, or raises: a public one may have no label at all.
 
         One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
         """
-        there = {name.casefold() for name in file.names}
+        there, wanted = {name.casefold() for name in file.names}, list[str]()
         for role in _ROLES[:-1]:
-            named = (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
+            named = self._label_form.columns if role == "labels" else self._named(role)
             lacks = not any(name.casefold() in there for name in named)
-            of_private = role == "budget" and split != "private"
-            if not (of_private or ((role, split) == ("labels", "public") and lacks)):
-                yield from ((role, name) for name in named)
+            if (role == "budget" and split != "private") or ((role, split) == ("labels", "public") and lacks):
+                continue
+            for column in named:
+                cells.require_column(role, column, file.names, file.name)
+            wanted += named
+        return wanted
 
     def _named(self, role: str) -> tuple[str, ...]:
         named = getattr(self, role) or ()
         return (named,) if isinstance(named, str) else named
-
-    def _require_roles(self, file: TableFile, split: str) -> None:
-        """Raises unless the columns that settings name are in a file."""
-        for role, column in self._wanted(file, split):
-            _require_column(role, column, file.names, file.name)
 
     def _require_columns(self) -> None:
         """Raises unless each file has the columns that settings name, and those of the public file.
@@ -407,9 +332,9 @@ class Table(TextReader):
         names_of = {split: file.names for split, file in self._files.items()}
         there = list(dict.fromkeys(name for names in names_of.values() for name in names))
         for column in self.drop:
-            _require_column("drop", column, there, "a file")
+            cells.require_column("drop", column, there, "a file")
         for split, file in self._files.items():
-            self._require_roles(file, split)
+            self._wanted(file, split)
             for name in file.names:
                 lacking = next((each for each in SPLITS if name not in names_of[each]), None)
                 if lacking is not None and name not in self._no_features:
@@ -418,14 +343,15 @@ class Table(TextReader):
 
     def _rows(
         self, file: TableFile, split: str, schema: TableSchema, spelling: Spelling, stage: Stage = unwatched
-    ) -> Rows:
-        columns = list(dict.fromkeys((*schema.names, *(column for _, column in self._wanted(file, split)))))
-        require_columns(file.name, file.names, columns)
+    ) -> rows.Rows:
+        columns = list(dict.fromkeys((*schema.names, *self._wanted(file, split))))
+        cells.require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
-        batches, size = self._unfolded(file.batches(columns), split), file.path.stat().st_size // 1000
+        batches, size = file.batches(columns), file.path.stat().st_size // 1000
+        named: Any = {"group": self._named("group"), "id": self.id, "budget": self.budget, "split_column": self._split}
         with stage(f"texts of {split} records, kB", size) if schema.texts else unwatched("", 0) as advance:
-            batches = gathered(batches, size, advance) if schema.texts else batches
-            return Rows(batches, schema, self._roles, name=name, split=split, spelling=spelling)
+            batches = rows.gathered(batches, size, advance) if schema.texts else batches
+            return rows.Rows(batches, schema, self._label_form, name=name, split=split, spelling=spelling, **named)
 
     def _public_table(self, columns: list[str]) -> Any:
         file, split = self._public_file, self._split
@@ -435,12 +361,7 @@ class Table(TextReader):
             if strange := pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(SPLITS)))).as_py():
                 rule = f"private, public or test, {strange} of {len(said)} rows have something else"
                 raise InvalidValue(f"data.split={self.split}: expected {rule}")
-            table = of_split(table, split, "public").select(columns)
+            table = cells.of_split(table, split, "public").select(columns)
         rule = "at least one row" if self.split is None else f"rows with {self.split}=public"
         require(table.num_rows > 0, file.name, file.path, rule)
         return table
-
-
-def _require_column(role: str, column: str, names: list[str], where: str) -> None:
-    if column not in names:
-        raise InvalidValue(f"data.{role}={column}: expected a column of {where}{nearest_column(column, names)}")

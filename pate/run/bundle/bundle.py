@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pate.data import TableSchema
 from pate.data.table.files import TableFile
-from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
+from pate.data.table.remarks import UnlikePublic, strange_lines
 from pate.data.table.schema import as_table
 from pate.features.features import ExtractedForm
 from pate.files.disk import MANIFEST, Manifest, damaged, file_digest, read_bytes, require_no_links
@@ -150,9 +150,8 @@ class Bundle:
         if isinstance(data, np.ndarray):
             return self._of_array(data)
         if isinstance(form, TableSchema):
-            table = as_table(data)
-            inputs = form.inputs(table)
-            for line in strange_lines("data", form, strange_cells(form, table), len(inputs)):
+            inputs, _, strange = form.read_table(as_table(data))
+            for line in strange_lines("data", form, strange, len(inputs)):
                 warnings.warn(printable(line), UnlikePublic, stacklevel=3)
             return inputs
         if form is not None:

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pate.data.cache import PixelCache
+from pate.data.cache import kept_pixels
 from pate.data.dataset import unwatched
 from pate.validation import InvalidValue
 
@@ -23,14 +25,13 @@ KILLED = f"""
 import os, signal, sys
 import numpy as np
 from pathlib import Path
-from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, images
-from pate.data.cache import PixelCache
+from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, Kept, images
 from pate.data.dataset import unwatched
 def make(rows):
     if rows[0] >= 1024:
         os.kill(os.getpid(), {int(signal.SIGKILL)})
     return images(rows)
-PixelCache(Path(sys.argv[1]), SHAPE, "making").fill(ROWS, STAMPS, make, unwatched)
+Kept(Path(sys.argv[1])).fill(ROWS, STAMPS, make, unwatched)
 """
 
 
@@ -52,12 +53,20 @@ class Maker:
         return images(rows)
 
 
+@dataclass
+class Kept:
+    folder: Path
+
+    def fill(self, rows: np.ndarray, stamps: np.ndarray, make: Any, stage: Any) -> np.ndarray:
+        return kept_pixels(self.folder, SHAPE, rows, stamps, make, name="making", stage=stage)
+
+
 @pytest.fixture
-def cache(tmp_path: Path) -> PixelCache:
-    return PixelCache(tmp_path / "cache", SHAPE, "making")
+def cache(tmp_path: Path) -> Kept:
+    return Kept(tmp_path / "cache")
 
 
-def test_images_are_made_once_and_mapped_and_what_cannot_be_made_loses_nothing(cache: PixelCache) -> None:
+def test_images_are_made_once_and_mapped_and_what_cannot_be_made_loses_nothing(cache: Kept) -> None:
     maker, told = Maker(stop_at=1030), list[object]()
 
     @contextmanager
@@ -78,7 +87,7 @@ def test_images_are_made_once_and_mapped_and_what_cannot_be_made_loses_nothing(c
     assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
 
 
-def test_only_what_is_wanted_and_what_has_changed_is_made(cache: PixelCache) -> None:
+def test_only_what_is_wanted_and_what_has_changed_is_made(cache: Kept) -> None:
     maker, stamps = Maker(), STAMPS.copy()
     cache.fill(np.array([3, 1400]), stamps, maker, unwatched)
     stamps[3] += 1
@@ -88,19 +97,19 @@ def test_only_what_is_wanted_and_what_has_changed_is_made(cache: PixelCache) -> 
 
 
 @pytest.mark.process
-def test_killed_and_continued_it_ends_with_the_same_bytes(cache: PixelCache, tmp_path: Path) -> None:
+def test_killed_and_continued_it_ends_with_the_same_bytes(cache: Kept, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
     rest = Maker()
     cache.fill(ROWS, STAMPS, rest, unwatched)
     assert rest.made == list(range(1024, COUNT))
-    whole = PixelCache(tmp_path / "whole", SHAPE, "making")
+    whole = Kept(tmp_path / "whole")
     whole.fill(ROWS, STAMPS, Maker(), unwatched)
     for name in ("images.u8", "stamps.i64"):
         assert (cache.folder / name).read_bytes() == (whole.folder / name).read_bytes()
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(cache: PixelCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_line_and_loses_nothing(cache: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk takes half an image amid the second chunk, then no more."""
     write: Callable[[int, bytes, int], int] = os.pwrite
 
@@ -119,7 +128,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(cache: PixelCache, monkeypatc
     assert rest.made == list(range(512, COUNT))
 
 
-def test_a_complete_cache_is_read_and_not_written(cache: PixelCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_cache_is_read_and_not_written(cache: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """As from a read-only file system."""
     cache.fill(ROWS, STAMPS, Maker(), unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
@@ -131,18 +140,18 @@ def test_a_complete_cache_is_read_and_not_written(cache: PixelCache, monkeypatch
 
 @pytest.mark.parametrize("name", ["images.u8", "stamps.i64"])
 @pytest.mark.parametrize("left", [0, 1000])
-def test_a_file_that_was_cut_short_is_made_again(cache: PixelCache, name: str, left: int) -> None:
+def test_a_file_that_was_cut_short_is_made_again(cache: Kept, name: str, left: int) -> None:
     made = np.asarray(cache.fill(ROWS, STAMPS, images, unwatched)).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:left])
     assert np.array_equal(cache.fill(ROWS, STAMPS, images, unwatched), made)
 
 
-def test_a_folder_that_cannot_be_written_and_a_link_in_place_of_a_file_are_refused(cache: PixelCache) -> None:
+def test_a_folder_that_cannot_be_written_and_a_link_in_place_of_a_file_are_refused(cache: Kept) -> None:
     cache.folder.with_name("file").write_text("")
     rule = r"^data\.cache=\S+/file/cache: expected a folder that can be written, here or elsewhere \(Not a directory\)$"
     with pytest.raises(InvalidValue, match=rule):
-        PixelCache(cache.folder.with_name("file") / "cache", SHAPE, "making").fill(ROWS, STAMPS, images, unwatched)
+        Kept(cache.folder.with_name("file") / "cache").fill(ROWS, STAMPS, images, unwatched)
     cache.folder.mkdir()
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")

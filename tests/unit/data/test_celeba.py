@@ -249,15 +249,6 @@ def test_channels_come_first_and_the_crop_is_in_the_middle_and_at_most_the_whole
     assert decode_images([path], image_size=6, crop=100).tolist() == whole.tolist()
 
 
-def test_a_damaged_image_is_named(tmp_path: Path) -> None:
-    good = save(tmp_path / "good.jpg", np.random.default_rng(0).integers(0, 255, (40, 40, 3)))
-    cut = tmp_path / "cut.jpg"
-    cut.write_bytes(good.read_bytes()[:-400])
-    (tmp_path / "text.jpg").write_text("no image")
-    with pytest.raises(InvalidValue, match=r"^image=/\S+/cut\.jpg, text\.jpg: expected a readable image; fetch it"):
-        decode_images([tmp_path / "text.jpg", good, cut], image_size=4)
-
-
 def test_whatever_form_an_image_has_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jpg"
     for mode, form in (("L", "JPEG"), ("CMYK", "JPEG"), ("RGBA", "PNG"), ("P", "GIF"), ("1", "PNG"), ("LA", "PNG")):

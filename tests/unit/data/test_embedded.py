@@ -14,7 +14,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 from pate.data import Dataset, DigitsGrid, Partition, WordNet40, Yeast, embedded
-from pate.data.embedded import compose, draw_cells
 from pate.validation import InvalidValue
 
 SMALL = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=3)
@@ -46,6 +45,8 @@ def test_sizes_and_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
     tiles = tiles_of(digits)
     assert len(tiles) > 900
     assert all(len(groups) == 1 for groups in tiles.values())
+    inked = digits.private.inputs.reshape(600, 2, 8, 2, 8).any(axis=(2, 4))
+    assert inked.mean() == pytest.approx(0.75, abs=0.045)  # of 2,400 cells; the standard error is .009
 
 
 def test_every_group_has_its_share_and_can_be_a_teacher(digits: Dataset) -> None:
@@ -70,28 +71,6 @@ def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
     assert np.array_equal(digits.private.inputs, again.private.inputs)
     assert np.array_equal(digits.private.group_ids, again.private.group_ids)
     assert not np.array_equal(digits.private.inputs, other.private.inputs)
-
-
-def test_compose_by_hand() -> None:
-    tiles = np.stack([np.full((8, 8), 0.25), np.full((8, 8), 0.5)]).astype(np.float32)
-    images, labels = compose(tiles, np.array([7, 2]), np.array([[1, -1, 0, 1], [-1, -1, -1, -1]]))
-    corners = images[0, 0, [0, 0, 15, 15], [0, 15, 0, 15]]
-    assert corners.tolist() == [0.5, 0.0, 0.25, 0.5]
-    assert np.flatnonzero(labels[0]).tolist() == [2, 7]
-    assert not images[1].any()
-    assert not labels[1].any()
-
-
-def test_cells_are_distinct_digits_of_the_pool_and_a_quarter_is_blank() -> None:
-    pools = [np.arange(5), np.arange(5, 25)]
-    pool_of = np.arange(4000) % 2
-    shown = draw_cells(pools, pool_of, np.random.default_rng(0))
-    assert set(shown[0::2].ravel().tolist()) == {-1, *range(5)}
-    assert set(shown[1::2].ravel().tolist()) == {-1, *range(5, 25)}
-    inked = [row[row >= 0].tolist() for row in shown]
-    assert all(len(set(row)) == len(row) for row in inked)
-    # 16,000 cells: the standard error of a quarter is 0.0034
-    assert (shown < 0).mean() == pytest.approx(0.25, abs=0.017)
 
 
 @pytest.mark.parametrize(

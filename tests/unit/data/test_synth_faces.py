@@ -15,7 +15,6 @@ from PIL import Image
 from pate.data import CelebA, FaceCopy, SynthFaces, synth_faces
 from pate.data.dataset import unwatched
 from pate.data.synth_faces import NAMES, NUM_PHOTOGRAPHS, POSITIVES, Face, draw_attributes, split_sizes, thresholds
-from pate.teachers import LinearTeacher, Shard
 from pate.validation import InvalidValue
 
 COLUMN = {name: column for column, name in enumerate(NAMES)}
@@ -79,13 +78,6 @@ def test_impossible_parameters_are_refused(kind: Any) -> None:
                 kind(**{name: -1})
 
 
-def test_of_rivals_the_strongest_stays() -> None:
-    excess = np.full((1, 40), -1.0)
-    excess[0, [COLUMN["Black_Hair"], COLUMN["Gray_Hair"], COLUMN["Straight_Hair"], COLUMN["Wavy_Hair"]]] = [1, 2, 4, 3]
-    held = {NAMES[column] for column in np.flatnonzero(synth_faces.consistent(excess)[0])}
-    assert held == {"Gray_Hair", "Straight_Hair", "No_Beard"}
-
-
 def changed(name: str, without: tuple[str, ...]) -> float:
     """How many pixels of 1,024 an attribute changes clearly, the median of 15 faces that are otherwise equal."""
     rng = np.random.default_rng(NAMES.index(name))
@@ -112,14 +104,6 @@ def test_pictures_and_labels_disagree_now_and_then_and_keep_the_marginals() -> N
     assert np.abs(drawn.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
 
 
-def test_points_move_with_the_face() -> None:
-    placed = synth_faces.place_points(0, 0, np.array([[39.5, 49.0], [60.5, 49.0]]), image_size=200)
-    assert placed.shape == (256, 2, 2)
-    apart = placed[:, 1, 0] - placed[:, 0, 0]  # 21 hundredths times the scale
-    assert 36 <= apart.min() < apart.max() <= 48
-    assert np.unique(placed[:, 0, 1]).size > 10
-
-
 def test_three_splits_of_images_that_say_that_they_are_synthetic_cached_or_drawn(tmp_path: Path) -> None:
     dataset = SynthFaces(**SMALL).load()
     for _ in range(2):
@@ -134,15 +118,6 @@ def test_three_splits_of_images_that_say_that_they_are_synthetic_cached_or_drawn
     assert images.dtype == np.float32
     assert (images.min(), images.max()) >= (0, 0.9)
     assert images.max() <= 1
-
-
-def test_a_linear_teacher_on_pixels_is_above_the_majority_for_several_labels() -> None:
-    dataset = SynthFaces(num_private=600, num_public=1, num_test=600, image_size=16).load()
-    teacher = LinearTeacher(threshold=0.5, device="cpu")
-    states = teacher.fit_many([Shard(np.asarray(dataset.private.inputs), dataset.private.labels)], [0])
-    votes = teacher.predict_many(states, np.asarray(dataset.test.inputs))[0] >= 0.5
-    accuracy, share = (votes == dataset.test.labels).mean(axis=0), dataset.test.labels.mean(axis=0)
-    assert (accuracy > np.maximum(share, 1 - share) + 0.03).sum() >= 5
 
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "make_synth_faces.py"

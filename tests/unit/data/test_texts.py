@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from safetensors.numpy import save_file
 
 import pate.data.texts as texts_module
 from pate.data import HuggingFace, Table, TableSchema
-from pate.data.texts import EncoderVectors, StaticVectors, TextVectors, TfidfVectors, plain_text
+from pate.data.texts import EncoderVectors, StaticVectors, TextVectors, TfidfVectors, patterns, plain_text
 from pate.features.text import KeptFit, Text
 from pate.validation import InvalidValue, MissingPackage
 
@@ -70,11 +71,7 @@ def test_vectors_have_length_1_or_nothing_is_known(fitted: TfidfVectors) -> None
     ],
 )
 def test_words_are_those_of_a_reader(text: str, words: list[str]) -> None:
-    import re
-
-    from pate.data.texts import word_pattern
-
-    assert re.findall(word_pattern(), plain_text(text)) == words
+    assert re.findall(patterns()[0], plain_text(text)) == words
 
 
 @pytest.mark.parametrize(

@@ -93,16 +93,6 @@ def test_regions_cover_all_positions_in_equal_parts(count: int, grid: int) -> No
     assert sorted(few.sum(axis=0)) == [0, 0, 0, 1, 1]
 
 
-def test_compression_takes_the_logarithm_of_means() -> None:
-    extractor, (levels, _) = fitted(), drawn(3, 5)
-    images = levels.astype(np.float32) / np.float32(255)
-    plain, compressed = (
-        PatchExtractor(extractor.arrays, {**extractor.settings, "compression": each}, extractor.origin).measured(images)
-        for each in (0.0, 5.0)
-    )
-    np.testing.assert_allclose(compressed, np.log1p(5 * plain), rtol=1e-5)
-
-
 def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> None:
     data, extractor = dataset(), fitted()
     pixels = [np.asarray(split.inputs) for split in (data.private, data.test)]
@@ -161,8 +151,3 @@ def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) 
 def test_settings_out_of_range_are_one_line(wrong: dict[str, float], said: str) -> None:
     with pytest.raises(InvalidValue, match=said):
         replace(SMALL, **wrong)  # type: ignore[arg-type]
-
-
-def test_pictures_that_are_too_small_are_one_line() -> None:
-    with pytest.raises(InvalidValue, match=r"features\.patch_size=4: expected at most 3"):
-        SMALL.check((1, 3, 20))

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from pate.aggregators import Aggregator, BoundaryMax, ConfidentGNMax, GaussianVotes, GNMax
-from pate.data import Dataset, TableSchema
+from pate.data import Dataset
 from pate.run.plan import plan_warnings, student_is_the_prior
 from pate.student import LinearStudent, LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher, SklearnTeacher
@@ -26,25 +26,6 @@ def test_few_records_a_teacher() -> None:
         "teacher.num_teachers=97: 9.9 private records per teacher teach it little; fewer teachers, or "
     )
     assert not list(plan_warnings(data, PLAIN, KernelTeacher(), STUDENT, num_teachers=960)), "made for one record each"
-
-
-def test_a_split_that_does_not_look_like_the_public_one_is_said() -> None:
-    data = small_dataset()
-    pa = pytest.importorskip("pyarrow")
-    schema = TableSchema.of(pa.table({"town": ["Bonn", "Aachen"] * 10}))
-    inputs = {
-        name: np.tile(schema.inputs({"town": [town]}), (120, 1)) for name, town in (("same", "Bonn"), ("other", "bonn"))
-    }
-    for split, line in (("private", "data.private.town: "), ("test", "data.test.town: ")):
-        strange = dataclasses.replace(getattr(data, split).take(np.arange(120)), inputs=inputs["other"])
-        others = {
-            name: dataclasses.replace(getattr(data, name).take(np.arange(120)), inputs=inputs["same"])
-            for name in ("private", "public", "test")
-            if name != split
-        }
-        found = dataclasses.replace(data, preprocessing=schema, **others, **{split: strange})
-        (said,) = plan_warnings(found, PLAIN, LINEAR, STUDENT, num_teachers=2)
-        assert said.startswith(line)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_a_person_with_a_fifth_of_all_rows_is_told(whole: Path) -> None:
 def test_every_person_needs_a_name_and_a_part(whole: Path) -> None:
     with pytest.raises(InvalidValue, match=r"^group=who: expected a value in each row, 1 of 2 rows have none$"):
         (whole.parent / "few.csv").write_text("who,x\n1,2\n,3\n")
-        Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).groups()
+        Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).part_of_row()
     with pytest.raises(InvalidValue, match=r"^split=0\.2,0\.1: expected more than 2 groups of rows$"):
         (whole.parent / "few.csv").write_text("who,x\n1,2\n2,3\n")
         Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).part_of_row()
