@@ -119,8 +119,8 @@ class Payment(Drawn):
         if not any(entry.key.startswith(name) for entry in self.shared.entries):
             beside = RunFolder(Path(os.path.realpath(across.path)).parent)
             other = beside.is_claimed and os.path.realpath(across.path) == os.path.realpath(beside.ledger)
-            rule = "another file than a run's own, which holds that run alone; remove that run's report.json and run it"
-            require(not other, "ledger", across.path, f"{rule} again with the ledger= of all, to charge it there too")
+            rule = "another file than a run's own, which holds that run alone; to charge that run too, remove its"
+            require(not other, "ledger", across.path, f"{rule} report.json and call it again with the ledger= of all")
             require_room(self.shared, priced)  # for what this run has yet to charge
 
     @cached_property

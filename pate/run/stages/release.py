@@ -203,7 +203,7 @@ def release_votes(
             for name, digest in _digests(folder.path, *_DONE).items():  # a student may be there beside them
                 if listed.get(name) != digest:
                     raise damaged(folder.path / name, "the file as this release left it", "it is another", FROM_BACKUP)
-            payment.require_paid()
+            payment.begin(redraw=False, monitor=monitor)  # a ledger that does not know of it is charged
             monitor.say(f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again")
             return Terms.read(folder.path)
         for line in priced.doubts:
