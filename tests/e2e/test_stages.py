@@ -68,6 +68,8 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
     release(release_plan(plan), votes["bits"], tmp_path / "apart")
     before = contents(tmp_path / "apart")
     sent = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
+    with pytest.raises(InvalidValue, match=r"^release=.*: expected a student in it: pate-student release="):
+        pate.load(sent)
     student(plan, sent, tmp_path / "model")
     student(plan, tmp_path / "apart", tmp_path / "again")
     assert contents(tmp_path / "apart") == before

@@ -59,6 +59,9 @@ class Bundle:
         require(path.is_dir(), "release", path, "the folder release/ of a finished run, or a copy of it")
         if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
             raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
+        if not (path / MANIFEST).exists() and (path / "terms.json").exists():  # as pate-release leaves it
+            rule = f"a student in it: pate-student release={path} queries=FILE trains one"
+            raise InvalidValue(f"release={path}: expected {rule}")
         stated = _require_unaltered(path)
         form, model = ModelForm.read(path, remedy=_REMEDY), StudentModel.load(path / "student")
         said = form.input_shape, form.model, form.threshold
