@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_dir
 from sklearn.naive_bayes import GaussianNB
 
 from pate import PATEClassifier
-from pate.accounting import AutoAccountant
+from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
 from pate.aggregators.release import PublicNames
 from pate.comparison import Bench, PATEMethod
@@ -174,7 +174,7 @@ def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool
 )
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
     data, aggregator = small_dataset(), shipped(name)
-    plan = plan_of(aggregator, teacher=SklearnTeacher(GaussianNB()), accountant=AutoAccountant)
+    plan = plan_of(aggregator, teacher=SklearnTeacher(GaussianNB()))
     stopped(plan, tmp_path, "training the student")
     model = PATEClassifier(
         GaussianNB(),
@@ -184,6 +184,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
         target_delta=DELTA,
         random_state=SEED,
         allow_useless=True,
+        accountant=RdpAccountant,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # seeded noise, and one label per query

@@ -1,9 +1,8 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pate.report.tables import format_delta, format_epsilon, round_up
 from pate.validation import InvalidValue
@@ -21,12 +20,14 @@ def test_rounds_towards_plus_infinity(value: float, digits: int, text: str) -> N
     assert round_up(value, digits) == text
 
 
-@given(st.floats(min_value=0, max_value=1e15), st.integers(0, 9))
-def test_never_below_and_less_than_one_unit_above(value: float, digits: int) -> None:
-    text = round_up(value, digits)
-    assert float(text) >= value
-    assert Fraction(text) - Fraction(repr(value)) < Fraction(1, 10**digits)
-    assert len(text.partition(".")[2]) == digits
+@pytest.mark.parametrize("digits", range(10))
+def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
+    rng = np.random.default_rng(digits)
+    for value in (0.0, 5e-324, 1e15, *(10.0 ** rng.uniform(-12, 15, 200)).tolist(), *rng.integers(0, 99, 20) / 100):
+        text = round_up(float(value), digits)
+        assert float(text) >= value
+        assert Fraction(text) - Fraction(repr(float(value))) < Fraction(1, 10**digits)
+        assert len(text.partition(".")[2]) == digits
 
 
 def test_epsilon_below_one_keeps_four_decimals() -> None:
