@@ -25,7 +25,7 @@ SHORTER = {
     "3_the_audit": {},
     "4_comparing_aggregators": {
         "seeds=(0, 1, 2)": "seeds=(0, 1)",
-        "(0.5, 1, 2, 8)": "(2,)",
+        "(0.5, 1, 2, 8)": "(2, 8)",
         "(0.5, 2, 8)": "(2,)",
         "slice(2_000)": "slice(500)",
         "target_delta=DELTA, **shape)": "target_delta=DELTA, **shape, accountant=RdpAccountant)",
