@@ -93,8 +93,8 @@ class HolderPlan:
         if self.holders is not None:
             require_count("holders", self.holders)
             rule = f"a number in 1..{self.holders}, of holders={self.holders}"
-            number = self.holder.isascii() and self.holder.isdigit() and 1 <= int(self.holder) <= self.holders
-            require(number, "holder", self.holder, rule)
+            given = int(self.holder) if self.holder.isascii() and self.holder.isdigit() else self.holder
+            require(isinstance(given, int) and 1 <= given <= self.holders, "holder", given, rule)
             require(self.seed is not None, "seed", self.seed, "a number beside holders=, the same at every place")
 
     def num_teachers_of(self, dataset: Dataset) -> int:
