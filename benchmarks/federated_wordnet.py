@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
-    """Six rounds over Flower, and the same in one process."""
+    """Twenty rounds over Flower, and the same in one process."""
     dataset, aggregator = WordNet40().load(), CenteredVotes(noise_multiplier=1.0)
     shared: dict[str, Any] = {"aggregator": aggregator, "target_delta": 1e-6, "target_epsilon": 3.6, "seed": SEED}
     shared |= {"accountant": ExactAccountant, "student": LowRankStudent()}

@@ -75,8 +75,8 @@ def _rounds(votes: KernelVotes) -> object:
     return CenteredVotes(noise_multiplier=2.0).release_from(votes, ReleaseContext(_rng()))
 
 
-def _six_products(votes: KernelVotes) -> object:
-    return [votes.inputs.T @ votes.labels.astype(np.float32) for _ in range(6)]
+def _products(votes: KernelVotes) -> object:
+    return [votes.inputs.T @ votes.labels.astype(np.float32) for _ in range(20)]
 
 
 def _price(num_teachers: int) -> object:
@@ -127,7 +127,7 @@ def _sum(bits: Any) -> object:
 
 
 GROWTHS = (
-    Growth("records: a release in six rounds", (10**4, 10**5, 10**6), _records, _rounds, _six_products, "six products"),
+    Growth("records: a release in 20 rounds", (10**4, 10**5, 10**6), _records, _rounds, _products, "20 products"),
     Growth("teachers: a price", (10**3, 10**4, 10**5), _nothing, _price, _one_price, "that of 1,000"),
     Growth("teachers: counting votes", (10**3, 10**4, 10**5), _bits, histogram, _sum, "a sum of bits"),
     Growth("queries: Gaussian votes", (10**4, 10**5, 10**6), _counts, _gaussian, _normal, "a noise draw"),

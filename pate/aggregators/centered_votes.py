@@ -22,8 +22,8 @@ from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_entries, require_generator, require_positive
 from pate.votes.clipping import ClippedSum, dense_votes, peeked_votes
+from pate.votes.descent import shrink_singular_values
 from pate.votes.made_up_votes import MadeUpVotes
-from pate.votes.moment_fit import shrink_singular_values
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.share_sums import TeacherShares
 from pate.votes.source import VoteSource
@@ -73,7 +73,7 @@ def matched_labels(
 
 _SMALLEST_SHARE = 1e-3
 _HALF = 0.5
-_ROUNDS = 6
+_ROUNDS = 20
 _FEWEST_IN_ROUNDS = 200  # teachers; with 99 one release was better
 _DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
 
@@ -104,7 +104,7 @@ class CenteredVotes(TeacherVotesAggregator):
         clip: length in votes, or None for `clip_factor` times the length that bits drawn by the center have around it.
         clip_factor: > 0.
         rounds: for teachers that can be asked again, as kernel teachers can: how often, each time against the student
-            of the rounds before (`VoteRounds`), at the same price. None for 6, but 1 where `clip` is given, each query
+            of the rounds before (`VoteRounds`), at the same price. None for 20, but 1 where `clip` is given, each query
             has a center of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
         weights: public, `[N]` in [0, 1], what each teacher counts, for `aggregate`; of a source these are its own.
@@ -221,17 +221,19 @@ class CenteredVotes(TeacherVotesAggregator):
 
         def in_rounds() -> Arrays:
             within = replace(context, rng=for_votes, drawn=drawn)
-            weights = self.in_rounds.release(votes, self._prevalence_of(center, votes), within)
+            prevalence, variance = self._prevalence_of(center, votes)
+            weights = self.in_rounds.release(votes, prevalence, within, variance=variance)
             return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency).arrays()
 
         return RoundsRelease.of_arrays(drawn.once("release", in_rounds), event=event, adjacency=self.adjacency)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """Around the center that was released."""
-        prevalence = drawn.read("prevalence")
-        center = self.center if prevalence is None else prevalence["prevalence"]
+        released = drawn.read("prevalence")
+        center = self.center if released is None else released["prevalence"]
         if (votes := self._in_rounds(source)) is not None:
-            weights = self.in_rounds.noiseless(votes, self._prevalence_of(center, votes))
+            prevalence, variance = self._prevalence_of(center, votes)
+            weights = self.in_rounds.noiseless(votes, prevalence, variance=variance)
             return RoundsRelease.of(weights, votes.public, source.num_queries, NonPrivateEvent(), self.adjacency)
         step, summary = self._gathered_around(center, source)
         release = step.noiseless(summary, num_teachers=source.num_teachers)
@@ -312,9 +314,14 @@ class CenteredVotes(TeacherVotesAggregator):
         self.in_rounds.require_shape(num_teachers=source.num_teachers, num_labels=source.num_labels)
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
-    def _prevalence_of(self, center: Any, votes: RoundVotes) -> Array:
+    def _prevalence_of(self, center: Any, votes: RoundVotes) -> tuple[Array, float]:
+        """That of each label, and the variance of its noise."""
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
-        return np.broadcast_to(known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels).copy()
+        found = np.broadcast_to(known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels).copy()
+        if self.prevalence_share == 0:
+            return found, 0.0
+        size = {"total": votes.total_weight, "records_per_teacher": votes.records_per_teacher}
+        return found, self.prevalence.expected_variance(found, **size)
 
     def _num_directions(self, source: VoteSource) -> int | None:
         span = source.span(noise_multiplier=self.votes_multiplier)

@@ -122,6 +122,14 @@ class Prevalence(Parameters):
             second += (first - second) * error / (error + std**2)
         return second.clip(_RAREST, 1 - _RAREST)
 
+    def expected_variance(self, prevalence: Array, *, total: float, records_per_teacher: float) -> float:
+        """Of the noise in each label of what it released, about: if the last clip is the length that such labels have.
+
+        `total` is the sum of the teachers' weights.
+        """
+        length2 = float((prevalence * (1 - prevalence)).sum()) / max(records_per_teacher, 1.0)
+        return length2 * (self._moves * self._multipliers[2] / total) ** 2
+
     @property
     def _multipliers(self) -> list[float]:
         return [self.noise_multiplier / math.sqrt(share) for share in _SPLIT]

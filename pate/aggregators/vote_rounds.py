@@ -19,7 +19,7 @@ from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_fit import MomentFit, NoisyMoments, expected_f1_threshold
+from pate.votes.descent import Descent, expected_f1_threshold
 from pate.votes.moment_votes import RoundVotes
 
 Array = NDArray[np.float64]
@@ -31,15 +31,15 @@ class RoundsRelease(Release):
 
     Attributes:
         scores: float64 `[Q, L]`, the student's probabilities.
-        weights: float64 `[D, L]`, the student: logits on `PublicPCA.with_constant` of directions of the pool.
+        student: float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool.
     """
 
     scores: Array
-    weights: Array
+    student: Array
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "scores": ArrayForm("f", (None, None)),
-        "weights": ArrayForm("f", (None, None)),
+        "student": ArrayForm("f", (None, None)),
     }
 
     @classmethod
@@ -54,16 +54,17 @@ class RoundsRelease(Release):
         return cls(labels, np.ones(num_queries, dtype=np.bool_), event, by, scores, weights)
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        return replace(super().training_set(inputs), weights=self.weights)
+        return replace(super().training_set(inputs), weights=self.student)
 
 
+_CLIP = 0.5  # of a typical length
 _LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
 _MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
 _LEAST_FACTOR = 1e-90  # of the clip, which then stays a length whose square is a number
 
 Gather = partial[NDArray[np.int64]]
-Draw = Callable[[int, Gather, ClippedMoments], tuple[NDArray[np.int64], float]]
-"""Of a round's number, its sum and how that is clipped: the sum with its noise, and the std of that, in steps."""
+Draw = Callable[[int, Gather, float], NDArray[np.int64]]
+"""Of a round's number, its sum and the std of its noise, in steps: the sum with that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +73,9 @@ class VoteRounds:
 
     Rule: a vote is features(x) (y - p(x))^T, a teacher's mean over its records (`MomentVotes`), p the student's
     probabilities; labels are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones.
-    Votes are clipped to the length that labels drawn by p would give on as many unrelated public inputs as a teacher
-    has records, summed, and released with Gaussian noise. The student is `MomentFit` of all rounds so far; the first
-    one knows the prevalence.
+    Votes are clipped to half of the length that labels drawn by p would give on as many unrelated public inputs as a
+    teacher has records, summed, and released with Gaussian noise. Each round is a step of the student's `Descent`,
+    which begins with the prevalence.
 
     Formal guarantees:
         * Each round's clip and student are functions of what was released. Every round has noise of
@@ -87,7 +88,7 @@ class VoteRounds:
     Attributes:
         noise_multiplier: of all rounds together, > 0.
         num_rounds: >= 1.
-        clip_factor: of the clip, > 0.
+        clip_factor: times half of that length, > 0.
         adjacency: as the aggregator's.
 
     Source: docs/proofs/vote_rounds.md.
@@ -118,43 +119,49 @@ class VoteRounds:
         rule = f"at most {rounded_down(most)} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
         require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
 
-    def release(self, votes: RoundVotes, prevalence: Array, context: ReleaseContext) -> Array:
-        """The student's weights `[D, L]` on features of length sqrt(D).
+    def release(self, votes: RoundVotes, prevalence: Array, context: ReleaseContext, *, variance: float = 0.0) -> Array:
+        """The student's weights `[D, L]`.
 
         Args:
             votes: of the teachers.
             prevalence: `[L]`, public or released.
             context: noise, and what was drawn before: a run that was killed goes on with the next round. Who calls it
                 has paid for all rounds, or pays with the first.
+            variance: of the noise in the prevalence, >= 0.
         """
         done = context.drawn or Drawn()
 
-        def drawn(number: int, gather: Gather, clipped: ClippedMoments) -> tuple[NDArray[np.int64], float]:
-            std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
+        def drawn(number: int, gather: Gather, std: float) -> NDArray[np.int64]:
             # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
             noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
-            return done.once(f"round-{number}", lambda: {"total": gather() + noise})["total"], std
+            return done.once(f"step-{number}", lambda: {"total": gather() + noise})["total"]
 
-        return self._weights(votes, prevalence, drawn)
+        return self._weights(votes, prevalence, variance, self.noise_multiplier, drawn)
 
-    def noiseless(self, votes: RoundVotes, prevalence: Array) -> Array:
+    def noiseless(self, votes: RoundVotes, prevalence: Array, *, variance: float = 0.0) -> Array:
         """The same without noise: what the votes say by themselves; no epsilon covers it."""
-        return self._weights(votes, prevalence, lambda _number, gather, _clipped: (gather(), 0.0))
+        return self._weights(votes, prevalence, variance, 0.0, lambda _number, gather, _std: gather())
 
-    def _weights(self, votes: RoundVotes, prevalence: Array, draw: Draw) -> Array:
+    def _weights(
+        self, votes: RoundVotes, prevalence: Array, variance: float, noise_multiplier: float, draw: Draw
+    ) -> Array:
         """The student after all rounds."""
-        num_records = max(1, round(votes.total_weight * votes.records_per_teacher))
-        fit = MomentFit(votes.public, prevalence, num_records, votes.variances)
-        rounds: list[NoisyMoments] = []
-        weights = fit.start()
+        factor = _CLIP * self.clip_factor
+        descent = Descent(votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=self.num_rounds)
+        weights, seen = descent.start(), np.zeros_like(prevalence)
         for number in range(self.num_rounds):
-            probabilities = fit.probabilities(weights)
+            probabilities = descent.probabilities(weights)
             clipped, scale = self._clipped(votes, prevalence, probabilities)
-            total, std = draw(number, partial(votes.total, weights, scale, clipped), clipped)
-            unit = clipped.step / votes.total_weight * math.sqrt(votes.width) / scale
-            rounds.append(NoisyMoments(total * unit, std * unit, probabilities))
-            weights = fit.fit(rounds, weights)
-        return weights
+            std = noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
+            total = draw(number, partial(votes.total, weights, scale, clipped), std)
+            unit = clipped.step / votes.total_weight / scale
+            rate = (std * unit) ** 2 / self.num_rounds
+            if number == 0:
+                pace = descent.pace(rate)
+            gradient = total * unit
+            seen += descent.prevalence_seen(probabilities, gradient) / self.num_rounds
+            weights = descent.moved(weights, gradient, pace)
+        return descent.finished(weights, pace, rate, descent.prevalence_with(variance, seen, rate))
 
     def _clipped(
         self, votes: RoundVotes, prevalence: Array, probabilities: NDArray[np.float32]
@@ -165,4 +172,4 @@ class VoteRounds:
         left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
         left = np.maximum(left, _LEAST_LEFT * variance)  # of a student that is sure of everything
         likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
-        return ClippedMoments(self.clip_factor * likely, votes.num_teachers, self.adjacency), scale
+        return ClippedMoments(_CLIP * self.clip_factor * likely, votes.num_teachers, self.adjacency), scale

@@ -152,7 +152,7 @@ class RecordAttack:
         require(bool(votes.overheard), "aggregator.rounds", made.rounds, "a release in rounds")
         wider, rounds = made.in_rounds.noise_multiplier * math.sqrt(made.in_rounds.num_rounds), list[_Round]()
         for number, (asked, exact) in enumerate(votes.overheard):
-            total = (drawn.read(f"round-{number}") or {})["total"]
+            total = (drawn.read(f"step-{number}") or {})["total"]
             rounds.append(_Round(asked, exact, total, wider * asked[2].l2_sensitivity))
         return votes, rounds
 

@@ -27,7 +27,7 @@ from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes
-from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
+from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.share_sums import ShareSums
 from pate.votes.source import Array, SumsAlone
 from pate.votes.vote_file import VoteManifest, queries_digest
@@ -189,7 +189,8 @@ class AskedVotes(SumsAlone):
         )
 
         def moments() -> AskedMoments:
-            rows, directions = self._pool[: max(MOST_PUBLIC, self.num_queries)], PublicPCA.of(self._pool, count)
+            rows = self._pool[: max(MOST_PUBLIC, self.num_queries)]
+            directions = PublicPCA.of(self._pool, count, ridge=RIDGE_IN_ROUNDS)
             return AskedMoments(self._inbox, directions, rows, self.records_per_teacher, self.num_labels)
 
         found: AskedMoments = self.remembered(("moments", count), moments)

@@ -18,9 +18,9 @@ from pate.models.teacher import Voter
 from pate.validation import InvalidValue, require, require_count, require_non_negative, require_positive
 from pate.votes.clipping import LowRankVotes
 from pate.votes.convex import ConvexVotes
-from pate.votes.moment_fit import expected_f1_threshold, shrink_singular_values
+from pate.votes.descent import expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
-from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
+from pate.votes.public_pca import CONSTANT, RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _FEWEST_GROUPS = 30  # of a pool that tells how many records a group has
 _LEAST, _MOST = 1e-3, 1e6  # of penalties: with less, training may take long; with more, nothing is learned
 _SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
-_AFFORDED = 4.0  # times as many directions as the pool has: then a kernel's components are worth their noise
+_AFFORDED = 8.0  # times as many directions as the pool has: then a kernel's components are worth their noise
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
 
@@ -57,7 +57,7 @@ class KernelTeacher(Voter):
         num_directions: of the public pool, >= 1, or None for `affordable_directions`: a function of the price, the
             numbers of teachers, records and labels.
         nonlinear: whether a kernel's components stand beside the pool's directions in rounds (`PublicKernel`), as many
-            as can be afforded. None for where these are four times as many as the pool has directions.
+            as can be afforded. None for where these are eight times as many as the pool has directions.
     """
 
     is_trained: ClassVar[bool] = False
@@ -183,7 +183,7 @@ class KernelVotes(VoteSource):
         return mean_labels(self.labels, self.teacher_of, self.num_teachers)
 
     def span(self, *, noise_multiplier: float) -> Array:
-        directions = self._directions(noise_multiplier)
+        directions = self._directions(noise_multiplier, most=self.num_queries)
         return np.asarray(self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries)))
 
     def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
@@ -193,13 +193,15 @@ class KernelVotes(VoteSource):
             self.labels,
             self.teacher_of,
             num_teachers=self.num_teachers,
-            directions=self._directions(noise_multiplier),
+            directions=self._directions(noise_multiplier, most=self.num_queries),
             queries=self.queries,
             prevalence=np.broadcast_to(center, self.labels.shape[1:]),
         )
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
-        directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS, self._kernel_from)
+        directions = self._directions(
+            noise_multiplier, SHARE_IN_ROUNDS, ridge=RIDGE_IN_ROUNDS, kernel_from=self._kernel_from
+        )
         found: MomentVotes = self.remembered(
             ("moments", directions.width),
             lambda: self._moments(
@@ -216,7 +218,7 @@ class KernelVotes(VoteSource):
         return found
 
     def _directions(
-        self, noise_multiplier: float, noise_share: float = _SHARE_IN_ONE, kernel_from: float | None = None
+        self, noise_multiplier: float, noise_share: float = _SHARE_IN_ONE, most: int | None = None, **features: Any
     ) -> PublicPCA:
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
         count = self.num_directions or affordable_directions(
@@ -226,10 +228,10 @@ class KernelVotes(VoteSource):
             num_labels=self.num_labels,
             noise_share=noise_share,
         )
-        count = min(count, self.num_queries)
+        count = min(count, most or count)
         found: PublicPCA = self.remembered(
-            ("directions", count, kernel_from),
-            lambda: PublicPCA.of(np.asarray(self.public_inputs), count, kernel_from=kernel_from),
+            ("directions", count, *features.values()),
+            lambda: PublicPCA.of(np.asarray(self.public_inputs), count, **features),
         )
         return found
 
@@ -447,12 +449,12 @@ class ReleasedModel(StudentModel):
         Weights are on `PublicPCA.with_constant` of directions of all public inputs, float32 `[m, …]`. More of them than
         these have directions and a height are of a kernel.
         """
-        directions = PublicPCA.of(public_inputs, len(weights) - 1, kernel_from=1.0)
+        directions = PublicPCA.of(public_inputs, len(weights) - 1, ridge=RIDGE_IN_ROUNDS, kernel_from=1.0)
         arrays: dict[str, Array] = {
             "center": directions.center,
             "projection": directions.projection,
-            "weights": weights[:-1] * np.sqrt(len(weights) - 1),
-            "bias": weights[-1],
+            "weights": weights[:-1] * np.sqrt(1 - CONSTANT**2),
+            "bias": weights[-1] * CONSTANT,
         }
         if (kernel := directions.kernel) is not None:
             beside = {"landmarks": kernel.landmarks, "components": kernel.weights, "linear": kernel.linear}

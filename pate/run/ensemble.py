@@ -23,7 +23,7 @@ from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, 
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyond_own
-from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
+from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 NUM_ASKED = 2048
@@ -151,7 +151,8 @@ class TrainedVotes(VoteSource):
 
         def moments() -> MomentVotes:
             public = self.ensemble.dataset.public.inputs
-            directions, rows = PublicPCA.of(np.asarray(public), count), public[: max(MOST_PUBLIC, self.num_queries)]
+            directions = PublicPCA.of(np.asarray(public), count, ridge=RIDGE_IN_ROUNDS)
+            rows = public[: max(MOST_PUBLIC, self.num_queries)]
             ask = partial(self.pool_answers, directions, public[:NUM_ASKED])
             return moment_votes(self.ensemble, directions, rows, self.records_per_teacher, ask)
 

@@ -24,7 +24,7 @@ class RoundVotes(ABC):
     """The sums of all teachers' votes in rounds, wherever the teachers are. Nothing of them is priced.
 
     Attributes:
-        public: float32 `[m, D]`, features of the public pool, of length sqrt(D).
+        public: float32 `[m, D]`, features of the public pool, of length 1.
         variances: `[D - 1]`, of the pool along each feature but the constant.
         num_teachers: N, public.
         records_per_teacher: about, public.
@@ -53,7 +53,7 @@ class RoundVotes(ABC):
         """The sum `[D, L]` of all teachers' clipped votes, in steps.
 
         Args:
-            weights: `[D, L]`, the student's logits on features of length sqrt(D).
+            weights: `[D, L]`, the student's logits.
             label_scale: `[L]`, public: what residuals of each label are multiplied with.
             clipped: the sum.
         """
@@ -71,7 +71,7 @@ class PoolAnswers:
 
     Attributes:
         beyond: float32 `[N, D, L]`, features of length at most 1. Not private-safe: it is a part of the votes.
-        asked: float32 `[q, D]`, the features of the public rows that were asked, of length sqrt(D).
+        asked: float32 `[q, D]`, the features of the public rows that were asked.
     """
 
     beyond: Floats
@@ -85,10 +85,10 @@ class PoolAnswers:
 
         Args:
             teachers: `[c]`.
-            weights: `[D, L]`, the student's logits on features of length sqrt(D).
+            weights: `[D, L]`, the student's logits.
         """
         half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
-        of_student = self.asked.T @ (0.5 * (1 + half)) / (len(self.asked) * math.sqrt(self.asked.shape[1]))
+        of_student = self.asked.T @ (0.5 * (1 + half)) / len(self.asked)
         return np.asarray(TRUST * (self.beyond[teachers].astype(np.float64) - of_student))
 
 
@@ -96,20 +96,19 @@ def beyond_own(own: Floats, said: Floats, labels: NDArray[np.bool_], asked: Floa
     """One teacher's row of `PoolAnswers.beyond`, `[D, L]`.
 
     Args:
-        own: `[n, D]`, features of its own records, of length sqrt(D).
+        own: `[n, D]`, features of its own records.
         said: `[n, L]`, its confidences there.
         labels: bool `[n, L]`, what is true there.
-        asked: `[q, D]`, features of the public rows, of length sqrt(D).
+        asked: `[q, D]`, features of the public rows.
         of_pool: `[q, L]`, its confidences on the public rows.
     """
     moved = (said - labels).mean(axis=0)
-    root = math.sqrt(asked.shape[1])
     products = asked.T @ (of_pool - moved) / len(asked) - own.T @ (said - moved) / len(own)
-    return np.asarray(products / root, dtype=np.float32)
+    return np.asarray(products, dtype=np.float32)
 
 
 MOST_PUBLIC = 20_000
-"""Rows of the public pool that moments are matched on; as many as are asked, where those are more."""
+"""Rows of the public pool that stand for it; as many as are asked, where those are more."""
 
 _BLOCK = 512
 _WEIGHT_BITS = 38  # of a column's length; a row of features has 14
@@ -193,7 +192,7 @@ class MomentVotes(RoundVotes):
         found = labels - 0.5 * (1 + np.tanh(features @ weights / 2))
         found *= label_scale * self._weight(1)
         found *= clipped.clip / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), clipped.clip)
-        return features / math.sqrt(self.width), found / clipped.step
+        return features, found / clipped.step
 
     def _weight(self, size: int) -> float:
         """Of the mean over that many records."""
@@ -208,7 +207,7 @@ class MomentVotes(RoundVotes):
 
         Floats and weights are whole numbers whose sums of products doubles hold, as in `exact_product`.
         """
-        per_step = weights * (math.sqrt(self.width) / FEATURE_STEPS / 2)
+        per_step = weights / (2 * FEATURE_STEPS)
         bits = _WEIGHT_BITS - int(np.frexp(np.linalg.norm(per_step, axis=0).max())[1])
         on_grid, unit = np.trunc(np.ldexp(per_step, bits)), math.ldexp(1.0, -bits)
         found = np.empty((len(self._labels), weights.shape[1]))
@@ -221,9 +220,8 @@ class MomentVotes(RoundVotes):
     def _features(self) -> NDArray[np.float32]:
         """`[n, D]` in the order of the labels: of length at most 1, cut towards 0, in steps of 2**-14."""
         found = np.empty((len(self._order), self.width), dtype=np.float32)
-        scale = FEATURE_STEPS / math.sqrt(self.width)
         for out, rows in zip(_blocks(found), _blocks(self._order), strict=True):
-            out[:] = np.trunc(self.directions.with_constant(_block(self._inputs[rows]))[: len(out)] * scale)
+            out[:] = np.trunc(self.directions.with_constant(_block(self._inputs[rows]))[: len(out)] * FEATURE_STEPS)
         return found
 
 

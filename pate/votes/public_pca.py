@@ -25,8 +25,14 @@ _EVENED = 0.25  # power of a component's variance that is left of it
 _EXPECTED = 0.1  # of a component's log-odds, of a linear feature's
 _BLOCK = 2048
 
-SHARE_IN_ROUNDS = 0.125
-"""The noise in the directions of rounds, of the labels' variance."""
+SHARE_IN_ROUNDS = 0.5
+"""The noise in the directions of rounds, of the labels' variance: descent learns little along most of them."""
+
+RIDGE_IN_ROUNDS = 1.0
+"""That of `PublicPCA.of` in rounds. A published student's features are made anew by it."""
+
+CONSTANT = 0.2
+"""The last feature of every input, where all together have length 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +94,8 @@ def _of_length_1(rows: Array) -> Array:
 class PublicPCA:
     """Inputs to features of length 1: their leading principal directions in a public pool, weighted by variance.
 
-    A direction of variance v is divided by the root of v plus a tenth of the mean variance of an input's entries.
+    A direction of variance v is divided by the root of v plus a share, the ridge, of the mean variance of an input's
+    entries.
 
     Formal guarantee: public inputs alone decide it.
 
@@ -107,7 +114,14 @@ class PublicPCA:
     kernel: PublicKernel | None = None
 
     @classmethod
-    def of(cls, public_inputs: NDArray[np.floating], count: int, *, kernel_from: float | None = None) -> PublicPCA:
+    def of(
+        cls,
+        public_inputs: NDArray[np.floating],
+        count: int,
+        *,
+        ridge: float = _RIDGE,
+        kernel_from: float | None = None,
+    ) -> PublicPCA:
         """The `count` directions of the greatest variance, or all that the pool has where those are fewer.
 
         Where `count` is more than `kernel_from` times these and their height, a kernel's components stand beside them:
@@ -125,7 +139,7 @@ class PublicPCA:
         kept = min(count, there)
         require(kept > 0, "public_inputs", "all alike", "at least two different inputs")
         vectors = vectors[:, :kept] * np.sign(vectors[np.abs(vectors[:, :kept]).argmax(axis=0), np.arange(kept)])
-        shrunk = variances[:kept] / (variances[:kept] + _RIDGE * max(variances.mean(), 0.0))
+        shrunk = variances[:kept] / (variances[:kept] + ridge * max(variances.mean(), 0.0))
         projection = vectors * np.sqrt(shrunk / variances[:kept] / shrunk.mean())
         linear = cls(center, projection, variances[:kept], kept == there)
         components = min(count - kept - 1, _MOST_COMPONENTS, _TIMES * (kept + 1), len(rows) // _ROWS_EACH)
@@ -140,7 +154,7 @@ class PublicPCA:
         return np.asarray(found / np.where(lengths > 0, lengths, 1))
 
     def with_constant(self, inputs: NDArray[np.floating]) -> Array:
-        """What rounds vote on: of length sqrt(D - 1), and the constant 1, `[n, D]`, D = `width` + 1.
+        """What rounds vote on, `[n, D]`, D = `width` + 1: of length 1 with `CONSTANT`, which is the last one.
 
         Where all directions of the pool are kept, the projected inputs get a 1 before they are cut to that length. It
         becomes the height: how far an input is from the center, which features of one length forget.
@@ -149,8 +163,8 @@ class PublicPCA:
         if self.kernel is not None:
             found = np.append(found, self.kernel.features(found), axis=1)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        found *= math.sqrt(found.shape[1]) / np.where(lengths > 0, lengths, 1)
-        return np.append(found, np.ones((len(found), 1)), axis=1)
+        found *= math.sqrt(1 - CONSTANT**2) / np.where(lengths > 0, lengths, 1)
+        return np.append(found, np.full((len(found), 1), CONSTANT), axis=1)
 
     def _before_length(self, inputs: NDArray[np.floating]) -> Array:
         """The projected inputs and their height."""

@@ -59,7 +59,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
 
 @pytest.fixture(scope="module")
 def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
-    """The same in six rounds."""
+    """The same in twenty rounds."""
     folder = tmp_path_factory.mktemp("rounds") / "run"
     return folder, train(centered_plan(), folder, SilentMonitor())
 
@@ -82,7 +82,7 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(
 def test_a_run_that_is_killed_between_rounds_asks_only_for_the_others(
     in_rounds: tuple[Path, Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after three of six rounds: all were charged before the first; the same bytes; three more are gathered."""
+    """Killed after three of twenty rounds: all were charged before the first; the same bytes; 17 more are gathered."""
     total, asked = MomentVotes.total, []
 
     def stopping(self: MomentVotes, *arguments: Any) -> Any:
@@ -95,11 +95,11 @@ def test_a_run_that_is_killed_between_rounds_asks_only_for_the_others(
         patch.setattr(MomentVotes, "total", stopping)
         train(centered_plan(), tmp_path / "run", SilentMonitor())
     assert charges(tmp_path / "run") == charges(in_rounds[0])
-    assert [part for part in parts(tmp_path / "run") if part.startswith("round-")] == ["round-0", "round-1", "round-2"]
+    assert [part for part in parts(tmp_path / "run") if part.startswith("step-")] == ["step-0", "step-1", "step-2"]
     before = len(asked)
     monkeypatch.setattr(MomentVotes, "total", lambda *arguments: (asked.append(0), total(*arguments))[1])
     stopped(centered_plan(), tmp_path / "run", "training the majority")
-    assert len(asked) - before == 3 + 6  # the six of the majority's student
+    assert len(asked) - before == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
     assert charges(tmp_path / "run") == charges(in_rounds[0])

@@ -8,24 +8,15 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
-from pate.aggregators import ReleaseContext, vote_rounds
+from pate.aggregators import ReleaseContext
+from pate.aggregators.aggregator import Drawn
 from pate.aggregators.vote_rounds import VoteRounds
 from pate.verification import verify_samples
-from pate.votes.moment_fit import MomentFit, NoisyMoments
+from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
+from tests.privacy.divergences import recorded
 
-Array = NDArray[np.float64]
 ROUNDS = VoteRounds(noise_multiplier=0.5, num_rounds=2)
-
-
-class _Cheap(MomentFit):
-    """Any function of what was released may be the next student: one that takes no time, to draw thousands."""
-
-    seen: list[NoisyMoments]
-
-    def fit(self, rounds: Any, start: Array) -> Array:
-        _Cheap.seen = list(rounds)
-        return np.asarray(start + rounds[-1].residuals.clip(-3, 3))
 
 
 def require_price_of_two_rounds(
@@ -36,9 +27,10 @@ def require_price_of_two_rounds(
     Args:
         votes_of: three records alike, given which of them have the label.
         refuted: a price that is too low.
-        monkeypatch: takes the student's fit out.
+        monkeypatch: takes out what is done with the weights after all rounds.
     """
-    monkeypatch.setattr(vote_rounds, "MomentFit", _Cheap)
+    monkeypatch.setattr(Descent, "finished", lambda _self, weights, *_others: weights)
+    (noises,) = recorded(monkeypatch, "pate.aggregators.vote_rounds", "RoundedGaussian")
     kept: dict[int, NDArray[np.int64]] = {}  # one set of draws, asked about both prices
 
     def drawn(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -49,8 +41,11 @@ def require_price_of_two_rounds(
         along = votes.public[0] / np.linalg.norm(votes.public[0])
         found = np.empty((num, 2))
         for place in range(num):
-            ROUNDS.release(votes, np.array([0.5]), ReleaseContext(rng))
-            found[place] = [float(along @ each.residuals[:, 0]) / each.noise_std[0] for each in _Cheap.seen]
+            parts = Drawn()
+            noises.clear()
+            ROUNDS.release(votes, np.array([0.5]), ReleaseContext(rng, drawn=parts))
+            for number, noise in enumerate(noises):
+                found[place, number] = float(along @ (parts.read(f"step-{number}") or {})["total"][:, 0]) / noise.std
         kept[held] = np.asarray(np.rint(2 * found.clip(-6, 6)), dtype=np.int64)
         return kept[held]
 

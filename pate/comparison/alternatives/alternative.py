@@ -20,17 +20,17 @@ from pate.files.values import full_text
 from pate.pricing import Budget
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_features, require_non_negative, require_positive
+from pate.votes.descent import LearningTimes
+from pate.votes.public_pca import CONSTANT
 
 Array = NDArray[np.float64]
 
 _MOST_DIRECTIONS = 256
 _MOST_ROWS = 10_000
 _SMALLEST_VARIANCE = 1e-9  # of the largest
-_CONSTANT = 0.2  # the last feature, of every input
-_LENGTH = math.sqrt(1 - _CONSTANT * _CONSTANT)
+_LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
 
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-_TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)])
 _FEWEST_STEPS, _MOST_STEPS = 10, 100
 _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 
@@ -83,7 +83,7 @@ class PublicDirections:
             found = np.append(found, np.ones((len(found), 1)), axis=1)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         found *= _LENGTH / np.where(lengths > 0, lengths, 1)
-        return np.append(found, np.full((len(found), 1), _CONSTANT), axis=1)
+        return np.append(found, np.full((len(found), 1), CONSTANT), axis=1)
 
     @property
     def feature_variances(self) -> Array:
@@ -115,18 +115,15 @@ class Schedule:
     ) -> Schedule:
         """What is expected to err least: a rule of public numbers, tuned on nobody's labels.
 
-        Rule: gradient descent for a time t on features of variance c_i leaves exp(-t a_i) of the signal in direction i.
-        It gathers noise of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i), with a_i = s h c_i. Here h = p (1 - p) is a
-        label's curvature at its prevalence, s the clip factor, v the variance of the noise of all steps. The rule
-        assumes that the log-odds of a label vary by `signal_variance`, spread over the pool's directions by the roots
-        of their variances. It takes the ridge with the least mean error, and for each label the time with the least.
+        Rule: that of `LearningTimes`, if the log-odds of a label vary by `signal_variance`, spread over the pool's
+        directions by the roots of their variances. It takes the ridge with the least mean error.
 
         Args:
             directions: of the public pool.
             public_inputs: of the pool, on which features are measured.
             prevalence: of each label, public or released, `[L]`.
-            rate: v; the variance of the noise in a mean gradient's entry, over the number of steps.
-            clip_factor: the clip in typical lengths of a gradient.
+            rate: as `LearningTimes.best`.
+            clip_factor: as `LearningTimes.best`.
             signal_variance: of log-odds.
             concentrated: whether all of it is along the widest direction, the best case, instead.
 
@@ -139,18 +136,10 @@ class Schedule:
         found = []
         for ridge in _RIDGES:
             widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)  # [K]
-            speed = clip_factor * (prevalence * (1 - prevalence))[:, None, None] * widths  # [L, 1, K]
-            # An error u of direction i follows du = -a_i u dt, so exp(-a_i t) of it is left. Noise of variance v t dt
-            # arrives all along and decays alike: v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, times c_i in log-odds.
-            left = np.exp(-speed * _TIMES[:, None])  # [L, times, K]
-            noise = widths * rate * _TIMES[:, None] * (1 - left * left) / (2 * speed)
-            errors = (signal * left * left + noise).sum(axis=2)
-            best = errors.argmin(axis=1)
-            rows = np.arange(len(best))
-            fastest = float((speed.max(axis=(1, 2)) * _TIMES[best]).max())
+            learning = LearningTimes.best(widths, signal, prevalence, rate, clip_factor=clip_factor)
+            fastest = float((learning.speeds.max(axis=1) * learning.times).max())
             steps = min(max(math.ceil(fastest / _STABLE), _FEWEST_STEPS), _MOST_STEPS)
-            times = np.minimum(_TIMES[best], _STABLE * 2 * steps / speed.max(axis=(1, 2)))
-            found.append(cls(ridge, times, steps, noise.sum(axis=2)[rows, best], float(errors[rows, best].mean())))
+            found.append(cls(ridge, learning.within(steps), steps, learning.noise_variance, learning.error))
         return min(found, key=lambda each: each.error)
 
 

@@ -24,7 +24,7 @@ from pate.comparison.alternatives.alternative import (
 )
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import require_positive
-from pate.votes.moment_fit import expected_f1_threshold
+from pate.votes.descent import expected_f1_threshold
 
 Array = NDArray[np.float64]
 

@@ -32,7 +32,7 @@ from pate.comparison.method import Bench
 from pate.networks.device import one_thread
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_choice, require_count, require_extra, require_positive
-from pate.votes.moment_fit import expected_f1_threshold
+from pate.votes.descent import expected_f1_threshold
 
 Array = NDArray[np.float64]
 

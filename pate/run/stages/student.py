@@ -164,7 +164,7 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     ids, names = arrays["record_ids"], tuple(map(str, arrays["label_names"].tolist()))
     if labels.ndim != 2 or answered.shape != ids.shape or labels.shape != (len(answered), len(names)):
         raise damaged(path, rule, "arrays of different lengths", ANEW)
-    for kind, own in ((CenteredRelease, {"scores", "noise_std", "center"}), (RoundsRelease, {"scores", "weights"})):
+    for kind, own in ((CenteredRelease, {"scores", "noise_std", "center"}), (RoundsRelease, {"scores", "student"})):
         if own <= arrays.keys():
             return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(ids, names)
     return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)

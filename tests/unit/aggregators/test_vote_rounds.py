@@ -66,7 +66,7 @@ def test_the_student_says_what_was_released(tmp_path: Any) -> None:
     release.save(tmp_path / "release" / "release.npz")
     path, terms = tmp_path / "release" / "release.npz", {"event": release.event, "adjacency": release.adjacency}
     read = RoundsRelease.load(path, **terms)
-    for name in ("labels", "answered", "scores", "weights"):
+    for name in ("labels", "answered", "scores", "student"):
         np.testing.assert_array_equal(getattr(read, name), getattr(release, name))
 
 
@@ -99,7 +99,7 @@ def test_rounds_that_were_drawn_are_read_back_and_the_others_drawn_around_them()
     whole = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(0), drawn=kept))
     parts = {name: arrays for name, arrays in kept._parts.items() if name != "release"}
     before = ["lengths", "mean-1", "mean-2", "prevalence"]
-    assert list(parts) == [*before, *(f"round-{number}" for number in range(len(parts) - len(before)))]
+    assert list(parts) == [*before, *(f"step-{number}" for number in range(len(parts) - len(before)))]
     again = Drawn()
     again._parts |= parts
     same = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(1), drawn=again))
@@ -109,7 +109,7 @@ def test_rounds_that_were_drawn_are_read_back_and_the_others_drawn_around_them()
     other = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(1), drawn=begun))
     for name in list(parts)[:2]:
         assert begun._parts[name] is parts[name]
-    assert (begun._parts["round-1"]["total"] != parts["round-1"]["total"]).any()
+    assert (begun._parts["step-1"]["total"] != parts["step-1"]["total"]).any()
     assert other.event == whole.event
 
 
@@ -124,12 +124,12 @@ def test_teachers_of_several_records_are_the_units() -> None:
 
 
 @pytest.mark.parametrize("num_teachers", [4000, 2000])
-def test_rounds_take_fewer_directions_than_one_matrix(num_teachers: int) -> None:
-    """An eighth in place of a quarter of the labels' variance is noise: fewer directions by the root of 2."""
+def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
+    """Half in place of a quarter of the labels' variance is noise: more directions by the root of 2."""
     votes = source(np.arange(4000) % num_teachers, num_teachers)
-    noise = float(120 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
-    assert votes.in_rounds(noise_multiplier=noise).width - 1 == 2
-    assert votes.span(noise_multiplier=noise).shape[1] == 4
+    noise = float(160 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
+    assert votes.in_rounds(noise_multiplier=noise).width - 1 == 4
+    assert votes.span(noise_multiplier=noise).shape[1] == 3
 
 
 def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> None:
@@ -143,11 +143,11 @@ def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> No
         aggregator().release_from(source(labels=np.zeros((4000, 1025), dtype=bool)), context)
     noisy = CenteredVotes(noise_multiplier=1e4)
     with pytest.raises(
-        InvalidValue, match=r"^noise_multiplier=.*: expected at most 3344 in 6 rounds: a larger epsilon"
+        InvalidValue, match=r"^noise_multiplier=.*: expected at most 1831 in 20 rounds: a larger epsilon"
     ):
         noisy.release_from(source(), context)
     assert not ledger.entries
-    CenteredVotes(noise_multiplier=3000.0).release_from(source(), context)
+    CenteredVotes(noise_multiplier=1700.0).release_from(source(), context)
 
 
 def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
@@ -161,6 +161,6 @@ def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
         drawn: list[Any] = [
             asked.release_from(source(), ReleaseContext(np.random.default_rng(seed))) for seed in range(6)
         ]
-        apart[adjacency] = np.std([release.weights for release in drawn], axis=0).mean()
+        apart[adjacency] = np.std([release.student for release in drawn], axis=0).mean()
         assert isinstance(asked.release_from(absent, ReleaseContext(np.random.default_rng(0))), RoundsRelease)
     assert apart[Adjacency.ADD_REMOVE] < 0.8 * apart[Adjacency.REPLACE_ONE]

@@ -150,7 +150,7 @@ def test_impossible_scores_are_refused():
     ],
 )
 def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, noise, kind):
-    """Four times as many as the pool has take a kernel by themselves; the model finds them from the weights' number."""
+    """Eight times as many as the pool has take a kernel by themselves; the model goes by the number of weights."""
     shape = {"labels": LABELS, "teacher_of": np.arange(50), "num_teachers": 50, "num_groups": 50, "num_queries": 300}
     kernel_from = KernelTeacher(nonlinear=nonlinear).kernel_from
     source = kernel.KernelVotes(inputs=INPUTS, public_inputs=PUBLIC, kernel_from=kernel_from, **shape)

@@ -42,7 +42,7 @@ def test_a_vote_is_half_against_the_student_and_half_against_the_teacher_itself(
     against_itself = (
         WIDE["own"].T @ (labels - own + moved) / 20 + WIDE["asked"].T @ (pool - moved - student_pool) / 3000
     )
-    expected = ((1 - TRUST) * against_student + TRUST * against_itself) / np.sqrt(6)
+    expected = (1 - TRUST) * against_student + TRUST * against_itself
     np.testing.assert_allclose(votes_of(labels, own, pool), expected, atol=2e-4)
 
 
@@ -57,7 +57,7 @@ def test_a_constant_in_confidences_does_not_count() -> None:
 def test_teachers_that_know_vote_with_less_chance() -> None:
     """Over draws of its labels: a vote that says the true probabilities spreads less than one of constants."""
     true, of_pool = expit(3 * WIDE["own"] @ TRUE), expit(3 * WIDE["asked"] @ TRUE)
-    wanted = WIDE["asked"].T @ (of_pool - expit(WIDE["asked"] @ STUDENT)) / 3000 / np.sqrt(6)
+    wanted = WIDE["asked"].T @ (of_pool - expit(WIDE["asked"] @ STUDENT)) / 3000
 
     def off(own: NDArray[np.float64], pool: NDArray[np.float64]) -> float:
         rng = np.random.default_rng(1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.votes.moment_fit import posterior_rows
+from pate.votes.descent import posterior_rows
 
 Array = NDArray[np.float64]
 SHARED = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.3]])

@@ -1,0 +1,111 @@
+"""Noisy gradients to a model: what is learned, what noise does, constants, and the threshold expected to be best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from pate.votes.descent import Descent, LearningTimes, expected_f1_threshold
+from pate.votes.public_pca import CONSTANT
+
+Array = NDArray[np.float64]
+TRUE = np.array([[3.0, 0.0], [-2.0, 1.0], [0.0, 4.0], [-5.0, -10.0]])
+
+
+def features(count: int, seed: int = 0) -> Array:
+    rows = np.random.default_rng(seed).normal(size=(count, 3))
+    rows *= np.sqrt(1 - CONSTANT**2) / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.append(rows, np.full((count, 1), CONSTANT), axis=1)
+
+
+def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) -> Array:
+    """After all steps on many private records, half of each gradient clipped away; noise is the std of all together."""
+    rows, rng = features(40_000, 5), np.random.default_rng(seed)
+    labels = rng.random((len(rows), 2)) < expit(rows @ truth)
+    rate = np.full(2, noise**2)
+    pace, weights = descent.pace(rate), descent.start()
+    for _ in range(descent.num_steps):
+        gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
+        gradient += noise * np.sqrt(descent.num_steps) * rng.standard_normal(gradient.shape)
+        weights = descent.moved(weights, gradient, pace)
+    return descent.finished(weights, pace, rate, descent.prevalence)
+
+
+@pytest.fixture
+def descent() -> Descent:
+    prevalence = expit(features(100_000, 7) @ TRUE).mean(axis=0)
+    return Descent(features(4000).astype(np.float32), np.ones(3), prevalence, clip_factor=0.5, num_steps=20)
+
+
+def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(descent: Descent) -> None:
+    off = [np.abs(descended(replace(descent, num_steps=steps), 0.0) - TRUE) for steps in (5, 20, 80)]
+    apart = [float((each * [[1], [1], [1], [CONSTANT]]).max()) for each in off]
+    assert 1.5 * apart[2] < apart[1] < apart[0] / 1.5 < 1, apart
+    assert apart[2] < 0.15
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-2, 1.0])
+def test_labels_are_as_frequent_as_they_are_known_to_be(descent: Descent, noise: float) -> None:
+    weights = descended(descent, noise)
+    np.testing.assert_allclose(descent.probabilities(weights).mean(axis=0), descent.prevalence, atol=1e-5)
+
+
+def test_more_noise_learns_for_shorter_and_noise_alone_teaches_little(descent: Descent) -> None:
+    times = [descent.pace(np.full(2, noise**2)).times for noise in (1e-4, 1e-2, 1.0)]
+    assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
+    known = descent.start()
+    found = [descended(descent, 0.1, seed, known) for seed in range(5)]
+    assert np.square([each[:-1] for each in found]).mean() < 0.3  # of 5
+
+
+def test_a_noisy_prevalence_is_mended_by_what_the_steps_say_of_it(descent: Descent) -> None:
+    truth, rng = descent.prevalence, np.random.default_rng(1)
+    noisy = replace(descent, prevalence=truth + np.array([0.15, -0.1]))
+    public = noisy.probabilities(noisy.start())
+    off = np.append(np.zeros((3, 2)), 0.5 * CONSTANT * (truth - noisy.prevalence)[None], axis=0)
+    seen = noisy.prevalence_seen(public, off + 1e-3 * rng.standard_normal((4, 2)))
+    mended = noisy.prevalence_with(0.02, seen, np.full(2, 1e-6))
+    assert np.abs(mended - truth).max() < 0.02
+    np.testing.assert_array_equal(noisy.prevalence_with(0.0, seen, np.full(2, 1e-6)), noisy.prevalence)
+    assert np.abs(noisy.prevalence_with(0.02, seen, np.full(2, 1.0)) - noisy.prevalence).max() < 1e-3
+
+
+def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
+    both = descent.pace(np.array([1e-6, 1e-3])).times
+    alone = [descent.pace(np.full(2, rate)).times for rate in (1e-6, 1e-3)]
+    np.testing.assert_array_equal(both, [alone[0][0], alone[1][1]])
+
+
+def test_labels_in_blocks_learn_as_long_as_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: Any = np.array([0.2, 0.1, 0.05]), np.array([1.0, 0.5, 0.1]), np.linspace(0.05, 0.5, 7), 1e-4
+    whole = LearningTimes.best(*given, clip_factor=0.5)
+    monkeypatch.setattr("pate.votes.descent._BLOCK_ENTRIES", 600)
+    parts = LearningTimes.best(*given, clip_factor=0.5)
+    np.testing.assert_array_equal(parts.times, whole.times)
+    np.testing.assert_array_equal(parts.noise_variance, whole.noise_variance)
+
+
+def test_a_direction_that_no_public_row_has_does_no_harm(descent: Descent) -> None:
+    public = descent.public.copy()
+    public[:, 1] = 0
+    weights = descended(Descent(public, np.ones(3), descent.prevalence, clip_factor=0.5, num_steps=20), 1e-3)
+    assert np.isfinite(weights).all()
+
+
+def test_the_threshold_is_the_best_of_all_by_what_the_probabilities_expect() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        said = rng.beta(0.4, 2.0, size=(30, 4))
+
+        def expected(threshold: float, said: Any = said) -> float:
+            chosen = said[said >= threshold]
+            return float(2 * chosen.sum() / (len(chosen) + said.sum()))
+
+        best = expected_f1_threshold(said)
+        assert expected(best) == pytest.approx(max(expected(value) for value in said.ravel()))
+    assert expected_f1_threshold(np.zeros((2, 2))) > 0
