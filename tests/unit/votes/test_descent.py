@@ -60,7 +60,7 @@ def test_more_noise_learns_for_shorter_and_noise_alone_teaches_little(descent: D
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
     known = descent.start()
     found = [descended(descent, 0.1, seed, known) for seed in range(5)]
-    assert np.square([each[:-1] for each in found]).mean() < 0.3  # of 5
+    assert np.square([each[:-1] for each in found]).mean() < 0.4  # of 5
 
 
 def test_a_noisy_prevalence_is_mended_by_what_the_steps_say_of_it(descent: Descent) -> None:

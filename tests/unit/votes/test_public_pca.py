@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes.moment_fit import shrink_singular_values
-from pate.votes.public_pca import PublicPCA, affordable_directions, exact_product
+from pate.votes.descent import shrink_singular_values
+from pate.votes.public_pca import CONSTANT, PublicPCA, affordable_directions, exact_product
 
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
@@ -25,7 +25,7 @@ def test_features_have_length_one_and_weigh_less_where_the_pool_varies_little() 
 def test_without_all_directions_there_is_no_height() -> None:
     directions = PublicPCA.of(POOL, 4)
     features = directions.with_constant(POOL)
-    np.testing.assert_allclose(features[:, :4], 2 * directions.features(POOL))
+    np.testing.assert_allclose(features[:, :4], np.sqrt(1 - CONSTANT**2) * directions.features(POOL))
     assert features.shape == (400, 5)
     np.testing.assert_array_equal(directions.feature_variances, directions.variances)
 
@@ -39,13 +39,13 @@ def test_a_kernel_sees_what_no_linear_function_does_where_there_is_room() -> Non
         directions = PublicPCA.of(rows[:1000], 105, kernel_from=kernel_from)
         features = directions.with_constant(rows)
         assert features.shape[1] == directions.width + 1 == (6 if kernel_from is None else 26)
-        np.testing.assert_allclose(np.linalg.norm(features[:, :-1], axis=1), np.sqrt(directions.width))
+        np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
         fit = np.linalg.lstsq(features[:1000], wanted[:1000], rcond=None)[0]
         explained[kernel_from] = np.corrcoef(features[1000:] @ fit, wanted[1000:])[0, 1]
     assert abs(explained[None]) < 0.1 < 0.7 < explained[1.0]
     linear = PublicPCA.of(rows[:1000], 5).with_constant(rows)[:, :5]
     np.testing.assert_allclose(
-        np.einsum("ij,ij->i", features[:, :5], linear) ** 2, (features[:, :5] ** 2).sum(axis=1) * 5
+        np.einsum("ij,ij->i", features[:, :5], linear) ** 2, (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2)
     )
     order = np.random.default_rng(2).permutation(1500)
     np.testing.assert_array_equal(directions.with_constant(rows[order]), features[order])
