@@ -242,6 +242,7 @@ def verdict(frontier: Frontier) -> str:
         found = [(point.mean, line) for line in frontier.lines for point in line.points if point.epsilon == epsilon]
         mean, line = max(((mean, line) for mean, line in found if mean is not None), key=lambda pair: pair[0])
         worth = f"{(mean - low) / (high - low):.0%} of the reachable" if high > low else "better than a constant"
+        worth = worth if high <= low or mean <= high else f"above the {baseline_title(frontier.ceiling_name)}"
         worth = worth if mean > low else "no better than a constant"
         said.append(f"at epsilon {epsilon:g} {line.title} with {mean:.3f}, {worth}")
     scale = f"A constant has {low:.3f}, the {baseline_title(frontier.ceiling_name)} {high:.3f}."

@@ -149,7 +149,7 @@ def _solve(
 Floats = NDArray[np.float64]
 
 _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
-_LOGISTIC_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+_LOGISTIC_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _SMALLEST_VARIANCE = 1e-9  # of the largest one
 _LEAST_FREQUENCY = 1e-4  # where the search begins
 _SEARCH = {"maxiter": 100, "ftol": 1e-6}
