@@ -55,7 +55,10 @@ class PublicKernel:
 
     @classmethod
     def of(cls, linear_features: Array, count: int) -> PublicKernel:
-        """At most `count` components, those of the greatest variance in the pool, of its linear features `[n, D]`."""
+        """At most `count` components, those of the greatest variance in the pool, of its linear features `[n, D]`.
+
+        There are none where linear features explain all of the kernel.
+        """
         rows = linear_features[np.linspace(0, len(linear_features) - 1, min(len(linear_features), _FITTED)).astype(int)]
         landmarks = _of_length_1(rows[np.linspace(0, len(rows) - 1, min(len(rows), _LANDMARKS)).astype(int)])
         apart = 1 - landmarks @ landmarks.T
@@ -69,7 +72,7 @@ class PublicKernel:
         kept = variances > _SMALLEST_VARIANCE * max(variances[0], _SMALLEST_VARIANCE)
         vectors = vectors[:, kept] * np.sign(vectors[np.abs(vectors[:, kept]).argmax(axis=0), np.flatnonzero(kept)])
         variances = variances[kept]
-        energy = _ENERGY * np.square(rows).sum() / len(rows) / (variances**_EVENED).sum()
+        energy = _ENERGY * np.square(rows).sum() / len(rows) / max((variances**_EVENED).sum(), _SMALLEST_VARIANCE)
         vectors *= np.sqrt(energy * variances ** (_EVENED - 1))
         return cls(landmarks, bare.reach, vectors, linear @ vectors)
 
@@ -145,7 +148,8 @@ class PublicPCA:
         components = min(count - kept - 1, _MOST_COMPONENTS, _TIMES * (kept + 1), len(rows) // _ROWS_EACH)
         if kernel_from is None or components < 1 or count <= kernel_from * (kept + 1):
             return linear
-        return replace(linear, kernel=PublicKernel.of(linear._before_length(rows), components))
+        kernel = PublicKernel.of(linear._before_length(rows), components)
+        return replace(linear, kernel=kernel) if kernel.weights.size else linear
 
     def features(self, inputs: NDArray[np.floating]) -> Array:
         """Features `[n, k]` of length 1, or 0 for the pool's mean."""

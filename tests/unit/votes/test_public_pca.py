@@ -62,6 +62,13 @@ def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: 
     assert PublicPCA.of(POOL, count).width == min(count + (count == 6), 7)
 
 
+def test_a_pool_of_few_different_inputs_has_no_components() -> None:
+    """Linear features explain all that a kernel says of three points."""
+    directions = PublicPCA.of(POOL[[0, 1, 2] * 100], 400, kernel_from=1.0)
+    assert directions.kernel is None
+    assert directions.width == 3
+
+
 def test_the_span_keeps_lengths() -> None:
     directions = PublicPCA.of(POOL, 5)
     span = directions.span(POOL[:30])
