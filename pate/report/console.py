@@ -58,8 +58,8 @@ def print_page(template: str, *, console: Console | None = None, **values: Any) 
     """Prints a page from a Jinja template of this package, in rich's markup; markup in values is text.
 
     Lines stay whole at any width. Those with `¦` are rows of a table, of which `br` breaks a cell. The first of them
-    is a heading if it begins with `=`, and `>` before a cell then aligns its column at the right; it begins with `==`
-    where the table is wrapped by the terminal rather than cut. `{##}` is an empty line behind one with `%`.
+    is a heading if it begins with `=`; then `>` before a cell aligns its column at the right. It begins with `==` where
+    the terminal wraps the table rather than cuts it. `{##}` is an empty line behind one with `%`.
     """
     console = console or PlainConsole()
     page = _environment().get_template(template).render(values).removesuffix("\n")
