@@ -14,18 +14,14 @@ if TYPE_CHECKING:
         UselessReleaseWarning,
         counts_for,
     )
-    from pate.aggregators.boundary import BoundaryMax, BoundaryTopK
     from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
-    from pate.aggregators.confident import ConfidentGNMax, ConfidentVotes
-    from pate.aggregators.distributed_votes import DistributedVotes
     from pate.aggregators.fixed_top_k import FixedTopK
-    from pate.aggregators.gaussian_votes import ClippedVotes, GaussianVotes
-    from pate.aggregators.gnmax import GNMax, PowersetGNMax
-    from pate.aggregators.not_prior_top_k import NotPriorTopK
+    from pate.aggregators.gaussian_votes import ClippedVotes, DistributedVotes, GaussianVotes
+    from pate.aggregators.gnmax import ConfidentGNMax, ConfidentVotes, GNMax, PowersetGNMax
     from pate.aggregators.prevalence import Prevalence
     from pate.aggregators.release import Release, TrainingSet
     from pate.aggregators.stable_top_k import StableFixedTopK, StableTopK
-    from pate.aggregators.target_charging import TargetChargedAggregator
+    from pate.aggregators.target_charging import BoundaryMax, BoundaryTopK, NotPriorTopK, TargetChargedAggregator
 
 __all__ = [
     "Aggregator",
@@ -61,18 +57,14 @@ __all__ = [
 _LATER = {
     "aggregator": "Aggregator ExpectedRelease PerQueryAggregator PriorRule ReleaseContext TeacherVotesAggregator "
     "UselessReleaseWarning counts_for",
-    "boundary": "BoundaryMax BoundaryTopK",
     "centered_votes": "CenteredRelease CenteredVotes",
-    "confident": "ConfidentGNMax ConfidentVotes",
-    "distributed_votes": "DistributedVotes",
     "fixed_top_k": "FixedTopK",
-    "gaussian_votes": "ClippedVotes GaussianVotes",
-    "gnmax": "GNMax PowersetGNMax",
-    "not_prior_top_k": "NotPriorTopK",
+    "gaussian_votes": "ClippedVotes DistributedVotes GaussianVotes",
+    "gnmax": "ConfidentGNMax ConfidentVotes GNMax PowersetGNMax",
     "prevalence": "Prevalence",
     "release": "Release TrainingSet",
     "stable_top_k": "StableFixedTopK StableTopK",
-    "target_charging": "TargetChargedAggregator",
+    "target_charging": "BoundaryMax BoundaryTopK NotPriorTopK TargetChargedAggregator",
 }
 
 

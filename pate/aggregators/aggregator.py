@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -40,20 +40,14 @@ class PriorRule(Protocol):
     """Predicts the next answers before each round, from earlier rounds."""
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """The expected labels of the next round, `[num_queries, L]`, given those of the rounds before, `[start, L]`.
-
-        A row without a label expects nothing.
-        """
+        """The labels of the next round, `[num_queries, L]`, given those before, `[start, L]`; a row may expect none."""
 
 
 class Drawn:
     """What was drawn for one release, part after part, in memory; `pate.run.payment` has one that a crash outlives.
 
     The first part is charged, and that charge covers all parts. A part that is there is read back, and never drawn
-    again: later parts were drawn for what it says.
-
-    Args:
-        charge: called before the first part is drawn; may raise.
+    again: later parts were drawn for what it says. `charge` is called before the first part is drawn, and may raise.
     """
 
     def __init__(self, charge: Callable[[], object] | None = None) -> None:
@@ -110,14 +104,14 @@ class ExpectedRelease:
     absent: float
 
     @property
-    def success(self) -> float:
-        """`answered` times `right`: 1 at best."""
-        return self.answered * self.right
-
-    @property
     def right(self) -> float:
         """The mean of the two shares: 1/2 for answers that are drawn blindly."""
         return (self.present + self.absent) / 2
+
+    @property
+    def success(self) -> float:
+        """`answered` times `right`: 1 at best."""
+        return self.answered * self.right
 
     @property
     def is_useless(self) -> bool:
@@ -133,15 +127,6 @@ class ExpectedRelease:
         present = float(said[true].mean()) if true.any() else 1.0
         absent = float((~said[~true]).mean()) if not true.all() else 1.0
         return cls(float(answered.mean()), present, absent)
-
-    @classmethod
-    def together(cls, parts: Sequence[tuple[int, Self]]) -> Self:
-        """Of several parts of a release, each with its number of queries."""
-        answers = np.array([count * part.answered for count, part in parts])
-        if not answers.any():
-            return cls(0.0, 0.0, 0.0)
-        present, absent = np.average([(part.present, part.absent) for _, part in parts], axis=0, weights=answers)
-        return cls(float(answers.sum() / sum(count for count, _ in parts)), float(present), float(absent))
 
 
 _USUAL_DELTA = 1e-6
@@ -181,23 +166,20 @@ def remembered(function: Callable[..., Any], most: int = 4096) -> Callable[..., 
 @remembered
 def _warn_if_useless(aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int) -> None:
     shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
-    try:
-        expected = aggregator.expected_release(**shape)
-    except InvalidValue:  # an aggregator of one's own that takes no made-up votes
-        return
-    if expected.is_useless:
-        heard = f"unanimous votes of {num_teachers} teachers would be heard in {expected.success:.0%} of the cases"
-        remedy = "take more teachers or less noise; pate-account suggest=true finds numbers that work"
-        said = f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"
-        warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
+    with suppress(InvalidValue):  # of an aggregator of one's own that takes no made-up votes
+        if (expected := aggregator.expected_release(**shape)).is_useless:
+            heard = f"unanimous votes of {num_teachers} teachers would be heard in {expected.success:.0%} of the cases"
+            remedy = "take more teachers or less noise; pate-account suggest=true finds numbers that work"
+            said = f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"
+            warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
 
 
 @remembered
 def _settled(aggregator: Any, num_queries: int, target_delta: float | None) -> Any:
     delta = min(target_delta or _USUAL_DELTA, vars(aggregator).get("session_delta", 1.0))
     share = _FAILURE_SHARE * delta / max(aggregator.num_tests(num_queries), 1)
-    least = max(min(aggregator.usual_failure_prob, float(f"{share:.1e}")), _LEAST_FAILURE)
-    return replace(aggregator, failure_prob=least)
+    each = max(min(aggregator.usual_failure_prob, float(f"{share:.1e}")), _LEAST_FAILURE)
+    return replace(aggregator, failure_prob=each)
 
 
 InputForm = Literal["counts", "bits", "confidences", "centered"]
@@ -250,11 +232,8 @@ class Aggregator(Parameters, ABC):
     def settled(self, *, num_queries: int, target_delta: float | None = None) -> Self:
         """The same aggregator; a `failure_prob` of None becomes a number.
 
-        All failures together then take at most 0.63 of delta, and each is at most `usual_failure_prob`.
-
-        Args:
-            num_queries: Q.
-            target_delta: that they are taken from; None for 1e-6, at which `event_for` and `aggregate` settle.
+        All failures of Q queries then take at most 0.63 of `target_delta`, and each is at most `usual_failure_prob`.
+        None stands for 1e-6, at which `event_for` and `aggregate` settle.
         """
         if vars(self).get("failure_prob", 0.0) is not None:
             return self
@@ -316,12 +295,7 @@ class Aggregator(Parameters, ABC):
         """What it would tell of queries on which teachers agree to that degree; a function of public numbers alone.
 
         It is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or computed. Nothing is charged.
-
-        Args:
-            num_queries: Q of the whole release; how many are made up does not depend on it.
-            num_labels: L.
-            num_teachers: T.
-            agreement: the share of the teachers that name each label which a query has, in [0, 1]; 1 is unanimity.
+        `agreement` is the share of the teachers that name each label which a query has, in [0, 1]; 1 is unanimity.
 
         Raises:
             InvalidValue: made-up votes that it does not take.
@@ -362,12 +336,8 @@ class Aggregator(Parameters, ABC):
         shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
         settled = self.settled(num_queries=num_queries, target_delta=target_delta)
         require_delta_left(settled, num_queries=num_queries, target_delta=target_delta)
-        factor = calibrate(
-            lambda noise: settled.scaled(noise).event_for(**shape),
-            target_epsilon=target_epsilon,
-            target_delta=target_delta,
-            accountant=accountant,
-        )
+        target = {"target_epsilon": target_epsilon, "target_delta": target_delta}
+        factor = calibrate(lambda noise: settled.scaled(noise).event_for(**shape), **target, accountant=accountant)
         return settled.scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
@@ -415,22 +385,15 @@ class Aggregator(Parameters, ABC):
         if arrays is None:
             draw = self._gathered_for(source, context.rng)  # before it is paid for: teachers may fail
             arrays = drawn.once("release", lambda: draw().arrays())
-        return self.load_release(arrays, source)
+        return Release.of_arrays(arrays, event=self._event_of(source), adjacency=self.adjacency)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """What the votes say by themselves, given what was drawn: every label's majority. No epsilon covers it."""
         majority = 2 * source.counts() > source.num_teachers
         return Release(majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency)
 
-    def load_release(self, arrays: Arrays, source: VoteSource) -> Release:
-        """What was drawn, as a release; an aggregator whose releases hold more than labels says how."""
-        return Release.of_arrays(arrays, event=self._event_of(source), adjacency=self.adjacency)
-
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
-        """All public parameters, as text that no two aggregators share which can release different things.
-
-        An aggregator with a function among its fields must say what the function does, as `StableTopK` does.
-        """
+        """All public parameters, a function's values included, as text: equal for equal releases only."""
         return full_text(self)
 
     def _gathered_for(self, source: VoteSource, rng: np.random.Generator) -> Callable[[], Release]:
@@ -439,8 +402,8 @@ class Aggregator(Parameters, ABC):
         return lambda: self.aggregate(votes, num_teachers=source.num_teachers, rng=rng)
 
     def _event_of(self, source: VoteSource) -> Event:
-        shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
-        return self.event_for(num_teachers=source.num_teachers, **shape)
+        names = ("num_queries", "num_labels", "num_teachers")
+        return self.event_for(**{name: getattr(source, name) for name in names})
 
     def _drawn(self, source: VoteSource, context: ReleaseContext) -> Drawn:
         """Where what is drawn is kept, and paid for: all of it with the first part."""
@@ -469,12 +432,6 @@ class Aggregator(Parameters, ABC):
             require_ledger(ledger).charge(event, adjacency=self.adjacency, description=repr(self))
 
 
-def require_aggregator(given: Any) -> None:
-    """Raises `InvalidValue` where this is no aggregator."""
-    shown = given if isinstance(given, (str, type)) else type(given).__name__
-    require(isinstance(given, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")
-
-
 def require_delta_left(
     aggregator: Aggregator,
     *,
@@ -483,14 +440,10 @@ def require_delta_left(
     spelled: str = "{}",
     queries: str = "num_queries={}",
 ) -> None:
-    """Raises `InvalidValue`, with what works, where the failures of all queries use up delta.
+    """Raises `InvalidValue`, with what works, where the failures of all queries use up delta in (0, 1).
 
-    Args:
-        aggregator: with a `failure_prob` or without.
-        num_queries: Q.
-        target_delta: in (0, 1).
-        spelled: how the user spells a field of the aggregator, `{}` standing for name and value.
-        queries: how the user spells the number of queries.
+    `spelled` and `queries` are how the user spells a field of the aggregator, `{}` standing for name and value, and the
+    number of queries.
     """
     each, tests = vars(aggregator).get("failure_prob") or 0.0, aggregator.num_tests(num_queries)
     if each * tests < target_delta:
@@ -498,15 +451,13 @@ def require_delta_left(
     changes: dict[str, Any] = {"failure_prob": None}
     fitting = replace(aggregator, **changes).settled(num_queries=num_queries, target_delta=target_delta)
     less, fewer = vars(fitting)["failure_prob"], int(_FAILURE_SHARE * target_delta / each * (1 + 1e-9))
-    found = [
-        spelled.format(f"failure_prob={less:g}") if less < each else "",  # a ready table keeps its own
-        queries.format(fewer) if fewer else "",
-    ]
-    works = ", or ".join(text for text in found if text) or f"a target_delta above {tests * each:g}"
+    works = [spelled.format(f"failure_prob={less:g}")] if less < each else []  # a ready table keeps its own
+    works += [queries.format(fewer)] if fewer else []
     setting = spelled.format(f"failure_prob={each:g}") or f"failure_prob={each:g}"
+    remedy = ", or ".join(filter(None, works)) or f"a target_delta above {tests * each:g}"
     raise InvalidValue(
         f"{setting}: {each * tests:.3g} in all uses up target_delta={target_delta:g}: "
-        f"expected the sum over all queries to stay below it; what works: {works}"
+        f"expected the sum over all queries to stay below it; what works: {remedy}"
     )
 
 
@@ -539,15 +490,10 @@ def noise_fields(aggregator: Aggregator) -> frozenset[str]:
 
 
 def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
-    """Counts `[Q, L]` of votes in blocks `[c, Q, L]`, for an aggregator that reads counts.
+    """Counts `[Q, L]` of the votes of some teachers each, bits `[c, Q, L]`, for an aggregator that reads counts.
 
     Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
-    every teacher keeps that many per query, chosen from its own votes alone. Whoever has the teachers' votes counts
-    them here.
-
-    Args:
-        aggregator: what the counts are for.
-        blocks: the votes of some teachers each, bits `[c, Q, L]`.
+    every teacher keeps that many per query, chosen from its own votes alone.
 
     Raises:
         InvalidValue: no blocks.
@@ -658,10 +604,8 @@ class TeacherVotesAggregator(Aggregator):
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The summary `[Q, L]` or `[Q, L, …]`; checks every vote.
 
-        Args:
-            votes: `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, together `num_teachers` teachers. Where the
-                blocks are cut must not depend on private data.
-            num_teachers: N, public. Under add/remove the declared number, of which some may be missing from the votes.
+        Votes are `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, together `num_teachers` teachers. Where the blocks
+        are cut must not depend on private data. Under add/remove some of the declared teachers may be missing.
 
         Raises:
             InvalidValue: impossible votes, blocks of different shapes, or another number of teachers.
@@ -708,10 +652,7 @@ class TeacherVotesAggregator(Aggregator):
         """The summary of a source, gathered once."""
         num_teachers = source.num_teachers
         key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=num_teachers))
-        gathered: NDArray[Any] = source.remembered(
-            key, lambda: self.gather(self._read(source), num_teachers=num_teachers)
-        )
-        return gathered
+        return np.asarray(source.remembered(key, lambda: self.gather(self._read(source), num_teachers=num_teachers)))
 
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""

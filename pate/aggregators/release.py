@@ -19,19 +19,12 @@ REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs i
 
 @dataclass(frozen=True, eq=False)
 class NoisyScores:
-    """Real numbers that were released for queries, and the noise that they carry.
+    """Real numbers that were released for queries, and the noise that they carry."""
 
-    Attributes:
-        values: float64 `[Q, L]`, minus the center.
-        noise_std: of each.
-        prevalence: `[L]`, public or released.
-        num_directions: of the public basis that the votes lie in; None where they may be anything.
-    """
-
-    values: NDArray[np.float64]
-    noise_std: float
-    prevalence: NDArray[np.float64]
-    num_directions: int | None = None
+    values: NDArray[np.float64]  # float64 `[Q, L]`, minus the center
+    noise_std: float  # of each
+    prevalence: NDArray[np.float64]  # `[L]`, public or released
+    num_directions: int | None = None  # of the public basis that the votes lie in; None where they may be anything.
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +47,10 @@ class TrainingSet:
 
 @dataclass(frozen=True, eq=False)
 class PublicNames:
-    """What queries and labels are called; public, and of no meaning for a release.
+    """What queries and labels are called; public, and of no meaning for a release."""
 
-    Attributes:
-        record_ids: `[Q]`, whole numbers or texts.
-        label_names: `[L]`, texts.
-    """
-
-    record_ids: NDArray[Any]
-    label_names: tuple[str, ...]
+    record_ids: NDArray[Any]  # `[Q]`, whole numbers or texts
+    label_names: tuple[str, ...]  # `[L]`, texts
 
     FORMS: ClassVar[dict[str, ArrayForm]] = {
         "record_ids": ArrayForm("iuU", (None,)),
@@ -148,17 +136,11 @@ class Release:
 
 @dataclass(frozen=True)
 class ChargedRelease(Release):
-    """A release under target charging; all of it may be published.
+    """A release under target charging; all of it may be published."""
 
-    Attributes:
-        hits: bool `[Q]`, the queries that were paid for.
-        num_asked: queries until the session halted; those after it are refused unasked.
-        target_hits: hits after which the session halts.
-    """
-
-    hits: NDArray[np.bool_]
-    num_asked: int
-    target_hits: int
+    hits: NDArray[np.bool_]  # bool `[Q]`, the queries that were paid for
+    num_asked: int  # queries until the session halted; those after it are refused unasked.
+    target_hits: int  # hits after which the session halts
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "hits": ArrayForm("b", (None,)),

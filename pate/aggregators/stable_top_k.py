@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -58,14 +59,13 @@ class SelectThenTest:
         >>> round(steps.release_probability(100), 3)
         0.796
         """
-        chosen = 1.0
-        if self.selection.event != NoOpEvent():
-            num_candidates = len(self.selection.candidates)
-            plain = replace(self.selection, padded=False, regularizer=None, max_k=None, num_labels=num_candidates + 1)
-            votes = np.zeros(num_candidates + 1, dtype=np.int64)
-            votes[0] = gap
-            chosen = float(plain.probabilities(votes)[0])
-        return chosen * float(self.test.pass_probabilities(np.array(gap)))
+        passed = float(self.test.pass_probabilities(np.array(gap)))
+        if self.selection.event == NoOpEvent():
+            return passed
+        votes = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
+        votes[0] = gap
+        plain = replace(self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(votes))
+        return float(plain.probabilities(votes)[0]) * passed
 
     def gap_to_release(self, probability: float) -> int | None:
         """The smallest lone gap that is released with at least this probability; None where no gap of T teachers is.
@@ -76,15 +76,10 @@ class SelectThenTest:
         77
         """
         require_probability("probability", probability)
-        num_teachers = self.selection.num_teachers
-        if self.release_probability(num_teachers) < probability:
+        gaps = range(self.selection.num_teachers + 1)
+        if self.release_probability(gaps[-1]) < probability:
             return None
-        low, high = -1, num_teachers
-        while high - low > 1:
-            middle = (low + high) // 2
-            enough = self.release_probability(middle) >= probability
-            low, high = (low, middle) if enough else (middle, high)
-        return high
+        return bisect_left(gaps, True, key=lambda gap: self.release_probability(gap) >= probability)
 
     def rank(self) -> Rank:
         """Smaller is better: the lone gap released with 1/2, in parts of a vote; then how rarely that of T votes is."""
@@ -151,12 +146,8 @@ class StableAggregator(PerQueryAggregator):
         return StabilityTest.from_table(table, **shape)
 
     def scaled(self, factor: float) -> Self:
-        """All noise multiplied by `factor`; a table's budget divided by its square.
-
-        Raises:
-            InvalidValue: a ready table.
-        """
-        self.require_no_ready_table()
+        """All noise multiplied by `factor`; a table's budget divided by its square; `InvalidValue` of a ready table."""
+        _require_no_ready_table(self)
         test_std = None if self.test_std is None else self.test_std * factor
         table_budget = None if self.table_budget is None else self.table_budget / factor**2
         return replace(self._beside_test_scaled(factor), test_std=test_std, table_budget=table_budget)
@@ -164,18 +155,12 @@ class StableAggregator(PerQueryAggregator):
     def _beside_test_scaled(self, factor: float) -> Self:
         return replace(self, selection_scale=self.selection_scale * factor)
 
-    def require_no_ready_table(self) -> None:
-        """Refuses a ready table, which has a price of its own."""
-        if self.table is not None:
-            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
-
     def _with_table_calibrated(self, *, accountant: Callable[[], Accountant], **release: Any) -> Self:
         """A ready table stays as it is, and the noise of the other steps is solved for, in their ratio."""
-        target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")}
-        factor = calibrate(
-            lambda noise: self._beside_test_scaled(noise).event_for(**release), **target, accountant=accountant
+        target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")} | {"accountant": accountant}
+        return self._beside_test_scaled(
+            calibrate(lambda noise: self._beside_test_scaled(noise).event_for(**release), **target)
         )
-        return self._beside_test_scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """The formula behind the paper's 3.6: all steps as sensitivity-1 noise, classic zCDP conversion.
@@ -187,11 +172,15 @@ class StableAggregator(PerQueryAggregator):
             return None
         settled = self.settled(num_queries=num_queries, target_delta=target_delta)
         left = target_delta - num_queries * float(settled.failure_prob or 0)
-        return zcdp_to_epsilon_classic(num_queries * self._paper_rho(), target_delta=left) if left > 0 else math.inf
+        each = 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
+        if isinstance(self, StableFixedTopK):
+            each += 1 / (8 * self.peel_scale**2)  # the peel at its add/remove price
+        return zcdp_to_epsilon_classic(num_queries * each, target_delta=left) if left > 0 else math.inf
 
-    def _paper_rho(self) -> float:
-        """The zCDP that this formula charges one query."""
-        return 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
+
+def _require_no_ready_table(aggregator: StableAggregator) -> None:
+    if aggregator.table is not None:  # it has a price of its own
+        raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
 
 
 _EVEN = 0.5  # between selection and test
@@ -268,7 +257,7 @@ class StableTopK(StableAggregator):
         """The least noise for a target; a table's order, or a split that is left open, is found first.
 
         An open split is the best by the sum of both prices, or an even one where that turns out better. A ready table
-        stays as it is, and only the selection's noise is solved for. Arguments are those of `Aggregator.calibrated`.
+        stays as it is, and only the selection's noise is solved for.
         """
         if self.table is not None:
             return self._with_table_calibrated(accountant=accountant, **release)
@@ -397,8 +386,7 @@ class StableFixedTopK(StableAggregator):
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
         """The least noise for a target; with a table, its order and the split of its budget are found first.
 
-        A ready table stays as it is, and the noise of the two other steps is solved for, in their ratio. Arguments are
-        those of `Aggregator.calibrated`.
+        A ready table stays as it is, and the noise of the two other steps is solved for, in their ratio.
         """
         if self.table is not None:
             return self._with_table_calibrated(accountant=accountant, **release)
@@ -432,9 +420,6 @@ class StableFixedTopK(StableAggregator):
     def _beside_test_scaled(self, factor: float) -> StableFixedTopK:
         return replace(self, selection_scale=self.selection_scale * factor, peel_scale=self.peel_scale * factor)
 
-    def _paper_rho(self) -> float:
-        return super()._paper_rho() + 1 / (8 * self.peel_scale**2)  # the peel at its add/remove price
-
     def _split(self, **release: Any) -> StableFixedTopK:
         """The table and the scales that suit a target: the peel costs its share at the table's order."""
         share, given = self.peel_share, self.selection_share
@@ -444,14 +429,9 @@ class StableFixedTopK(StableAggregator):
         order = float(adaptive.table_order or 0)
         spent = float(rdp_curve(count_leaves(steps.event), np.array([order]))[0])
         peel_range = math.sqrt(8 * spent * share / (1 - share) / order)
-        return replace(
-            self,
-            failure_prob=adaptive.failure_prob,
-            selection_scale=adaptive.selection_scale,
-            table_order=adaptive.table_order,
-            table_budget=adaptive.table_budget,
-            peel_scale=self.adjacency.gap_sensitivity / peel_range,
-        )
+        names = ("failure_prob", "selection_scale", "table_order", "table_budget")
+        found: dict[str, Any] = {name: getattr(adaptive, name) for name in names}
+        return replace(self, **found, peel_scale=self.adjacency.gap_sensitivity / peel_range)
 
 
 def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, NDArray[np.int64]]:
@@ -491,7 +471,7 @@ def best_split(
     Raises:
         InvalidValue: a ready table; no order leaves a budget; failure probabilities use up delta.
     """
-    aggregator.require_no_ready_table()
+    _require_no_ready_table(aggregator)
     require_positive("target_epsilon", target_epsilon)
     require_delta_left(aggregator, num_queries=num_queries, target_delta=target_delta)
     left = target_delta - num_queries * float(aggregator.failure_prob or 0)
@@ -499,59 +479,52 @@ def best_split(
     fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
     if not fits:
         raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
-    split = _Split(aggregator, num_labels, num_teachers)
-    if selection_share is None:
-        return split.best(fits)
-    fit = min(fits, key=lambda fit: split.levels_to_pass(fit[0], (1 - selection_share) * fit[1]))
-    return split.spend(fit, selection_share)
+    spend = partial(_spend, aggregator, num_labels=num_labels, num_teachers=num_teachers)
+    if selection_share is not None:
+        rest = 1 - selection_share
+        return spend(
+            min(fits, key=lambda fit: _levels_to_pass(aggregator, num_teachers, fit[0], rest * fit[1])), selection_share
+        )
+
+    def rank(fit: tuple[float, float], share: float) -> Rank:
+        return spend(fit, share).steps(num_labels=num_labels, num_teachers=num_teachers).rank()
+
+    # the order at an even split, the best share there, the order once more: the order hardly needs the share
+    middle = fits.index(min(fits[::_STRIDE], key=lambda fit: rank(fit, _EVEN)))
+    near = fits[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
+    even = min(near, key=lambda fit: rank(fit, _EVEN))
+    coarse = min(_SHARES, key=lambda share: rank(even, share))
+    best = min((coarse + step for step in _FINER), key=lambda share: rank(even, share))
+    return spend(min(near, key=lambda fit: rank(fit, best)), best)
 
 
-@dataclass(frozen=True)
-class _Split:
-    """An aggregator for votes of a shape, and what a budget buys there."""
+def _spend(
+    aggregator: StableTopK, fit: tuple[float, float], share: float, *, num_labels: int, num_teachers: int
+) -> StableTopK:
+    """The aggregator whose steps share a Renyi budget at one order."""
+    order, budget = fit
+    selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
+    made, test_rdp = aggregator, (1 - share) * budget
+    if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
+        scale = _noise_at(lambda scale: replace(selection, noise_scale=scale).event, order, share * budget)
+        made = replace(made, selection_scale=scale)
+    if made.test == "table":
+        return replace(made, table_order=order, table_budget=test_rdp)
+    # a split hardly depends on more teachers, and enormous noise is tried, too
+    few = min(num_teachers, _TEACHERS_OF_A_SPLIT)
+    std = _noise_at(lambda std: replace(made, test_std=std).stability_test(num_teachers=few).event, order, test_rdp)
+    return replace(made, test_std=std)
 
-    aggregator: StableTopK
-    num_labels: int
-    num_teachers: int
 
-    def best(self, fits: list[tuple[float, float]]) -> StableTopK:
-        """The order at an even split, the best share there, the order once more: the order hardly needs the share."""
-
-        def rank(fit: tuple[float, float], share: float) -> Rank:
-            return self.spend(fit, share).steps(num_labels=self.num_labels, num_teachers=self.num_teachers).rank()
-
-        middle = fits.index(min(fits[::_STRIDE], key=lambda fit: rank(fit, _EVEN)))
-        near = fits[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
-        even = min(near, key=lambda fit: rank(fit, _EVEN))
-        coarse = min(_SHARES, key=lambda share: rank(even, share))
-        best = min((coarse + step for step in _FINER), key=lambda share: rank(even, share))
-        return self.spend(min(near, key=lambda fit: rank(fit, best)), best)
-
-    def spend(self, fit: tuple[float, float], selection_share: float) -> StableTopK:
-        """The aggregator whose steps share a Renyi budget at one order."""
-        order, budget = fit
-        selection = self.aggregator.gap_selection(num_labels=self.num_labels, num_teachers=self.num_teachers)
-        made, test_rdp = self.aggregator, (1 - selection_share) * budget
-        if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
-            share = selection_share * budget
-            scale = _noise_at(lambda scale: replace(selection, noise_scale=scale).event, order, share)
-            made = replace(made, selection_scale=scale)
-        if made.test == "table":
-            return replace(made, table_order=order, table_budget=test_rdp)
-        # a split hardly depends on more teachers, and enormous noise is tried, too
-        few = min(self.num_teachers, _TEACHERS_OF_A_SPLIT)
-        std = _noise_at(lambda std: replace(made, test_std=std).stability_test(num_teachers=few).event, order, test_rdp)
-        return replace(made, test_std=std)
-
-    def levels_to_pass(self, order: float, test_rdp: float) -> Rank:
-        """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
-        num_levels = min(self.num_teachers // self.aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
-        failure = self.aggregator.failure_prob or self.aggregator.usual_failure_prob
-        table = optimal_stability_table(order=order, rdp_budget=test_rdp, failure_prob=failure, num_levels=num_levels)
-        last = table.logits[-1]
-        if last < _LOGIT_OF_95:
-            return math.inf, -last
-        return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
+def _levels_to_pass(aggregator: StableAggregator, num_teachers: int, order: float, test_rdp: float) -> Rank:
+    """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
+    num_levels = min(num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
+    failure = aggregator.failure_prob or aggregator.usual_failure_prob
+    table = optimal_stability_table(order=order, rdp_budget=test_rdp, failure_prob=failure, num_levels=num_levels)
+    last = table.logits[-1]
+    if last < _LOGIT_OF_95:
+        return math.inf, -last
+    return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
 
 
 def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> float:

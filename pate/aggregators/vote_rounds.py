@@ -27,15 +27,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RoundsRelease(Release):
-    """What `VoteRounds` released; all of it may be published.
+    """What `VoteRounds` released; all of it may be published."""
 
-    Attributes:
-        scores: float64 `[Q, L]`, the student's probabilities.
-        student: float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool.
-    """
-
-    scores: Array
-    student: Array
+    scores: Array  # float64 `[Q, L]`, the student's probabilities
+    student: Array  # float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "scores": ArrayForm("f", (None, None)),
@@ -85,19 +80,13 @@ class VoteRounds:
           same noise, and none is released twice.
         * Sums are whole numbers of steps, noise is rounded to whole numbers.
 
-    Attributes:
-        noise_multiplier: of all rounds together, > 0.
-        num_rounds: >= 1.
-        clip_factor: times half of that length, > 0.
-        adjacency: as the aggregator's.
-
     Source: docs/proofs/vote_rounds.md.
     """
 
-    noise_multiplier: float
-    num_rounds: int
-    clip_factor: float = 1.0
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    noise_multiplier: float  # of all rounds together, > 0
+    num_rounds: int  # >= 1
+    clip_factor: float = 1.0  # times half of that length, > 0
+    adjacency: Adjacency = Adjacency.REPLACE_ONE  # as the aggregator's
 
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)

@@ -25,7 +25,6 @@ from threadpoolctl import threadpool_limits
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant
 from pate.aggregators import Aggregator, TrainingSet
-from pate.aggregators.aggregator import require_aggregator
 from pate.classifier.fits import ledger_of_fits, paid_by, streams_of, warn_of_repeats
 from pate.classifier.pools import (
     Pools,
@@ -458,7 +457,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if aggregator is None:
             require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
             return task.default_aggregator(adjacency)
-        require_aggregator(aggregator)
+        shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
+        rule = "an object such as GaussianVotes(noise_std=…)"
+        require(isinstance(aggregator, Aggregator), "aggregator", shown, rule)
         rule = f"{adjacency}, as the classifier's"
         require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
         return aggregator

@@ -20,7 +20,7 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.aggregators.gnmax import squared_sensitivity
+from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.mechanisms.noise.kinds import gaussian_argmax
 from pate.pricing.priced_release import ReleaseShape
 from pate.verification.tightness import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon

@@ -24,16 +24,12 @@ class LowRankVotes:
     The span is orthonormal, so the votes `[Q, L]` are as long as the weights `[r, L]`: clipping and adding need no
     votes, and millions of teachers are a few products of matrices.
 
-    Attributes:
-        span: `[Q, r]`, public, orthonormal columns.
-        weights: `[c, r, L]`, one matrix per teacher.
-
     Raises:
         InvalidValue: shapes that do not match, or columns that are not orthonormal.
     """
 
-    span: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    span: NDArray[np.float64]  # `[Q, r]`, public, orthonormal columns
+    weights: NDArray[np.float64]  # `[c, r, L]`, one matrix per teacher
 
     def __post_init__(self) -> None:
         require(self.span.ndim == 2 and self.span.size > 0, "span.shape", self.span.shape, "[num_queries, r]")
@@ -102,15 +98,11 @@ class ClippedSum:
           `l2_sensitivity` steps in l2. Rounding and float errors are counted in. A teacher of weight w moves it by at
           most w times that.
         * The center and the clip are public, or were released at a price of their own.
-
-    Attributes:
-        clip: the greatest length, > 0, in votes.
-        shape: (Q, L).
-        adjacency: what one change means. Under add/remove the declared number of teachers stays, and fewer may vote.
     """
 
-    clip: float
-    shape: tuple[int, int]
+    clip: float  # the greatest length, > 0, in votes
+    shape: tuple[int, int]  # (Q, L)
+    # what one change means. Under add/remove the declared number of teachers stays, and fewer may vote.
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
@@ -251,17 +243,12 @@ class ClippedMoments:
     by at most `l2_sensitivity` steps in l2. A teacher of weight w, by which its vote and its clip are multiplied, moves
     it by at most w times that. The clip is public or was released.
 
-    Attributes:
-        clip: the greatest length, > 0.
-        num_teachers: N, declared.
-        adjacency: what one change means.
-
     Source: docs/proofs/vote_rounds.md.
     """
 
-    clip: float
-    num_teachers: int
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    clip: float  # the greatest length, > 0
+    num_teachers: int  # N, declared
+    adjacency: Adjacency = Adjacency.REPLACE_ONE  # what one change means
 
     def __post_init__(self) -> None:
         require(require_positive("clip", self.clip) >= _LEAST_CLIP, "clip", self.clip, f"at least {_LEAST_CLIP:g}")

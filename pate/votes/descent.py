@@ -104,18 +104,12 @@ class LearningTimes:
     Rule: in a time t on features of variance c_i it leaves exp(-t a_i) of the signal in direction i. It gathers noise
     of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i), with a_i = s h c_i. Here h = p (1 - p) is a label's curvature at
     its prevalence, s the clip factor, v the variance of the noise of all steps.
-
-    Attributes:
-        times: learning rate times number of steps, `[L]`.
-        speeds: a_i, `[L, K]`.
-        noise_variance: of the noise that is then in each label's log-odds, about, `[L]`.
-        error: expected, of the log-odds' variance.
     """
 
-    times: Array
-    speeds: Array
-    noise_variance: Array
-    error: float
+    times: Array  # learning rate times number of steps, `[L]`
+    speeds: Array  # a_i, `[L, K]`
+    noise_variance: Array  # of the noise that is then in each label's log-odds, about, `[L]`
+    error: float  # expected, of the log-odds' variance
 
     @classmethod
     def best(cls, widths: Array, signal: Array, prevalence: Array, rate: Array | float, *, clip_factor: float) -> Self:
@@ -169,20 +163,13 @@ class Descent:
     (`posterior_rows`), divided by the root of the share that the label had time to learn. Constants are matched, so
     that a label's mean probability on the public rows is its prevalence: the one released, and what the steps'
     constants say of it, weighted by their noise.
-
-    Attributes:
-        public: float32 `[m, D]`, features of public inputs, of length 1, the last one `CONSTANT`.
-        variances: `[D - 1]`, public, of what is behind each feature but the constant.
-        prevalence: `[L]`, in (0, 1), released.
-        clip_factor: the clip in typical lengths of a gradient.
-        num_steps: >= 1.
     """
 
-    public: Rows
-    variances: Array
-    prevalence: Array
-    clip_factor: float
-    num_steps: int
+    public: Rows  # float32 `[m, D]`, features of public inputs, of length 1, the last one `CONSTANT`
+    variances: Array  # `[D - 1]`, public, of what is behind each feature but the constant
+    prevalence: Array  # `[L]`, in (0, 1), released
+    clip_factor: float  # the clip in typical lengths of a gradient
+    num_steps: int  # >= 1
 
     def start(self) -> Array:
         """The weights `[D, L]` that give each label its prevalence."""

@@ -30,21 +30,15 @@ _MOST_BYTES = 2**32
 
 @dataclass(frozen=True, eq=False)
 class ImportedVotes:
-    """Counts of votes from a file, and what they say of the teachers.
+    """Counts of votes from a file, and what they say of the teachers."""
 
-    Attributes:
-        layout: teacher_votes `[N, Q, L]` (bits, or confidences in [0, 1] of which a half is a vote), histogram
-            `[Q, L]`, classes `[Q, C]` (one vote per teacher, as pate_2018 keeps them) or pairs `[Q, L, 2]` (teachers
-            against and for each label, as private-multi-winner-voting keeps them).
-        counts: int64 `[Q, L]`.
-        num_teachers: N.
-        max_votes: the most labels that one teacher votes for in a query; None where counts do not say.
-    """
-
+    # teacher_votes `[N, Q, L]` (bits, or confidences in [0, 1] of which a half is a vote), histogram `[Q, L]`, classes
+    # `[Q, C]` (one vote per teacher, as pate_2018 keeps them) or pairs `[Q, L, 2]` (teachers against and for each
+    # label, as private-multi-winner-voting keeps them).
     layout: str
-    counts: NDArray[np.int64]
-    num_teachers: int
-    max_votes: int | None
+    counts: NDArray[np.int64]  # int64 `[Q, L]`
+    num_teachers: int  # N
+    max_votes: int | None  # the most labels that one teacher votes for in a query; None where counts do not say.
 
     @classmethod
     def read(cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None) -> ImportedVotes:

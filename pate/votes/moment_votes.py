@@ -68,14 +68,10 @@ class PoolAnswers:
     """Of every teacher the mean of features x confidence over public rows, minus that over its own records.
 
     A teacher's confidences are moved by a number for each label, so that on its own records they are its label shares.
-
-    Attributes:
-        beyond: float32 `[N, D, L]`, features of length at most 1. Not private-safe: it is a part of the votes.
-        asked: float32 `[q, D]`, the features of the public rows that were asked.
     """
 
-    beyond: Floats
-    asked: Floats
+    beyond: Floats  # float32 `[N, D, L]`, features of length at most 1. Not private-safe: it is a part of the votes.
+    asked: Floats  # float32 `[q, D]`, the features of the public rows that were asked
 
     def votes(self, teachers: NDArray[np.int64], weights: Array) -> Array:
         """What is added to the teachers' mean products with (label - (1 - TRUST) probability), `[c, D, L]`.

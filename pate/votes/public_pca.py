@@ -40,18 +40,12 @@ class PublicKernel:
     """Nonlinear components beside linear features: what those leave of a Gaussian kernel on rows of a public pool.
 
     Formal guarantee: the pool's inputs alone decide them, no label is read.
-
-    Attributes:
-        landmarks: `[m, D]`, linear features of public rows, of length 1.
-        reach: of the kernel exp((cosine - 1) / reach), > 0.
-        weights: `[m, K]`, of the kernel's values.
-        linear: `[D, K]`, what is taken off: the least squares fit of linear features in the pool.
     """
 
-    landmarks: Array
-    reach: float
-    weights: Array
-    linear: Array
+    landmarks: Array  # `[m, D]`, linear features of public rows, of length 1
+    reach: float  # of the kernel exp((cosine - 1) / reach), > 0
+    weights: Array  # `[m, K]`, of the kernel's values
+    linear: Array  # `[D, K]`, what is taken off: the least squares fit of linear features in the pool
 
     @classmethod
     def of(cls, linear_features: Array, count: int) -> PublicKernel:
@@ -101,20 +95,13 @@ class PublicPCA:
     entries.
 
     Formal guarantee: public inputs alone decide it.
-
-    Attributes:
-        center: `[d]`, the pool's mean.
-        projection: `[d, k]`; of the pool's inputs the mean square of an entry is 1.
-        variances: `[k]`, of the pool along each direction, falling.
-        has_height: whether these are all of the pool's directions.
-        kernel: beside them and their height; None for linear features alone.
     """
 
-    center: Array
-    projection: Array
-    variances: Array
-    has_height: bool = False
-    kernel: PublicKernel | None = None
+    center: Array  # `[d]`, the pool's mean
+    projection: Array  # `[d, k]`; of the pool's inputs the mean square of an entry is 1.
+    variances: Array  # `[k]`, of the pool along each direction, falling
+    has_height: bool = False  # whether these are all of the pool's directions
+    kernel: PublicKernel | None = None  # beside them and their height; None for linear features alone.
 
     @classmethod
     def of(

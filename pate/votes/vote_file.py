@@ -41,38 +41,25 @@ class VoteManifest:
 
     Of the records it says how many there are and in how many groups, which the holder vouches for, and nothing else:
     no digest of them, as whoever guesses records could check the guess.
-
-    Attributes:
-        holder: who cast the votes; a name that no other holder of the release has.
-        queries: `queries_digest` of what was asked.
-        num_teachers: of this holder.
-        num_queries: Q.
-        num_labels: L.
-        num_records: private records that the teachers were dealt.
-        num_groups: units of privacy among them; each is with one teacher.
-        cast: one of `CASTS`.
-        vote_clip: the most labels of a query that a teacher votes for, where votes were clipped; None for all.
-        dataset: the public name of the data set.
-        real: False for synthetic records.
-        features: what stands for pictures, see `Preprocessing.origin`; public.
-        settings: how teachers were made, by group and as YAML: what may be published of it.
-        format: version of the file.
     """
 
-    holder: str
-    queries: str
-    num_teachers: int
-    num_queries: int
-    num_labels: int
-    num_records: int
-    num_groups: int
-    cast: str = "bits"
+    holder: str  # who cast the votes; a name that no other holder of the release has.
+    queries: str  # `queries_digest` of what was asked
+    num_teachers: int  # of this holder
+    num_queries: int  # Q
+    num_labels: int  # L
+    num_records: int  # private records that the teachers were dealt
+    num_groups: int  # units of privacy among them; each is with one teacher.
+    cast: str = "bits"  # one of `CASTS`
+    # the most labels of a query that a teacher votes for, where votes were clipped; None for all.
     vote_clip: int | None = None
-    dataset: str = "votes"
-    real: bool = True
+    dataset: str = "votes"  # the public name of the data set
+    real: bool = True  # False for synthetic records
+    # what stands for pictures, see `Preprocessing.origin`; public.
     features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    # how teachers were made, by group and as YAML: what may be published of it.
     settings: Mapping[str, str] = field(default_factory=dict)
-    format: int = _FORMAT
+    format: int = _FORMAT  # version of the file
 
     def __post_init__(self) -> None:
         require_text("holder", self.holder)
@@ -120,19 +107,12 @@ Blocks = Callable[[], Iterable[NDArray[Any]]]
 
 @dataclass(frozen=True, eq=False)
 class HoldersFile:
-    """A file of one or more holders on disk. No epsilon covers it: only the aggregator may have it.
+    """A file of one or more holders on disk. No epsilon covers it: only the aggregator may have it."""
 
-    Attributes:
-        path: the file.
-        heads: what each holder vouches for.
-        record_ids: `[Q]`, whole numbers or texts: what the queries are called.
-        label_names: L.
-    """
-
-    path: Path
-    heads: tuple[VoteManifest, ...]
-    record_ids: NDArray[Any]
-    label_names: tuple[str, ...]
+    path: Path  # the file
+    heads: tuple[VoteManifest, ...]  # what each holder vouches for
+    record_ids: NDArray[Any]  # `[Q]`, whole numbers or texts: what the queries are called
+    label_names: tuple[str, ...]  # L
 
     @property
     def manifest(self) -> VoteManifest:

@@ -12,9 +12,7 @@ from pate.accounting import Adjacency, PureDpEvent, RdpAccountant, SessionEvent
 from pate.accounting.events import by_accesses, failure_probability, leaves
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
-from pate.aggregators.boundary import bit_epsilon
-from pate.aggregators.not_prior_top_k import margins
-from pate.aggregators.target_charging import session_event
+from pate.aggregators.target_charging import bit_epsilon, margins, session_event
 from tests.privacy.histograms import GapPairs, gap_pairs, neighbors
 
 Array = NDArray[np.float64]

@@ -5,7 +5,7 @@ import pytest
 
 from pate.accounting import Adjacency
 from pate.aggregators import ConfidentGNMax, GNMax, PowersetGNMax
-from pate.aggregators.gnmax import squared_sensitivity
+from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.validation import InvalidValue
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

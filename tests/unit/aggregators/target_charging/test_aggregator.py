@@ -63,7 +63,7 @@ class Stopping(Drawn):
 
     def __init__(self, most: int = 99, **parts: Round) -> None:
         super().__init__()
-        self.most, self._parts = most, {name.replace("_", "-"): dict(vars(part)) for name, part in parts.items()}
+        self.most, self._parts = most, {name.replace("_", "-"): part._asdict() for name, part in parts.items()}
 
     def once(self, part: str, draw: Any) -> Any:
         if len(self._parts) == self.most - 1 and part not in self._parts:
@@ -124,7 +124,7 @@ def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
         ({"hits": np.arange(20) < 6}, "round=6 hits: expected at most 5 hits"),
     ):
         with pytest.raises(InvalidValue, match=found):
-            from_source(boundary_max(), [UNSURE] * 40, Stopping(round_0=replace(good, **changes)))
+            from_source(boundary_max(), [UNSURE] * 40, Stopping(round_0=good._replace(**changes)))
 
 
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
