@@ -64,7 +64,9 @@ def test_features_are_what_the_network_measures_before_its_last_layer(file: Path
         measured = model.eval()((shown - mean) / spread).numpy()
     np.testing.assert_allclose(extractor.measured(images), measured, atol=1e-5)
     expected = (measured - extractor.arrays["center"]) @ extractor.arrays["projection"]
-    np.testing.assert_allclose(extractor.features_of(images), expected, atol=1e-3)
+    np.testing.assert_allclose(
+        extractor.features_of(images), expected, atol=5e-3 if torch.cuda.is_available() else 1e-3
+    )
     extractor.save(tmp_path / "extractor.safetensors")
     read = Extractor.load(tmp_path / "extractor.safetensors", remedy="none")
     assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
