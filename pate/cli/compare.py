@@ -15,22 +15,12 @@ from rich.console import Console
 from pate.cli.app import run_app
 from pate.cli.run import ConsoleMonitor, default_folder, maker, plain_settings, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
-from pate.comparison.frontier import (
-    NOT_COVERED,
-    Frontier,
-    Line,
-    baseline_name,
-    baseline_title,
-    goal_cells,
-    goal_names,
-    score,
-    verdict,
-)
+from pate.comparison.frontier import NOT_COVERED, Frontier, Line
 from pate.config import build
 from pate.config.location import members
 from pate.data import Dataset
 from pate.report.console import PlainConsole, print_page
-from pate.report.tables import METRIC_NAMES
+from pate.report.tables import METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require, require_choice
 
 _OF_THE_FOLDER = (
@@ -161,25 +151,18 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
     over = "mean ± std over the seeds" if spread else "mean over the seeds" if frontier.has_spread else "one seed"
 
     def scores(line: Line) -> list[str]:
-        found = {each.epsilon: each if spread else replace(each, std=None) for each in line.points}
-        shown = {epsilon: score(each) for epsilon, each in found.items()}
-        return [
-            (shown.get(each, "") if spread else shown.get(each, "").removeprefix("0")) for each in frontier.epsilons
-        ]
+        shown = [each if spread else replace(each, std=None) for each in map(line.at, frontier.epsilons)]
+        return [each.text if spread else each.text.removeprefix("0") for each in shown]
 
     print_page(
         "cli/compare.txt",
         console=console,
         frontier=frontier,
         folder=folder,
-        verdict=verdict(frontier),
         metric=METRIC_NAMES[frontier.metric],
         over=over,
         scores=scores,
-        ceiling=baseline_title(frontier.ceiling_name),
-        goals=goal_names(frontier),
-        goal_cells=goal_cells,
-        baseline_name=baseline_name,
+        ceiling=MODEL_NAMES[frontier.ceiling_name],
         not_covered=NOT_COVERED,
     )
 

@@ -129,10 +129,12 @@ class _Comparison:
             num_test=len(dataset.test),
         )
         with self.monitor.stage("writing the frontier"):
-            from pate.comparison.page import render_page, write_png  # loads matplotlib
+            from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
+            from pate.report.pictures import on_paper
 
             write_runs(folder.path / "comparison.csv", runs)
-            write_png(folder.path / "frontier.png", frontier)
+            picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
+            picture.write_png(folder.path / "frontier.png")
             write_text(folder.path / "frontier.html", render_page(frontier, _parameters(trials)))
         return frontier
 

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,12 @@ from pate.validation import InvalidValue, require
 METRICS = tuple(METRIC_NAMES)
 """The student's scores, by the names of report.json; the headline first."""
 
+DASH = "\N{EN DASH}"
+NOT_COVERED = (
+    "No epsilon covers this comparison. Each release has its own price, but all of them come from the same private "
+    "data, next to scores on true labels: keep the folder inside, or compare on public or synthetic data. To choose an "
+    "aggregator by looking here and then release with it on the same data is a choice that no epsilon pays for."
+)
 _ENDS = ("low", "high")
 
 
@@ -54,12 +60,14 @@ class Run:
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def line(self) -> tuple[str, str | None, int | None]:
-        return self.aggregator, self.teacher, self.num_teachers
-
-    @property
     def is_baseline(self) -> bool:
         return self.epsilon is None
+
+    @property
+    def title(self) -> str:
+        """A baseline in words, with its teachers, where it has any."""
+        name = MODEL_NAMES.get(self.aggregator, self.aggregator)
+        return f"{name}, {self.num_teachers:,} {self.teacher} teachers" if self.num_teachers else name
 
 
 _PLAIN_NAMES = tuple(item.name for item in fields(Run) if item.name != "intervals")
@@ -83,17 +91,15 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
 def read_runs(path: Path | str) -> list[Run]:
     """Reads what `write_runs` wrote; raises `InvalidValue` for no such file, or one of other columns."""
     require(os.path.isfile(path), "comparison", path, "a comparison.csv")
+    runs = []
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        header: Sequence[str] = reader.fieldnames or ()
-        require(tuple(header) == _NAMES, "comparison", path, f"the columns {', '.join(_NAMES)}")
-        return [_run(line) for line in reader]
-
-
-def _run(line: Mapping[str, str]) -> Run:
-    values = {name: _value(name, line[name]) for name in _NAMES}
-    ends = {metric: tuple(values.pop(f"{metric}_{end}") for end in _ENDS) for metric in METRICS}
-    return Run(**values, intervals={metric: given for metric, given in ends.items() if None not in given})
+        require(tuple(reader.fieldnames or ()) == _NAMES, "comparison", path, f"the columns {', '.join(_NAMES)}")
+        for line in reader:
+            values = {name: _value(name, line[name]) for name in _NAMES}
+            ends = {metric: tuple(values.pop(f"{metric}_{end}") for end in _ENDS) for metric in METRICS}
+            runs.append(Run(**values, intervals={name: given for name, given in ends.items() if None not in given}))
+    return runs
 
 
 def _value(name: str, text: str) -> Any:
@@ -107,25 +113,31 @@ def _value(name: str, text: str) -> Any:
         raise InvalidValue(f"comparison.{name}={text}: expected {kinds[0].__name__}") from error
 
 
-DASH = "\N{EN DASH}"
-
-NOT_COVERED = (
-    "No epsilon covers this comparison. Each release has its own price, but all of them come from the same private "
-    "data, next to scores on true labels: keep the folder inside, or compare on public or synthetic data. To choose an "
-    "aggregator by looking here and then release with it on the same data is a choice that no epsilon pays for."
-)
-"""What a comparison is not; the console says it, too."""
-
-
 @dataclass(frozen=True)
 class Point:
-    """A method at an epsilon."""
+    """A method at an epsilon. All numbers are None where nothing could be run, or where the score is undefined."""
 
     epsilon: float  # asked for
-    mean: float | None  # of the scores over the seeds; None where nothing could be run, or where the score is undefined
-    std: float | None  # their standard deviation; None likewise, and for one seed
-    num_answered: float | None  # mean number of answered queries; None likewise
+    mean: float | None = None  # of the scores over the seeds
+    std: float | None = None  # their standard deviation; None for one seed
+    num_answered: float | None = None  # mean number of answered queries
     note: str = ""  # why there is no score
+
+    @classmethod
+    def of(cls, epsilon: float, runs: list[Run], metric: str) -> Point:
+        values = [value for run in runs if (value := getattr(run, metric)) is not None]
+        if not values:
+            return cls(epsilon, note=next((run.note for run in runs if run.note), ""))
+        answered = [run.num_answered for run in runs if run.num_answered is not None]
+        std = float(np.std(values)) if len(values) > 1 else None
+        return cls(epsilon, float(np.mean(values)), std, float(np.mean(answered)) if answered else None)
+
+    @property
+    def text(self) -> str:
+        """Mean, and standard deviation where there are several seeds; or that there is none."""
+        if self.mean is None:
+            return "out of reach" if self.note else DASH
+        return f"{self.mean:.3f}" if self.std is None else f"{self.mean:.3f} ± {self.std:.3f}"
 
 
 @dataclass(frozen=True)
@@ -141,6 +153,14 @@ class Line:
     @property
     def title(self) -> str:
         return f"{self.name} ({self.num_teachers:,})" if self.num_teachers else self.name
+
+    @property
+    def scored(self) -> list[tuple[float, float, float]]:
+        """Epsilon, mean and standard deviation where there is a score, the latter 0 for one seed."""
+        return [(each.epsilon, each.mean, each.std or 0.0) for each in self.points if each.mean is not None]
+
+    def at(self, epsilon: float) -> Point:
+        return next((point for point in self.points if point.epsilon == epsilon), Point(epsilon))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +194,11 @@ class Frontier:
         found: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
         for run in self.runs:
             if run.epsilon is not None:
-                found.setdefault(run.line, {}).setdefault(run.epsilon, []).append(run)
+                entrant = (run.aggregator, run.teacher, run.num_teachers)
+                found.setdefault(entrant, {}).setdefault(run.epsilon, []).append(run)
         lines = []
         for (name, teacher, num_teachers), by_epsilon in found.items():
-            points = tuple(_point(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
+            points = tuple(Point.of(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
             student = next(iter(by_epsilon.values()))[0].student
             lines.append(Line(name.partition("@")[0], teacher or "", num_teachers or 0, student or "", points))
         return tuple(lines)
@@ -189,9 +210,9 @@ class Frontier:
             raise InvalidValue(f"{name}=None: expected a run with {metric or self.metric}")
         return float(values[0])
 
-    def floor(self, metric: str | None = None) -> float:
+    def floor(self) -> float:
         """What a constant reaches: the better one of the prior and the best fixed set of labels."""
-        return max(self.baseline(name, metric) for name in CONSTANT_NAMES)
+        return max(self.baseline(name) for name in CONSTANT_NAMES)
 
     @property
     def ceiling_name(self) -> str:
@@ -199,22 +220,33 @@ class Frontier:
         names = {run.aggregator for run in self.baselines}
         return "all_records_model" if "all_records_model" in names else "true_label_student"
 
-    def ceiling(self, metric: str | None = None) -> float:
-        return self.baseline(self.ceiling_name, metric)
+    def ceiling(self) -> float:
+        return self.baseline(self.ceiling_name)
 
-    def has_levels(self, metric: str) -> bool:
-        """Whether a constant and the ceiling are defined by a metric."""
+    @property
+    def has_levels(self) -> bool:
+        """Whether a constant and the ceiling are defined by the metric."""
         names = (*CONSTANT_NAMES, self.ceiling_name)
-        return all(getattr(run, metric) is not None for run in self.baselines if run.aggregator in names)
+        return all(getattr(run, self.metric) is not None for run in self.baselines if run.aggregator in names)
 
     def goal(self, share: float) -> float:
         low, high = self.floor(), self.ceiling()
         return low + share * (high - low)
 
+    @property
+    def goals(self) -> list[str]:
+        """The goals as headings: the share of the way, and the score that it is."""
+        return [f"{share:.0%} of the way ({self.goal(share):.3f})" for share in self.shares]
+
     def cheapest(self, line: Line, share: float) -> float | None:
         """The smallest epsilon tried at which the mean reaches the goal; None where none does, or there is no way."""
         goal = self.goal(share) if self.ceiling() > self.floor() else math.inf
-        return next((point.epsilon for point in line.points if point.mean is not None and point.mean >= goal), None)
+        return next((epsilon for epsilon, mean, _ in line.scored if mean >= goal), None)
+
+    def cheapest_of(self, line: Line) -> list[str]:
+        """The cheapest epsilon of a line for each goal, in words."""
+        found = [self.cheapest(line, share) for share in self.shares]
+        return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in found]
 
     @property
     def ranked(self) -> tuple[Line, ...]:
@@ -226,63 +258,20 @@ class Frontier:
         floor = self.floor()
         return float(np.mean([floor if point.mean is None else point.mean for point in line.points]))
 
-    def test_error(self, metric: str | None = None) -> float | None:
-        found = [run.intervals[name] for run in self.runs if (name := metric or self.metric) in run.intervals]
-        return max((high - low) / 2 for low, high in found) if found else None
-
-
-def verdict(frontier: Frontier) -> str:
-    """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
-    name, low, high = METRIC_NAMES[frontier.metric], frontier.floor(), frontier.ceiling()
-    scored = {point.epsilon for line in frontier.lines for point in line.points if point.mean is not None}
-    if not scored:
-        return "Every method is out of reach at every epsilon that was tried."
-    said = []
-    for epsilon in sorted({min(scored), max(scored)}):
-        found = [(point.mean, line) for line in frontier.lines for point in line.points if point.epsilon == epsilon]
-        mean, line = max(((mean, line) for mean, line in found if mean is not None), key=lambda pair: pair[0])
-        worth = f"{(mean - low) / (high - low):.0%} of the reachable" if high > low else "better than a constant"
-        worth = worth if high <= low or mean <= high else f"above the {baseline_title(frontier.ceiling_name)}"
-        worth = worth if mean > low else "no better than a constant"
-        said.append(f"at epsilon {epsilon:g} {line.title} with {mean:.3f}, {worth}")
-    scale = f"A constant has {low:.3f}, the {baseline_title(frontier.ceiling_name)} {high:.3f}."
-    return f"Best {name} {'; '.join(said)}. {scale}"
-
-
-def goal_names(frontier: Frontier) -> list[str]:
-    """The goals as headings: the share of the way, and the score that it is."""
-    return [f"{share:.0%} of the way ({frontier.goal(share):.3f})" for share in frontier.shares]
-
-
-def goal_cells(frontier: Frontier, line: Line) -> list[str]:
-    """The cheapest epsilon of a line for each goal."""
-    found = [frontier.cheapest(line, share) for share in frontier.shares]
-    return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in found]
-
-
-def score(point: Point) -> str:
-    """Mean, and standard deviation where there are several seeds; or that there is none."""
-    if point.mean is None:
-        return "out of reach" if point.note else DASH
-    return f"{point.mean:.3f}" if point.std is None else f"{point.mean:.3f} ± {point.std:.3f}"
-
-
-def baseline_title(name: str) -> str:
-    """A baseline in words."""
-    return MODEL_NAMES.get(name, name)
-
-
-def baseline_name(run: Run) -> str:
-    """A baseline with its teachers, where it has any."""
-    name = baseline_title(run.aggregator)
-    return f"{name}, {run.num_teachers:,} {run.teacher} teachers" if run.num_teachers else name
-
-
-def _point(epsilon: float, runs: list[Run], metric: str) -> Point:
-    values = [value for run in runs if (value := getattr(run, metric)) is not None]
-    if not values:
-        return Point(epsilon, None, None, None, next((run.note for run in runs if run.note), ""))
-    answered = [run.num_answered for run in runs if run.num_answered is not None]
-    mean_answered = float(np.mean(answered)) if answered else None
-    std = float(np.std(values)) if len(values) > 1 else None
-    return Point(epsilon, float(np.mean(values)), std, mean_answered)
+    @property
+    def verdict(self) -> str:
+        """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
+        ceiling, low, high = MODEL_NAMES[self.ceiling_name], self.floor(), self.ceiling()
+        scored = {epsilon for line in self.lines for epsilon, *_ in line.scored}
+        if not scored:
+            return "Every method is out of reach at every epsilon that was tried."
+        said = []
+        for epsilon in sorted({min(scored), max(scored)}):
+            found = [(mean, line) for line in self.lines for at, mean, _ in line.scored if at == epsilon]
+            mean, line = max(found, key=lambda pair: pair[0])
+            worth = f"{(mean - low) / (high - low):.0%} of the reachable" if high > low else "better than a constant"
+            worth = worth if high <= low or mean <= high else f"above the {ceiling}"
+            worth = worth if mean > low else "no better than a constant"
+            said.append(f"at epsilon {epsilon:g} {line.title} with {mean:.3f}, {worth}")
+        scale = f"A constant has {low:.3f}, the {ceiling} {high:.3f}."
+        return f"Best {METRIC_NAMES[self.metric]} {'; '.join(said)}. {scale}"

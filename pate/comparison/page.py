@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from pate.comparison.frontier import (
-    DASH,
-    METRICS,
-    NOT_COVERED,
-    Frontier,
-    Line,
-    Point,
-    baseline_name,
-    baseline_title,
-    goal_cells,
-    goal_names,
-    score,
-    verdict,
-)
+from pate.comparison.frontier import DASH, METRICS, NOT_COVERED, Frontier, Line
 from pate.report.page import number, rendered
-from pate.report.pictures import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
+from pate.report.pictures import ACCENT, INK, MUTED, SECOND, THIRD, Picture, shortened
 from pate.report.report import PrivacyCoverage
 from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES, MODEL_NAMES
 
@@ -35,35 +22,35 @@ _LEGEND = {
 _COLORS = (ACCENT, SECOND, THIRD, MUTED)
 _MARKERS = "osDv^P<X>phd*"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
-_LINE_POINTS = 16.5  # of height for each line of the legend
-_BASE_POINTS = 270.0
+_DASHES_OF_LEVELS = ((0, (8, 3)), (0, (1, 2)))
+_BASE_POINTS, _LINE_POINTS = 270.0, 16.5  # of height, and for each line of the legend
 _LONGEST_ENTRY = 44
 _LEAST_DISTANCE = 0.09  # of the axis between two epsilons that are both written
-_DASHES_OF_LEVELS = ((0, (8, 3)), (0, (1, 2)))
 _MARGIN = 0.08
 
 
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
     """Renders frontier.html, which is the data owner's; `parameters`: what was solved for, by method and epsilon."""
-    metrics = list(dict.fromkeys([frontier.metric, *METRICS]))
-    shown = [metric for metric in metrics if frontier.has_levels(metric)]
+    each = [replace(frontier, metric=metric) for metric in dict.fromkeys([frontier.metric, *METRICS])]
+    titles, epsilons = [line.title for line in frontier.ranked], frontier.epsilons
+    answers = [[line.at(epsilon).num_answered for epsilon in epsilons] for line in frontier.ranked]
     priced = next((run for run in frontier.runs if not run.is_baseline), None)
-    num_lines = len(frontier.lines)
     num_seeds = len({run.seed for run in frontier.runs if run.seed is not None})
     return rendered(
         "comparison/frontier.html",
-        title=f"{num_lines} method{'s' * (num_lines != 1)} on {frontier.dataset}",
+        title=f"{len(titles)} method{'s' * (len(titles) != 1)} on {frontier.dataset}",
         legend=_LEGEND,
         frontier=frontier,
-        said=verdict(frontier),
-        pictures=[frontier_picture(frontier, metric) for metric in shown[:2]],
-        scores=[_scores(frontier, metric) for metric in metrics],
-        baselines=[(baseline_name(run), [number(getattr(run, key)) for key in METRICS]) for run in frontier.baselines],
-        ceiling=baseline_title(frontier.ceiling_name),
-        goals=goal_names(frontier),
-        cheapest=[(line.title, goal_cells(frontier, line)) for line in frontier.ranked],
-        epsilons=_epsilon_names(frontier),
-        entrants=[(line.title, [line.teacher, line.student, *_answers(frontier, line)]) for line in frontier.ranked],
+        pictures=[(of.metric, frontier_picture(of, titles)) for of in each if of.has_levels][:2],
+        scores=[_scores(of, titles, with_mean=of.metric == frontier.metric) for of in each],
+        baselines=[(run.title, [number(getattr(run, key)) for key in METRICS]) for run in frontier.baselines],
+        ceiling=MODEL_NAMES[frontier.ceiling_name],
+        cheapest=[(line.title, frontier.cheapest_of(line)) for line in frontier.ranked],
+        epsilons=[f"epsilon {epsilon:g}" for epsilon in epsilons],
+        entrants=[
+            (line.title, [line.teacher, line.student, *(DASH if count is None else f"{count:.0f}" for count in counts)])
+            for line, counts in zip(frontier.ranked, answers, strict=True)
+        ],
         parameters=[(f"{name} at {epsilon:g}", text) for name, found in parameters.items() for epsilon, text in found],
         not_covered=NOT_COVERED,
         priced=priced,
@@ -72,115 +59,84 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
     )
 
 
-def _scores(frontier: Frontier, metric: str) -> dict[str, Any]:
-    first, rows = metric == frontier.metric, []
-    for line in _in_order(frontier, metric):
-        points = [_at(line, epsilon) for epsilon in frontier.epsilons]
+def _scores(frontier: Frontier, titles: list[str], *, with_mean: bool) -> dict[str, Any]:
+    rows = []
+    for line in _in_order(frontier, titles):
         # a mean and its deviation in two lines at most, the sign with the latter
-        cells = [score(point).replace("± ", "±\N{NO-BREAK SPACE}") for point in points]
-        rows.append((line.title, [*cells, f"{frontier.mean_over_epsilons(line):.3f}"] if first else cells))
-    head = ["method (teachers)", *_epsilon_names(frontier)]
+        cells = [line.at(epsilon).text.replace("± ", "±\N{NO-BREAK SPACE}") for epsilon in frontier.epsilons]
+        rows.append((line.title, [*cells, *([f"{frontier.mean_over_epsilons(line):.3f}"] if with_mean else [])]))
     over = "mean and standard deviation over the seeds" if frontier.has_spread else "of one seed"
-    caption = f"{METRIC_NAMES[metric]} on {frontier.num_test:,} test samples, {over}."
-    if (error := frontier.test_error(metric)) is not None:
+    caption = f"{METRIC_NAMES[frontier.metric]} on {frontier.num_test:,} test samples, {over}."
+    if found := [run.intervals[frontier.metric] for run in frontier.runs if frontier.metric in run.intervals]:
+        error = max((high - low) / 2 for low, high in found)
         caption += f" Another test set would move a score by up to {error:.3f} (95%)."
-    if first:
+    if with_mean:
         caption += " The best mean over all epsilons first; a constant stands in where a method is out of reach."
-    return {"caption": caption, "head": [*head, "mean"] if first else head, "rows": rows}
+    return {"caption": caption, "rows": rows, "mean": ["mean"] * with_mean}
 
 
-def _epsilon_names(frontier: Frontier) -> list[str]:
-    return [f"epsilon {epsilon:g}" for epsilon in frontier.epsilons]
+def frontier_picture(
+    frontier: Frontier, titles: list[str], color: Callable[[str], Any] = lambda color: color
+) -> Picture:
+    """Its metric over epsilon, bars of one standard deviation over seeds, a constant and the ceiling as lines.
 
+    `color` turns a stand-in into what is drawn, such as `on_paper`. Lines have the order of the titles, so that a
+    method looks the same in all pictures.
+    """
+    levels = {MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(), "a constant": frontier.floor()}
+    lines = _in_order(frontier, titles)
+    said = [
+        f"{line.title} from {mean:.3f} at {first:g} to {end:.3f} at {last:g}"
+        for line in lines
+        if line.scored
+        for (first, mean, _), (last, end, _) in [(line.scored[0], line.scored[-1])]
+    ]
 
-def _answers(frontier: Frontier, line: Line) -> list[str]:
-    found = [_at(line, epsilon).num_answered for epsilon in frontier.epsilons]
-    return [DASH if answered is None else f"{answered:.0f}" for answered in found]
-
-
-def _at(line: Line, epsilon: float) -> Point:
-    points = [point for point in line.points if point.epsilon == epsilon]
-    return points[0] if points else Point(epsilon, None, None, None)
-
-
-def frontier_picture(frontier: Frontier, metric: str) -> Picture:
-    """One metric over epsilon, bars of one standard deviation over seeds, a constant and the ceiling as lines."""
-    name, lines = METRIC_NAMES[metric], _in_order(frontier, metric)
-    ends = [f"{line.title} {text}" for line in lines if (text := _ends(line))]
-    (above, high), (below, low) = _levels(frontier, metric)
-    spread = "Mean over the seeds, with bars of one standard deviation" if frontier.has_spread else "One seed"
-    return Picture(
-        name=f"frontier-{metric}",
-        title=f"{name} of the student over epsilon",
-        alt=f"A line for each aggregator between {below} with {low:.3f} and the {above} with "
-        f"{high:.3f}: {'; '.join(ends)}. The table of scores has every number.",
-        caption=f"{spread}; the best stand first in the legend. No epsilon covers the two levels, or the true "
-        "labels that all are scored with.",
-        mark=PrivacyCoverage.UNCOVERED,
-        svg=draw(f"frontier-{metric}", _painter(frontier, metric, lambda color: color), height=_height(frontier)),
-    )
-
-
-def write_png(path: Path, frontier: Frontier) -> None:
-    """Writes frontier.png: its own metric, on white."""
-    draw_png(path, _painter(frontier, frontier.metric, on_paper), height=_height(frontier))
-
-
-def _painter(frontier: Frontier, metric: str, color: Callable[[str], Any]) -> Callable[[Axes], None]:
     def paint(axes: Axes) -> None:
-        for (text, level), dashes in zip(_levels(frontier, metric), _DASHES_OF_LEVELS, strict=True):
+        for (text, level), dashes in zip(levels.items(), _DASHES_OF_LEVELS, strict=True):
             axes.axhline(level, color=color(INK), linewidth=1.0, linestyle=dashes, label=f"{text} {level:.3f}")
-        for index, line in enumerate(_in_order(frontier, metric)):
+        for index, line in enumerate(lines):
             look = {"color": color(_COLORS[index % len(_COLORS)]), "marker": _MARKERS[index % len(_MARKERS)]}
             _paint_line(axes, line, {**look, "linestyle": _DASHES[index // len(_COLORS) % len(_DASHES)]})
         axes.set_xscale("log")
         axes.set_xticks(frontier.epsilons, _tick_labels(frontier.epsilons))
         axes.minorticks_off()
-        axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[metric])
+        axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[frontier.metric])
         axes.margins(x=0.04)
         axes.grid()
-        axes.set_ylim(*_limits(frontier, metric))
+        axes.set_ylim(*_limits(lines, *levels.values()))
         axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
-    return paint
+    (above, high), (below, low) = levels.items()
+    return Picture(
+        f"A line for each aggregator between {below} with {low:.3f} and the {above} with {high:.3f}: "
+        f"{'; '.join(said)}. The table of scores has every number.",
+        paint,
+        _BASE_POINTS + _LINE_POINTS * (len(levels) + len(lines)),
+    )
 
 
 def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
     """Without a single score the line is in the legend all the same, and says so."""
-    found = [(point.epsilon, point.mean, _bar(point)) for point in line.points if point.mean is not None]
-    outcome = "" if found else ": out of reach"
+    outcome = "" if line.scored else ": out of reach"
     label = shortened(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
-    epsilons, means = [epsilon for epsilon, *_ in found], np.array([mean for _, mean, _ in found])
+    epsilons, means, stds = np.array(line.scored).reshape(-1, 3).T
     axes.plot(epsilons, means, label=label, markersize=3.6, linewidth=1.3, **look)
     if any(point.std is not None for point in line.points):
-        low, high = np.array([bar for *_, bar in found]).T
-        bars = np.abs([means - low, high - means])
+        bars = np.minimum(stds, [means, 1 - means])  # scores are in [0, 1]
         axes.errorbar(epsilons, means, bars, fmt="none", ecolor=look["color"], capsize=1.8, elinewidth=0.8)
 
 
-def _in_order(frontier: Frontier, metric: str) -> list[Line]:
-    """The order of the goals, so that an aggregator looks the same in all pictures."""
-    by_title = {line.title: line for line in frontier.lines_of(metric)}
-    return [by_title[line.title] for line in frontier.ranked]
+def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
+    return sorted(frontier.lines, key=lambda line: titles.index(line.title))
 
 
-def _levels(frontier: Frontier, metric: str) -> tuple[tuple[str, float], tuple[str, float]]:
-    return (MODEL_NAMES[frontier.ceiling_name], frontier.ceiling(metric)), ("a constant", frontier.floor(metric))
-
-
-def _limits(frontier: Frontier, metric: str) -> tuple[float, float]:
+def _limits(lines: list[Line], *levels: float) -> tuple[float, float]:
     """All scores with their bars and both levels, within [0, 1]."""
-    ends = [level for _, level in _levels(frontier, metric)]
-    for line in frontier.lines_of(metric):
-        ends += [end for point in line.points if point.mean is not None for end in _bar(point)]
-    low, high = min(ends), max(ends)
+    ends = [*levels, *(end for line in lines for _, mean, std in line.scored for end in (mean - std, mean + std))]
+    low, high = np.clip([min(ends), max(ends)], 0, 1).tolist()
     margin = _MARGIN * (high - low) or _MARGIN
     return max(low - margin, 0.0), min(high + margin, 1.0)
-
-
-def _bar(point: Point) -> tuple[float, float]:
-    mean, std = point.mean or 0.0, point.std or 0.0
-    return max(mean - std, 0.0), min(mean + std, 1.0)
 
 
 def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
@@ -193,15 +149,3 @@ def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
         labels.append(f"{epsilon:g}" if written else "")
         last = place if written else last
     return labels
-
-
-def _height(frontier: Frontier) -> float:
-    return _BASE_POINTS + _LINE_POINTS * (len(_DASHES_OF_LEVELS) + len(frontier.lines))
-
-
-def _ends(line: Line) -> str:
-    found = [(point.epsilon, point.mean) for point in line.points if point.mean is not None]
-    if not found:
-        return ""
-    (first, start), (last, end) = found[0], found[-1]
-    return f"from {start:.3f} at {first:g} to {end:.3f} at {last:g}"

@@ -1,6 +1,6 @@
 """Pictures: inline SVG that takes its colors from the page, or a PNG for paper; and those of a run.
 
-A picture of a run is a function that returns a `Picture`, or None without data.
+A picture of a run is a function that returns a `Picture`, or None without data. The page's template has its heading.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from numpy.typing import NDArray
 
 from pate.files.disk import replacing
-from pate.report.metrics import Floats, Interval, PrecisionRecall
-from pate.report.report import PrivacyCoverage, Report, RunFigures
+from pate.report.metrics import Floats, Interval
+from pate.report.report import Report, RunFigures
 from pate.report.tables import METRIC_NAMES, MODEL_NAMES, Model, format_epsilon, models
 
 # Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
@@ -39,34 +38,9 @@ _PAPER = {
     THIRD: ("third", "#2b7a5c"),
     FAINT: ("faint", "#848f9a"),
 }
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "font.family": "DejaVu Sans",
-    "font.size": 12.0,
-    "text.color": INK,
-    "axes.edgecolor": RULE,
-    "axes.labelcolor": MUTED,
-    "axes.labelsize": 12.0,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "xtick.color": RULE,
-    "ytick.color": RULE,
-    "xtick.labelcolor": MUTED,
-    "ytick.labelcolor": MUTED,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "grid.alpha": 0.55,
-    "legend.frameon": False,
-    "legend.fontsize": 12.0,
-    "lines.linewidth": 1.6,
-    "hatch.linewidth": 0.6,
-}
-_POINTS_PER_INCH = 72
+_STYLE = mpl.rc_params_from_file(Path(__file__).with_name("pictures.mplstyle"), use_default_template=False)
+_POINTS_PER_INCH, _DOTS_PER_INCH = 72, 200
 _WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
-_DOTS_PER_INCH = 200
 
 _MODEL_COLORS = {
     "prior": FAINT,
@@ -79,62 +53,54 @@ _MODEL_COLORS = {
 _MARKS = (("majority_vote_student", SECOND, "D"), ("all_records_model", THIRD, "s"), ("student", ACCENT, "o"))
 _PITCH = 14.0  # points from bar to bar, and from label to label, each with a line of text beside it
 _LONGEST_NAME, _LONGEST_AXIS = 22, 30  # characters
-_MOST_LABELS = 60
-_MOST_POINTS = 1000
-_MOST_BINS = 48
+_MOST_LABELS, _MOST_POINTS, _MOST_BINS = 60, 1000, 48
 
 Paint = Callable[[Axes], None]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of the page."""
+    """One pair of axes, 340 points wide."""
 
-    name: str  # identifier, unique on the page
-    title: str  # what it shows
     alt: str  # what a reader who cannot see it needs to know, with the numbers
-    caption: str  # how to read it
-    mark: PrivacyCoverage  # what protects what it shows
-    svg: str  # an `<svg>` element without colors, scripts or references of its own
+    paint: Paint
+    height: float = 190.0  # points
+    caption: str = ""  # how to read it, where that needs numbers; else the page's template says it
 
+    def svg(self, name: str) -> str:
+        """An `<svg>` element for inlining, without colors, scripts or references of its own; its ids start with `name`.
 
-@contextmanager
-def _painted(paint: Paint, height: float, style: dict[Any, Any]) -> Iterator[Figure]:
-    """A figure of one pair of axes, in points; neither pyplot nor any other global state is left changed."""
-    with mpl.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(_WIDTH / _POINTS_PER_INCH, height / _POINTS_PER_INCH), layout="constrained")
-        paint(figure.add_subplot())
-        yield figure
+        It scales with its container, and is hidden from screen readers, as the alternative text stands beside it.
+        """
+        with self._painted({**_STYLE, "svg.hashsalt": name}) as figure:
+            buffer = io.StringIO()
+            nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+            figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+        document = buffer.getvalue()
+        element = document[document.index("<svg") :].strip()
+        element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
+        element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", element)
+        element = re.sub(r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1)
+        element = re.sub(r'\bid="|href="#|url\(#', lambda found: f"{found[0]}{name}-", element)
+        for color, (variable, _) in _PAPER.items():
+            element = element.replace(color, f"var(--{variable})")
+        return element
 
+    def write_png(self, path: Path) -> None:
+        """Draws it for paper, dark ink on white; its own colors are those of `on_paper`."""
+        style = {name: on_paper(value) for name, value in _STYLE.items()}
+        with self._painted(style) as figure, replacing(path) as file:
+            figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
 
-def draw(name: str, paint: Paint, *, height: float) -> str:
-    """Draws on one pair of axes and returns an `<svg>` element for inlining, 340 points wide.
-
-    It scales with its container, its ids start with `name`, and it is hidden from screen readers: the alternative text
-    stands beside it. `paint` uses the colors of this module only.
-    """
-    with _painted(paint, height, {**_STYLE, "svg.hashsalt": name}) as figure:
-        buffer = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    document = buffer.getvalue()
-    element = document[document.index("<svg") :].strip()
-    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
-    element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", element)
-    element = re.sub(r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1)
-    for reference in (r'\bid="', 'href="#', r"url\(#"):
-        element = re.sub(reference, lambda found: f"{found[0]}{name}-", element)
-    for color, (variable, _) in _PAPER.items():
-        element = element.replace(color, f"var(--{variable})")
-    return element
-
-
-def draw_png(path: Path, paint: Paint, *, height: float) -> None:
-    """Draws a picture for paper, dark ink on white; `paint` takes its colors from `on_paper`."""
-    style = {name: on_paper(value) for name, value in _STYLE.items()}
-    with _painted(paint, height, style) as figure, replacing(path) as file:
-        figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
+    @contextmanager
+    def _painted(self, style: dict[Any, Any]) -> Iterator[Figure]:
+        """Neither pyplot nor any other global state is left changed."""
+        with mpl.rc_context(style), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            size = (_WIDTH / _POINTS_PER_INCH, self.height / _POINTS_PER_INCH)
+            figure = Figure(figsize=size, layout="constrained")
+            self.paint(figure.add_subplot())
+            yield figure
 
 
 def on_paper(value: Any) -> Any:
@@ -167,40 +133,32 @@ def _unit_scale(axes: Axes) -> None:
 
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
-    """Draws every picture that the run has data for, by name: the keys are the names of `Picture`."""
-    painters: tuple[Callable[[RunFigures], Picture | None], ...] = (
-        label_dots,
-        precision_recall,
-        student_curve,
-        answer_bars,
-        epsilon_curve,
-        gap_histogram,
-        votes_by_rank,
-    )
-    drawn = [score_bars(report), membership_curve(report), *(painter(figures) for painter in painters)]
-    return {picture.name: picture for picture in drawn if picture is not None}
+    """Every picture that the run has data for, by its name on the page."""
+    found = {
+        "scores": score_bars(report),
+        "precision-recall": precision_recall(figures),
+        "curve": student_curve(figures),
+        "labels": label_dots(figures),
+        "membership": membership_curve(report),
+        "epsilon": epsilon_curve(figures),
+        "answers": answer_bars(figures),
+        "gaps": gap_histogram(figures),
+        "ranks": votes_by_rank(figures),
+    }
+    return {name: picture for name, picture in found.items() if picture is not None}
 
 
 def score_bars(report: Report) -> Picture | None:
     """Five metrics of the private student beside its baselines; None where no model has scores."""
     shown = [model for model in models(report) if model.scores is not None]
-    if not shown:
-        return None
     lines = []
     for model in shown:
         scores = {name: getattr(model.scores, key) for key, name in METRIC_NAMES.items()}
         said = (f"{name} undefined" if value is None else f"{name} {value:.3f}" for name, value in scores.items())
         lines.append(f"{model.name}: {', '.join(said)}")
-    lines_over = ", with 95% intervals over test sets drawn again" if report.intervals else ""
-    height = 84 + _PITCH * (len(shown) + 1) * len(METRIC_NAMES)
-    return Picture(
-        name="scores",
-        title="The private student beside its baselines",
-        alt=f"Bars of five metrics on the test split. {'; '.join(lines)}.",
-        caption=f"Scores on the test split{lines_over}. All bars but the private student's come from true labels or "
-        "from votes without noise.",
-        mark=PrivacyCoverage.UNCOVERED,
-        svg=draw("scores", lambda axes: _paint_scores(axes, shown, report.intervals), height=height),
+    alt, height = f"Bars of five metrics on the test split. {'; '.join(lines)}.", len(METRIC_NAMES) * (len(shown) + 1)
+    return (
+        Picture(alt, lambda axes: _paint_scores(axes, shown, report.intervals), 84 + _PITCH * height) if lines else None
     )
 
 
@@ -214,8 +172,8 @@ def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Mapping[str, Ma
         known = intervals.get(model.key, {})
         ends = np.array([known.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)])
         axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
-        texts = ["undefined" if np.isnan(value) else f"{value:.3f}" for value in values]
-        for end, place, text in zip(np.maximum(widths, ends[:, 1]), places.tolist(), texts, strict=True):
+        for value, end, place in zip(values, np.maximum(widths, ends[:, 1]), places.tolist(), strict=True):
+            text = "undefined" if np.isnan(value) else f"{value:.3f}"
             axes.text(end + 0.012, place, text, va="center", color=MUTED)
     axes.set_yticks(np.arange(len(METRIC_NAMES)) * pitch + (len(shown) - 1) / 2, [*METRIC_NAMES.values()])
     axes.invert_yaxis()
@@ -226,8 +184,6 @@ def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Mapping[str, Ma
 def student_curve(figures: RunFigures) -> Picture | None:
     """The private student's training; None for a student that is solved in one step."""
     curves = {name: np.asarray(values) for name, values in figures.student_curve.items() if len(values) > 1}
-    if not curves:
-        return None
     lines = [f"{name} from {values[0]:.3g} to {values[-1]:.3g}" for name, values in curves.items()]
 
     def paint(axes: Axes) -> None:
@@ -238,14 +194,7 @@ def student_curve(figures: RunFigures) -> Picture | None:
         axes.grid()
         _legend_above(axes)
 
-    return Picture(
-        name="curve",
-        title="Training of the student",
-        alt=f"Curves over the epochs: {'; '.join(lines)}.",
-        caption="Trained on the released labels of the answered queries and on nothing else.",
-        mark=PrivacyCoverage.COVERED,
-        svg=draw("curve", paint, height=190),
-    )
+    return Picture(f"Curves over the epochs: {'; '.join(lines)}.", paint) if curves else None
 
 
 def label_dots(figures: RunFigures) -> Picture | None:
@@ -263,30 +212,22 @@ def label_dots(figures: RunFigures) -> Picture | None:
     shown = order if len(order) <= _MOST_LABELS else ends
     left_out = len(order) - len(shown)
     cut = f" The {left_out} labels in the middle are left out." if left_out else ""
-    names = [shortened(figures.label_names[label], _LONGEST_NAME) for label in shown]
-    at_chance = int(np.count_nonzero(student <= 2 * frequency))
-    dots = {key: values[shown] for key, values in found.items()}
-    return Picture(
-        name="labels",
-        title="What privacy cost each label",
-        alt=f"Average precision of {len(shown)} labels, a row each: {_ends(figures, order, found)}. "
-        "The table of labels has every number.",
-        caption="On the test split. The distance from a round dot to a square is what privacy and few queries cost "
-        f"that label; the bar is the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are "
-        f"within twice of it.{cut}",
-        mark=PrivacyCoverage.UNCOVERED,
-        svg=draw(
-            "labels", lambda axes: _paint_dots(axes, dots, frequency[shown], names), height=84 + _PITCH * len(shown)
-        ),
-    )
-
-
-def _ends(figures: RunFigures, order: NDArray[np.intp], found: dict[str, Floats]) -> str:
-    texts = []
+    said = []
     for label in dict.fromkeys((order[0], order[-1])):
         scores = ", ".join(f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in found.items())
-        texts.append(f"{figures.label_names[label]} with {scores}")
-    return "; ".join(texts)
+        said.append(f"{figures.label_names[label]} with {scores}")
+    at_chance = int(np.count_nonzero(student <= 2 * frequency))
+    names = [shortened(figures.label_names[label], _LONGEST_NAME) for label in shown]
+    dots = {key: values[shown] for key, values in found.items()}
+    return Picture(
+        f"Average precision of {len(shown)} labels, a row each: {'; '.join(said)}. The table of labels has every "
+        "number.",
+        lambda axes: _paint_dots(axes, dots, frequency[shown], names),
+        84 + _PITCH * len(shown),
+        "On the test split. The distance from a round dot to a square is what privacy and few queries cost that label; "
+        f"the bar is the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are within twice "
+        f"of it.{cut}",
+    )
 
 
 def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: Sequence[str]) -> None:
@@ -299,16 +240,13 @@ def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: 
         if key in found:
             axes.scatter(found[key], places, marker=marker, s=26, color=color, label=MODEL_NAMES[key], zorder=4)
     axes.set_yticks(places, names, parse_math=False)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("average precision")
+    axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(-0.02, 1.02), xlabel="average precision")
     _unit_scale(axes)
 
 
 def precision_recall(figures: RunFigures) -> Picture | None:
     """The student's precision over its recall, and the point that its threshold chose; None without a student."""
-    curve = figures.precision_recall
-    if curve is None:
+    if (curve := figures.precision_recall) is None:
         return None
 
     def paint(axes: Axes) -> None:
@@ -319,33 +257,26 @@ def precision_recall(figures: RunFigures) -> Picture | None:
         axes.grid()
         _legend_above(axes)
 
+    said = "All bits of the test split together. "
+    if curve.threshold is not None:
+        low, *_, high = np.tile(np.sort(np.ravel(curve.threshold)), 2)
+        own = f"Each label is predicted from a probability of its own on, {low:.3g} to {high:.3g}"
+        one = f"A label is predicted from probability {low:.3g} on"
+        said += f"{own if isinstance(curve.threshold, tuple) else one}, a function of the release and of public inputs."
+    (recall, precision), (of_constant, precise) = curve.chosen, curve.constant
     return Picture(
-        name="precision-recall",
-        title="Precision and recall of the student",
-        alt=f"Over all labels together; at the threshold recall {curve.chosen[0]:.3f} and precision "
-        f"{curve.chosen[1]:.3f}; a constant set of labels has recall {curve.constant[0]:.3f} and precision "
-        f"{curve.constant[1]:.3f}.",
-        caption=f"All bits of the test split together. {_threshold_text(curve)}",
-        mark=PrivacyCoverage.HELD_OUT,
-        svg=draw("precision-recall", paint, height=270),
+        f"Over all labels together; at the threshold recall {recall:.3f} and precision {precision:.3f}; a constant set "
+        f"of labels has recall {of_constant:.3f} and precision {precise:.3f}.",
+        paint,
+        270,
+        said,
     )
-
-
-def _threshold_text(curve: PrecisionRecall) -> str:
-    if curve.threshold is None:
-        return ""
-    placed = "a function of the release and of public inputs"
-    if isinstance(curve.threshold, tuple):
-        low, high = min(curve.threshold), max(curve.threshold)
-        return f"Each label is predicted from a probability of its own on, {low:.3g} to {high:.3g}, {placed}."
-    return f"A label is predicted from probability {curve.threshold:.3g} on, {placed}."
 
 
 def membership_curve(report: Report) -> Picture | None:
     """What an attack on the student finds at low false positive rates, beside chance; None without one."""
     if (attack := report.membership) is None:
         return None
-    beside = " Reference models saw no private record." if attack.tpr_by_reference else ""
     least = 1 / attack.num_private
     low, high = np.maximum(attack.low, least / 2), np.maximum(attack.high, least)
     lines = {"by its loss": (attack.tpr, ACCENT), "by reference models": (attack.tpr_by_reference, SECOND)}
@@ -364,24 +295,13 @@ def membership_curve(report: Report) -> Picture | None:
         axes.grid()
         _legend_above(axes)
 
-    return Picture(
-        name="membership",
-        title="An attack on the published student",
-        alt=f"Found private records by false positive rate, both on logarithmic scales. {attack.text}",
-        caption=f"{attack.text} It takes records with a small loss for private: {attack.num_private:,} private and "
-        f"{attack.num_test:,} test records, one of each group.{beside}",
-        mark=PrivacyCoverage.UNCOVERED,
-        svg=draw("membership", paint, height=190),
-    )
+    return Picture(f"Found private records by false positive rate, both on logarithmic scales. {attack.text}", paint)
 
 
 def answer_bars(figures: RunFigures) -> Picture | None:
     """How many queries were refused, and how many answers released how many labels; None without queries."""
-    total = len(figures.answered)
-    if not total:
-        return None
     sizes = np.bincount(np.count_nonzero(figures.labels[figures.answered], axis=1), minlength=1)  # [most + 1]
-    answered = int(sizes.sum())
+    total, answered = len(figures.answered), int(sizes.sum())
     spread = ", ".join(f"{count} with {size}" for size, count in enumerate(sizes) if count)
 
     def paint(axes: Axes) -> None:
@@ -395,16 +315,8 @@ def answer_bars(figures: RunFigures) -> Picture | None:
         axes.grid(axis="y")
         _legend_above(axes)
 
-    return Picture(
-        name="answers",
-        title="Answered and refused",
-        alt=f"Of {total} queries {total - answered} were refused and {answered} answered; by number of "
-        f"labels released: {spread or 'none'}.",
-        caption="A refused query costs as much privacy as an answered one. An answer with 0 labels says that "
-        "the sample has none.",
-        mark=PrivacyCoverage.COVERED,
-        svg=draw("answers", paint, height=190),
-    )
+    alt = f"Of {total} queries {total - answered} were refused and {answered} answered; by number of labels released: "
+    return Picture(f"{alt}{spread or 'none'}.", paint) if total else None
 
 
 def epsilon_curve(figures: RunFigures) -> Picture | None:
@@ -424,15 +336,7 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
         axes.xaxis.set_major_locator(_whole_numbers(6, 1))
         axes.grid()
 
-    return Picture(
-        name="epsilon",
-        title="Epsilon after each query",
-        alt=f"A curve of the epsilon spent, from {first} after query 1 to {last} after query {count}.",
-        caption="What the release would have cost had it stopped after that query, answered or refused. "
-        "No vote changes it.",
-        mark=PrivacyCoverage.COVERED,
-        svg=draw("epsilon", paint, height=190),
-    )
+    return Picture(f"A curve of the epsilon spent, from {first} after query 1 to {last} after query {count}.", paint)
 
 
 def gap_histogram(figures: RunFigures) -> Picture | None:
@@ -446,13 +350,11 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
         if len(likely := figures.pass_gaps[figures.pass_probability >= 0.5]):
             from_where = f"; the test passes with probability one half from {likely[0]:.0f} votes on"
     return Picture(
-        name="gaps",
-        title="How far apart the votes were",
-        alt=f"A histogram of the {figures.gap_name} over {len(figures.gaps)} queries: median {middle} votes, "
+        f"A histogram of the {figures.gap_name} over {len(figures.gaps)} queries: median {middle} votes, "
         f"5% below {low}, 5% above {high}{from_where}.",
-        caption=f"The noiseless {figures.gap_name} of each query{passing}",
-        mark=PrivacyCoverage.UNCOVERED,
-        svg=draw("gaps", lambda axes: _paint_gaps(axes, figures), height=210),
+        lambda axes: _paint_gaps(axes, figures),
+        210,
+        f"The noiseless {figures.gap_name} of each query{passing}",
     )
 
 
@@ -465,8 +367,8 @@ def _paint_gaps(axes: Axes, figures: RunFigures) -> None:
     edges = least - 0.5 + width * np.arange(-(-(most + 1 - least) // width) + 1, dtype=np.float64)
     groups, names = [gaps[answered], gaps[~answered]], ["answered", "refused"]
     axes.hist(groups, bins=edges.tolist(), stacked=True, color=[ACCENT, FAINT], label=names)
-    axes.set(xlim=(edges[0], edges[-1]), xlabel=f"{shortened(figures.gap_name, _LONGEST_AXIS)}, in votes")
-    axes.set_ylabel("queries")
+    name = f"{shortened(figures.gap_name, _LONGEST_AXIS)}, in votes"
+    axes.set(xlim=(edges[0], edges[-1]), xlabel=name, ylabel="queries")
     axes.yaxis.set_major_locator(_whole_numbers(6))
     if figures.pass_gaps is not None and figures.pass_probability is not None:
         right = axes.twinx()
@@ -485,7 +387,7 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
     small = figures.histogram.astype(np.min_scalar_type(int(figures.histogram.max())))
     counts = np.sort(small, axis=1)[:, ::-1].T.copy()  # [L, Q], largest first
     low, middle, high = np.quantile(counts, [0.1, 0.5, 0.9], axis=1)  # [L] each
-    ranks = len(counts)
+    ranks, num_queries = counts.shape
 
     def paint(axes: Axes) -> None:
         places = np.arange(1, ranks + 1)
@@ -497,12 +399,6 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
         axes.grid()
         axes.legend(loc="upper right")
 
-    return Picture(
-        name="ranks",
-        title="Votes by rank",
-        alt=f"Votes by rank of the label, median over {counts.shape[1]} queries: {middle[0]:.0f} for the first"
-        + (f", {middle[-1]:.0f} for the last of {ranks}." if ranks > 1 else "."),
-        caption="Noiseless counts of each query in decreasing order. A stable answer needs a steep step.",
-        mark=PrivacyCoverage.UNCOVERED,
-        svg=draw("ranks", paint, height=200),
-    )
+    last = f", {middle[-1]:.0f} for the last of {ranks}" if ranks > 1 else ""
+    said = f"Votes by rank of the label, median over {num_queries} queries: {middle[0]:.0f} for the first{last}."
+    return Picture(said, paint, 200)

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from pate.cli.compare import print_frontier
 from pate.comparison import Frontier
-from pate.comparison.page import NOT_COVERED, _bar, _limits, render_page, verdict
+from pate.comparison.frontier import NOT_COVERED
+from pate.comparison.page import _limits, render_page
 from tests.unit.report.test_page import Page, self_contained
 
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
@@ -50,19 +51,13 @@ def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_
     runs = [replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run for run in frontier.runs]
     low = replace(frontier, runs=tuple(runs))
     assert low.ceiling() <= low.floor()
-    said = verdict(low)
+    said = low.verdict
     assert "with 0.450, better than a constant;" in said and "no better" not in said and "reachable" not in said
     assert {low.cheapest(line, share) for line in low.lines for share in low.shares} == {None}
 
 
 def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(frontier: Frontier) -> None:
-    def late(*scores: float) -> Frontier:
-        runs = [
-            replace(run, micro_f1=scores[run.seed or 0]) if run.aggregator == "late" else run for run in frontier.runs
-        ]
-        return replace(frontier, runs=tuple(runs))
-
-    assert _limits(late(0.0, 0.001), "micro_f1") == (0.0, pytest.approx(0.648))
-    point = late(0.0, 1.0).lines[0].points[0]
-    assert _bar(point) == (0.0, 1.0)
-    assert _bar(replace(point, std=0.9)) == (0.0, 1.0), "a bar ends where scores end"
+    late = frontier.lines[0]
+    near = replace(late, points=(replace(late.points[0], mean=0.0005, std=0.0005),))
+    assert _limits([near, *frontier.lines[1:]], 0.2, 0.6) == (0.0, pytest.approx(0.648))
+    assert _limits([replace(late, points=(replace(late.points[0], mean=0.5, std=0.9),))], 0.2, 0.6) == (0.0, 1.0)

@@ -74,9 +74,10 @@ def page(report: Report, figures: RunFigures) -> Page:
 
 
 def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
-    captions = page.texts("figcaption")
-    assert sum(text.startswith(UNCOVERED) for text in captions) == 5  # scores, labels, membership, gaps, ranks
-    assert sum(text.startswith(HELD_OUT) for text in captions) == 1  # precision and recall
+    pictures = dict(zip([each["id"] for each in page.named("figure")], page.texts("figcaption"), strict=True))
+    marks = {**dict.fromkeys(("scores", "labels", "membership", "gaps", "ranks"), UNCOVERED)}
+    marks |= {**dict.fromkeys(("curve", "answers", "epsilon"), "covered by the epsilon"), "precision-recall": HELD_OUT}
+    assert {name: pictures[name][: len(mark)] for name, mark in marks.items()} == marks
     rows = page.texts("tr")
     for model in ("prior", "best constant", "majority-vote student", "true-label student", "all-records model"):
         assert any(text.startswith(f"{model}0.") for text in rows), model
