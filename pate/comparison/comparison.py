@@ -21,7 +21,7 @@ from pate.networks.device import one_thread
 from pate.pricing import Budget
 from pate.pricing.priced_release import require_achievable_delta
 from pate.report import metric_intervals
-from pate.report.metrics import CONSTANT_NAMES, Constant
+from pate.report.metrics import CONSTANTS
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.student import Student
@@ -222,8 +222,8 @@ class _Comparison:
 def _constants(dataset: Dataset, num_queries: int) -> Iterator[Run]:
     """What predicts the same for every sample, by the frequencies among the private records."""
     frequencies, true = dataset.private.labels.mean(axis=0), dataset.test.labels
-    for name in CONSTANT_NAMES:
-        constant = Constant.named(name, frequencies)
+    for name, made in CONSTANTS.items():
+        constant = made(frequencies)
         intervals = metric_intervals(*constant.for_samples(len(true)), true)
         yield Run(aggregator=name, num_queries=num_queries, intervals=intervals, **vars(constant.metrics(true)))
 

@@ -16,14 +16,13 @@ import numpy as np
 
 from pate.files.disk import write_text
 from pate.files.spreadsheet import SpreadsheetRows
-from pate.report.metrics import CONSTANT_NAMES
-from pate.report.tables import METRIC_NAMES, MODEL_NAMES
+from pate.report.metrics import CONSTANTS
+from pate.report.tables import DASH, METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require
 
 METRICS = tuple(METRIC_NAMES)
 """The student's scores, by the names of report.json; the headline first."""
 
-DASH = "\N{EN DASH}"
 NOT_COVERED = (
     "No epsilon covers this comparison. Each release has its own price, but all of them come from the same private "
     "data, next to scores on true labels: keep the folder inside, or compare on public or synthetic data. To choose an "
@@ -212,7 +211,7 @@ class Frontier:
 
     def floor(self) -> float:
         """What a constant reaches: the better one of the prior and the best fixed set of labels."""
-        return max(self.baseline(name) for name in CONSTANT_NAMES)
+        return max(self.baseline(name) for name in CONSTANTS)
 
     @property
     def ceiling_name(self) -> str:
@@ -226,7 +225,7 @@ class Frontier:
     @property
     def has_levels(self) -> bool:
         """Whether a constant and the ceiling are defined by the metric."""
-        names = (*CONSTANT_NAMES, self.ceiling_name)
+        names = (*CONSTANTS, self.ceiling_name)
         return all(getattr(run, self.metric) is not None for run in self.baselines if run.aggregator in names)
 
     def goal(self, share: float) -> float:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from pate.comparison.frontier import DASH, METRICS, NOT_COVERED, Frontier, Line
+from pate.comparison.frontier import METRICS, NOT_COVERED, Frontier, Line
 from pate.report.page import number, rendered
 from pate.report.pictures import ACCENT, INK, MUTED, SECOND, THIRD, Picture, shortened
 from pate.report.report import PrivacyCoverage
-from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES, MODEL_NAMES
+from pate.report.tables import ADJACENCY_NAMES, DASH, METRIC_NAMES, MODEL_NAMES
 
 _LEGEND = {
     PrivacyCoverage.COVERED: "Computed from public parameters alone.",

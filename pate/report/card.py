@@ -11,8 +11,8 @@ from typing import Self
 
 from pate.files.disk import read_value, write_text
 from pate.files.values import to_json
-from pate.report.report import CAVEATS, OF_CLASSES, PAPER_LABEL, Privacy, Scalar
-from pate.report.tables import epsilons_of_classes, format_delta, format_epsilon, settings
+from pate.report.report import CAVEATS, OF_CLASSES, Privacy, Scalar
+from pate.report.tables import PAPER_LABEL, format_delta, format_epsilon
 from pate.validation import VERSION, require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
@@ -123,7 +123,8 @@ def privacy_card(
     rows = (
         ("data set", dataset),
         *((("features", f"{features['features']}, which {features_origin(features)}"),) if features else ()),
-        *settings(privacy, name),
+        *privacy.terms,
+        *privacy.made_by(name),
         ("queries answered", str(num_answered)),
         *(() if num_hits is None else (("hits", str(num_hits)),)),
         ("labels per query", str(num_labels)),
@@ -162,7 +163,7 @@ def _promise(privacy: Privacy) -> tuple[str, str]:
     sentence = f"This release is ({epsilon}, {delta})-differentially private under the adjacency {privacy.adjacency}"
     sentence += f"; the unit of privacy is {cell(privacy.unit)}."
     if privacy.classes:
-        sentence += f" By budget class epsilon is {cell(epsilons_of_classes(privacy))}."
+        sentence += f" By budget class epsilon is {cell(privacy.of_classes)}."
     if privacy.noise_seeded:
         sentence += " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
     change = "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most"

@@ -21,20 +21,8 @@ from rich.text import Text
 
 from pate.files.values import to_json_line
 from pate.pricing.remedies import WEAK_EPSILON
-from pate.report.report import PAPER_LABEL, SEEDED_WARNING, Report
-from pate.report.tables import (
-    METRIC_NAMES,
-    accountant_of,
-    charging_verdict,
-    format_claim,
-    format_delta,
-    format_epsilon,
-    guarantee,
-    hit_counts,
-    models,
-    percent,
-    round_up,
-)
+from pate.report.report import Report
+from pate.report.tables import FILTERS, METRIC_NAMES, MODEL_NAMES, PAPER_LABEL, SEEDED_WARNING, round_up
 from pate.validation import printable, rounded_down
 
 _ANY_WIDTH = 10_000
@@ -99,14 +87,6 @@ def _value(value: Any) -> str:
     return escape(printable(str(value)).replace(_CELL, "|"))
 
 
-def _broken(heading: str) -> Markup:
-    return Markup(_value(heading).replace(" ", _BREAK))
-
-
-def _cells(values: Iterable[Any], before: str = "") -> Markup:
-    return Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values))
-
-
 @cache
 def _environment() -> Environment:
     made = Environment(
@@ -116,23 +96,15 @@ def _environment() -> Environment:
         finalize=lambda value: value if isinstance(value, Markup) else _value(value),
     )
     made.tests["finite"] = math.isfinite
-    made.filters |= {
-        "broken": _broken,
-        "cells": _cells,
-        "claim": format_claim,
-        "delta": format_delta,
+    made.filters |= FILTERS | {
+        "broken": lambda heading: Markup(_value(heading).replace(" ", _BREAK)),
+        "cells": lambda values, before="": Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values)),
         "down": rounded_down,
-        "epsilon": format_epsilon,
-        "percent": percent,
         "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),
         "up": lambda value, digits=4: "0" if value == 0 else round_up(value, digits),
     }
-    made.globals |= {
-        "br": Markup(_BREAK),
-        "WEAK_EPSILON": WEAK_EPSILON,
-        "PAPER_LABEL": PAPER_LABEL,
-        "SEEDED_WARNING": SEEDED_WARNING,
-    }
+    made.globals |= {"br": Markup(_BREAK), "metrics": METRIC_NAMES, "names": MODEL_NAMES, "WEAK_EPSILON": WEAK_EPSILON}
+    made.globals |= {"PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
     return made
 
 
@@ -163,9 +135,5 @@ def print_report(
 
     Without `scores`, as in a sweep, which has a table of its own, verdict and scores are left out.
     """
-    said: dict[str, Any] = {"guarantee": guarantee(report.privacy), "accountant": accountant_of(report.privacy)}
-    said |= {"hits": hit_counts(report.release), "charging": charging_verdict(report.privacy)}
-    rows = models(report) if scores else ()
-    print_page(
-        "report/report.txt", console=console, report=report, path=path, models=rows, metrics=METRIC_NAMES, **said
-    )
+    models = report.models if scores else {}
+    print_page("report/report.txt", console=console, report=report, path=path, models=models)

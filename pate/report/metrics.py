@@ -19,8 +19,6 @@ Bits = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
-CONSTANT_NAMES = ("prior", "best_constant")
-
 _POINTS = 200  # of a curve of precision and recall
 _MOST_RESAMPLES, _FEWEST_RESAMPLES = 200, 50
 _MOST_BITS = 2 * 10**8  # of all resamples together
@@ -139,21 +137,17 @@ def _mean_of_defined(values: Floats) -> float | None:
 
 
 def _checked(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> tuple[Bits, Floats, Bits]:
-    bits, truth = _bits("predicted", predicted), _bits("true", true)
-    values = np.asarray(scores)
+    bits, values, truth = np.asarray(predicted), np.asarray(scores), np.asarray(true)
+    for name, array in {"predicted": bits, "true": truth}.items():
+        require(array.dtype == np.bool_, f"{name}.dtype", array.dtype, "bool")
+        good = array.ndim == 2 and array.size > 0
+        require(good, f"{name}.shape", array.shape, "[num_samples, num_labels], not empty")
     require(np.issubdtype(values.dtype, np.floating), "scores.dtype", values.dtype, "a floating type")
     for name, shape in (("predicted", bits.shape), ("scores", values.shape)):
         require(shape == truth.shape, f"{name}.shape", shape, f"the shape of true, {truth.shape}")
     if not np.isfinite(values).all():
         raise InvalidValue(f"scores={values[~np.isfinite(values)][0]}: expected finite numbers")
     return bits, values.astype(np.float64, copy=False), truth
-
-
-def _bits(name: str, array: ArrayLike) -> Bits:
-    bits = np.asarray(array)
-    require(bits.dtype == np.bool_, f"{name}.dtype", bits.dtype, "bool")
-    require(bits.ndim == 2 and bits.size > 0, f"{name}.shape", bits.shape, "[num_samples, num_labels], not empty")
-    return bits
 
 
 def metric_intervals(
@@ -305,11 +299,6 @@ class Constant:
     frequencies: Floats  # `[L]`, the score of each label
 
     @classmethod
-    def named(cls, name: str, frequencies: Floats) -> Constant:
-        """That of `CONSTANT_NAMES`, from the true frequency of each label `[L]`, which no epsilon covers."""
-        return cls.prior(frequencies) if name == "prior" else cls.best(frequencies)
-
-    @classmethod
     def prior(cls, frequencies: Floats) -> Constant:
         """Each label's majority: the constant with the best accuracy."""
         return cls(frequencies > 0.5, frequencies)
@@ -332,6 +321,10 @@ class Constant:
     def metrics(self, true: Bits) -> Scores:
         """Its metrics against true labels `[n, L]`."""
         return multilabel_metrics(*self.for_samples(len(true)), true)
+
+
+CONSTANTS = {"prior": Constant.prior, "best_constant": Constant.best}
+"""By the names of report.json, from the true frequency of each label `[L]`, which no epsilon covers."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,22 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pate.report.pictures import pictures
-from pate.report.report import HEADLINE, PAPER_LABEL, SEEDED_WARNING, PrivacyCoverage, Report, RunFigures
-from pate.report.tables import (
-    METRIC_NAMES,
-    Model,
-    format_delta,
-    format_epsilon,
-    hit_counts,
-    models,
-    parameters,
-    percent,
-    terms,
-)
+from pate.report.report import HEADLINE, PrivacyCoverage, Report, RunFigures
+from pate.report.tables import DASH, FILTERS, METRIC_NAMES, MODEL_NAMES, PAPER_LABEL, SEEDED_WARNING
 
-DASH = "\N{EN DASH}"
-
-_DIGITS = 3
 _LEGEND = {
     PrivacyCoverage.COVERED: "Computed from the release alone, or from public parameters.",
     PrivacyCoverage.HELD_OUT: "The model or the labels come from the release; the score also reads true labels.",
@@ -45,33 +32,20 @@ _LABEL_COLUMNS = {
 
 def render_html(report: Report, figures: RunFigures) -> str:
     """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text is escaped."""
-    privacy, columns = report.privacy, _label_columns(figures)
-    guarantee = [*terms(privacy)]
-    if privacy.paper_epsilon is not None:
-        guarantee.append(("epsilon of the paper", f"{format_epsilon(privacy.paper_epsilon)}, {PAPER_LABEL}"))
+    columns = _label_columns(figures)
     return rendered(
         "report/report.html",
         title=f"{report.name} on {report.data.name}",
         legend=_LEGEND,
         report=report,
-        privacy=privacy,
-        release=report.release,
-        data=report.data,
-        student=report.student,
-        prior=report.baselines.prior,
-        bounded=math.isfinite(privacy.epsilon),
+        bounded=math.isfinite(report.privacy.epsilon),
         pictures=pictures(report, figures),
-        headline=HEADLINE,
-        models=[(model.name, [_scored(report, model, key) for key in METRIC_NAMES]) for model in models(report)],
-        terms=guarantee,
-        parameters=parameters(privacy, report.name, digits=_DIGITS),
-        hits=hit_counts(report.release),
+        models=[(name, [_scored(report, key, metric) for metric in METRIC_NAMES]) for key, name in MODEL_NAMES.items()],
         label_columns=columns,
         labels=[
             (name, [number(float(column[index])) for column in columns.values()])
             for index, name in enumerate(figures.label_names)
         ],
-        versions=[(f"version of {name}", version) for name, version in report.versions.items()],
     )
 
 
@@ -87,14 +61,10 @@ def rendered(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     made = Environment(loader=PackageLoader("pate", ""), autoescape=True, undefined=StrictUndefined)
     made.trim_blocks = made.lstrip_blocks = True
-    made.globals |= {"mark": PrivacyCoverage, "metrics": METRIC_NAMES, "dash": DASH, "seeded_warning": SEEDED_WARNING}
-    made.filters |= {
-        "breakable": _breakable,
-        "delta": format_delta,
-        "epsilon": format_epsilon,
-        "number": number,
-        "percent": percent,
-    }
+    made.globals |= {"mark": PrivacyCoverage, "metrics": METRIC_NAMES, "dash": DASH, "headline": HEADLINE}
+    made.globals |= {"paper_label": PAPER_LABEL, "seeded_warning": SEEDED_WARNING}
+    made.filters |= FILTERS | {"number": number}
+    made.filters["breakable"] = lambda name: Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
     return made
 
 
@@ -103,15 +73,11 @@ def number(value: float | None) -> str:
     return DASH if value is None or np.isnan(value) else f"{value:.3f}"
 
 
-def _breakable(name: str) -> Markup:
-    return Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
-
-
-def _scored(report: Report, model: Model, key: str) -> str:
+def _scored(report: Report, model: str, metric: str) -> str:
     """A metric of a model, the headline with its interval."""
-    value = number(getattr(model.scores, key, None))
-    interval = report.intervals.get(model.key, {}).get(key)
-    return f"{value}\n{interval[0]:.3f}{DASH}{interval[1]:.3f}" if interval and key == HEADLINE else value
+    value = number(getattr(report.models[model], metric, None))
+    interval = report.intervals.get(model, {}).get(metric)
+    return f"{value}\n{interval[0]:.3f}{DASH}{interval[1]:.3f}" if interval and metric == HEADLINE else value
 
 
 def _label_columns(figures: RunFigures) -> dict[str, Any]:

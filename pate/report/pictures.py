@@ -22,9 +22,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pate.files.disk import replacing
-from pate.report.metrics import Floats, Interval
+from pate.report.metrics import Floats, Interval, Scores
 from pate.report.report import Report, RunFigures
-from pate.report.tables import METRIC_NAMES, MODEL_NAMES, Model, format_epsilon, models
+from pate.report.tables import METRIC_NAMES, MODEL_NAMES, format_epsilon
 
 # Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
 INK, MUTED, RULE = "#010101", "#020202", "#030303"
@@ -150,26 +150,26 @@ def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
 
 def score_bars(report: Report) -> Picture | None:
     """Five metrics of the private student beside its baselines; None where no model has scores."""
-    shown = [model for model in models(report) if model.scores is not None]
+    shown = {model: scores for model, scores in report.models.items() if scores is not None}
     lines = []
-    for model in shown:
-        scores = {name: getattr(model.scores, key) for key, name in METRIC_NAMES.items()}
-        said = (f"{name} undefined" if value is None else f"{name} {value:.3f}" for name, value in scores.items())
-        lines.append(f"{model.name}: {', '.join(said)}")
+    for model, scores in shown.items():
+        values = {name: getattr(scores, key) for key, name in METRIC_NAMES.items()}
+        said = (f"{name} undefined" if value is None else f"{name} {value:.3f}" for name, value in values.items())
+        lines.append(f"{MODEL_NAMES[model]}: {', '.join(said)}")
     alt, height = f"Bars of five metrics on the test split. {'; '.join(lines)}.", len(METRIC_NAMES) * (len(shown) + 1)
     return (
         Picture(alt, lambda axes: _paint_scores(axes, shown, report.intervals), 84 + _PITCH * height) if lines else None
     )
 
 
-def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Mapping[str, Mapping[str, Interval]]) -> None:
+def _paint_scores(axes: Axes, shown: Mapping[str, Scores], intervals: Mapping[str, Mapping[str, Interval]]) -> None:
     """Groups of horizontal bars: one group per metric, one bar per model, its interval as a line over its end."""
     pitch = len(shown) + 1
-    for row, model in enumerate(shown):
-        values = np.array([getattr(model.scores, key) for key in METRIC_NAMES], dtype=np.float64)  # None is NaN
+    for row, (model, scores) in enumerate(shown.items()):
+        values = np.array([getattr(scores, key) for key in METRIC_NAMES], dtype=np.float64)  # None is NaN
         places, widths = np.arange(len(values)) * pitch + row, np.nan_to_num(values)
-        axes.barh(places, widths, height=0.82, color=_MODEL_COLORS[model.key], label=model.name)
-        known = intervals.get(model.key, {})
+        axes.barh(places, widths, height=0.82, color=_MODEL_COLORS[model], label=MODEL_NAMES[model])
+        known = intervals.get(model, {})
         ends = np.array([known.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)])
         axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
         for value, end, place in zip(values, np.maximum(widths, ends[:, 1]), places.tolist(), strict=True):

@@ -15,6 +15,13 @@ from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.files.disk import damaged, read_text, write_text
 from pate.files.values import from_json, to_json
 from pate.report.metrics import Bits, Floats, Interval, Membership, PrecisionRecall, Scores
+from pate.report.tables import (
+    ADJACENCY_NAMES,
+    MODEL_NAMES,
+    SEEDED_WARNING,
+    format_delta,
+    format_epsilon,
+)
 from pate.validation import require, require_count
 
 _FILE = "the report of a finished run"
@@ -65,8 +72,6 @@ CAVEATS = (
 )
 
 OF_CLASSES = "Who is in which budget class: that is taken as public."
-SEEDED_WARNING = "seeded noise protects nobody who knows the seed"
-PAPER_LABEL = "as the paper accounts; not a bound"
 HEADLINE = "mean_average_precision"
 
 _NAMES = {
@@ -139,6 +144,75 @@ class Privacy:
             value = getattr(self, name)
             require(value is None or value >= 0, f"privacy.{name}", value, "a number >= 0 or None")
 
+    @property
+    def guarantee(self) -> str:
+        """In one line, epsilon and delta rounded up; an infinite epsilon is called no guarantee."""
+        unit = f"{self.adjacency}, unit: {self.unit}"
+        if math.isinf(self.epsilon):
+            return f"no guarantee: epsilon is infinite ({unit})"
+        bound = f"epsilon <= {format_epsilon(self.epsilon)} at delta = {format_delta(self.delta)} ({unit})"
+        return f"{bound}; by class: {self.of_classes}" if self.classes else bound
+
+    @property
+    def of_classes(self) -> str:
+        """The epsilon of each class of groups with a budget of its own, rounded up."""
+        return ", ".join(f"{name} {format_epsilon(epsilon)}" for name, epsilon in self.classes.items())
+
+    @property
+    def asked_accountant(self) -> str:
+        """Its name, and whose figure it took."""
+        return self.accountant if self.won_by is None else f"{self.accountant} (here that of {self.won_by})"
+
+    @property
+    def charging(self) -> str:
+        """Whether target charging paid, in one sentence; empty for a mechanism that is not charged by hits."""
+        if self.plain_epsilon is None:
+            return ""
+        plain, charged = format_epsilon(self.plain_epsilon), format_epsilon(self.epsilon)
+        compared = f"{plain} instead of {charged} for the queries that were asked, with the same noise"
+        if self.plain_epsilon <= self.epsilon:
+            return f"does not pay: plain composition costs less, {compared}"
+        return f"pays: plain composition costs {compared}"
+
+    @property
+    def terms(self) -> list[tuple[str, str]]:
+        """The price, and what it is a price of, as (name, text) rows; all of it may be published."""
+        meaning = ADJACENCY_NAMES.get(self.adjacency)
+        noise = f"seeded: {SEEDED_WARNING}" if self.noise_seeded else "ChaCha20, from the operating system's entropy"
+        rows = [("epsilon", "infinite: no guarantee" if math.isinf(self.epsilon) else format_epsilon(self.epsilon))]
+        if self.classes:
+            rows.append(("epsilon of each budget class", self.of_classes))
+        rows += [
+            ("delta", format_delta(self.delta)),
+            ("adjacency", f"{self.adjacency} ({meaning})" if meaning else self.adjacency),
+            ("unit of privacy", self.unit),
+            ("accountant", self.asked_accountant),
+            ("queries priced", str(self.num_queries)),
+            ("noise", noise),
+        ]
+        if self.plain_epsilon is not None:
+            rows.append(("what plain composition would cost, not this release", format_epsilon(self.plain_epsilon)))
+            rows.append(("target charging", self.charging))
+        if self.failure_prob is not None:
+            rows.append(("failure probability, within delta", format_delta(self.failure_prob)))
+        return rows
+
+    def made_by(self, name: str | None = None, *, digits: int | None = None) -> list[tuple[str, str]]:
+        """The mechanism, the name that it was configured by, and its public parameters, as rows to publish.
+
+        Numbers have so many digits; None shows all, as whoever checks a price needs them.
+        """
+        rows = [("aggregator", name)] if name and name != self.mechanism else []
+        rows.append(("mechanism", self.mechanism))
+        for key, value in self.parameters.items():
+            rounded = f"{value:.{digits}g}" if digits and isinstance(value, float) else str(value)
+            rows.append((f"mechanism.{key}", rounded))
+        for share, gap in (("50%", self.gap_at_50), ("95%", self.gap_at_95)):
+            if gap is not None or self.max_gap is not None:
+                found = f"no gap of {self.max_gap} votes passes" if gap is None else f"{gap:g} votes"
+                rows.append((f"gap that passes with probability {share}", found))
+        return rows
+
 
 @dataclass(frozen=True)
 class ReleaseSummary:
@@ -162,6 +236,14 @@ class ReleaseSummary:
         rate = self.num_answered / max(self.num_queries, 1)
         rule = f"num_answered / num_queries = {rate}"
         require(math.isclose(self.answer_rate, rate, abs_tol=1e-9), "release.answer_rate", self.answer_rate, rule)
+
+    @property
+    def hits(self) -> str:
+        """The hits of a charged mechanism in one line; empty for another."""
+        if self.num_hits is None:
+            return ""
+        said = f"{self.num_hits} hits, {self.remaining_hits} remaining, {self.num_abstained} abstentions"
+        return f"{said}; {self.num_asked} of {self.num_queries} queries asked"
 
 
 @dataclass(frozen=True)
@@ -273,6 +355,12 @@ class Report:
         """What was released by: the name that it was configured by, or the class of the aggregator."""
         return self.heading.aggregator or self.privacy.mechanism
 
+    @property
+    def models(self) -> dict[str, Scores | None]:
+        """By the names of `MODEL_NAMES`, in the order of the tables; None for those that were not trained."""
+        found = vars(self.baselines) | {"student": self.student}
+        return {key: found[key] for key in MODEL_NAMES}
+
     def to_json(self) -> str:
         """The report as strict JSON: infinity is the string `"inf"`, an undefined number is null."""
         return to_json(self)
@@ -318,26 +406,6 @@ class RunFigures:
     precision_recall: PrecisionRecall | None = None  # the student's, or None
     # values after each epoch by name, `[E]`; empty for a student solved in one step
     student_curve: Mapping[str, Floats] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("answered", "labels"):
-            kind = getattr(self, name).dtype
-            require(kind == np.bool_, f"figures.{name}.dtype", kind, "bool")
-        num_labels, num_queries = len(self.label_names), len(self.answered)
-        require(num_labels > 0, "figures.label_names", self.label_names, "at least one name")
-        for name, other in (("pass_gaps", "pass_probability"), ("pass_probability", "pass_gaps")):
-            lacks = getattr(self, name) is None and getattr(self, other) is not None
-            require(not lacks, f"figures.{name}", None, f"one for each of {other}")
-        shapes: dict[str, tuple[int, ...]]
-        shapes = dict.fromkeys(("answered", "epsilon_after_query", "gaps"), (num_queries,))
-        shapes |= dict.fromkeys(("labels", "histogram"), (num_queries, num_labels))
-        arrays = {name: (getattr(self, name), shape) for name, shape in shapes.items()}
-        arrays["pass_probability"] = self.pass_probability, () if self.pass_gaps is None else self.pass_gaps.shape
-        for model, metrics in self.per_label.items():
-            arrays |= {f"per_label[{model}][{name}]": (values, (num_labels,)) for name, values in metrics.items()}
-        for name, (array, shape) in arrays.items():
-            if array is not None:
-                require(np.shape(array) == shape, f"figures.{name}.shape", np.shape(array), f"{shape}")
 
 
 def _behind(student: Scores, constant: Scores) -> list[str]:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from pate.files.disk import is_regular, make_folder, owners_umask
 from pate.report.report import Report
-from pate.report.tables import METRIC_NAMES, guarantee, models, settings
+from pate.report.tables import METRIC_NAMES, MODEL_NAMES
 
 _MOST_POINTS = 500
 _PLAIN = (str, int, float, bool)
@@ -49,13 +49,11 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         """One trained teacher's loss, at the step of its index."""
         self._scalar(f"{_UNCOVERED}/teacher_loss", loss, teacher)
 
-    def teacher_accuracies(self, accuracies: ArrayLike) -> None:
-        """The accuracies of all teachers, `[num_teachers]`, as a histogram."""
-        self._histogram(f"{_UNCOVERED}/teacher_accuracy", accuracies)
-
-    def gaps(self, gaps: ArrayLike) -> None:
-        """The noiseless gaps of all queries, `[Q]` in votes, as a histogram."""
-        self._histogram(f"{_UNCOVERED}/gap", gaps)
+    def histogram(self, name: str, values: ArrayLike) -> None:
+        """A figure of all teachers or queries that no epsilon covers, such as their gaps `[Q]`."""
+        array, tag = np.asarray(values, dtype=np.float64), f"{_UNCOVERED}/{name}"
+        if array.size and self._is_new(tag, 0):
+            self._writer.add_histogram(tag, array, 0)
 
     def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
         """The answer rate so far and the epsilon spent after each query, `[Q]` each, at 500 steps at most."""
@@ -90,21 +88,28 @@ class RunWriter(AbstractContextManager["RunWriter"]):
 
     def report(self, report: Report) -> None:
         """The guarantee and every model's scores as text, and the run's line in the tab HParams, by its heading."""
+        privacy = report.privacy
         self._text(
-            "privacy/settings", [("guarantee", guarantee(report.privacy)), *settings(report.privacy, report.name)]
+            "privacy/settings", [("guarantee", privacy.guarantee), *privacy.terms, *privacy.made_by(report.name)]
         )
         rows = []
-        for model in models(report):
-            scores = {name: getattr(model.scores, key, None) for key, name in METRIC_NAMES.items()}
-            said = [f"{name} {value:.3f}" for name, value in scores.items() if value is not None]
-            rows.append((model.name, ", ".join(said) or "not trained"))
+        for model, scores in report.models.items():
+            values = {name: getattr(scores, key, None) for key, name in METRIC_NAMES.items()}
+            said = [f"{name} {value:.3f}" for name, value in values.items() if value is not None]
+            rows.append((MODEL_NAMES[model], ", ".join(said) or "not trained"))
         called = [("run", f"{report.name} on {report.data.name}"), ("settings", report.heading.overrides)]
         self._text(f"{_UNCOVERED}/scores", [*called, ("verdict", report.verdict.text), *rows])
         found = {f"Test {name} ({_SAYS})": getattr(report.student, key, None) for key, name in METRIC_NAMES.items()}
         found |= {"Epsilon": report.privacy.epsilon, "Answer rate": report.release.answer_rate}
         results = {tag: value for tag, value in found.items() if value is not None and np.isfinite(value)}
         compared = report.heading.compared.items()
-        self._hparams(results | {key: each if isinstance(each, _PLAIN) else str(each) for key, each in compared})
+        columns = results | {key: each if isinstance(each, _PLAIN) else str(each) for key, each in compared}
+        # TensorBoard sorts the columns: results, in capitals, are the first. They are no scalars, which would be curves
+        # of one point.
+        if self._is_new("_hparams_/session_start_info", 0):
+            from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+
+            self._writer.file_writer.add_summary(hparams_pb(columns, trial_id=self._name), 0)
 
     def flush(self) -> None:
         """Hands everything written so far to the operating system."""
@@ -123,25 +128,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         if np.isfinite(value) and self._is_new(tag, step):
             self._writer.add_scalar(tag, float(value), step)
 
-    def _histogram(self, tag: str, values: ArrayLike) -> None:
-        array = np.asarray(values, dtype=np.float64)
-        if array.size and self._is_new(tag, 0):
-            self._writer.add_histogram(tag, array, 0)
-
     def _text(self, tag: str, rows: list[tuple[str, str]]) -> None:
         if self._is_new(f"{tag}/text_summary", 0):
             lines = [f"| {name} | {value.replace('|', '/')} |" for name, value in rows]
             self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
-
-    def _hparams(self, columns: dict[str, Any]) -> None:
-        """The run's line in TensorBoard's tab HParams, which sorts its columns: results, in capitals, are the first.
-
-        They are no scalars, which would be curves of one point.
-        """
-        if self._is_new("_hparams_/session_start_info", 0):
-            from tensorboard.plugins.hparams.summary_v2 import hparams_pb
-
-            self._writer.file_writer.add_summary(hparams_pb(columns, trial_id=self._name), 0)
 
     def _is_new(self, tag: str, step: int) -> bool:
         """Whether the event is to be written: it is not in the folder yet, and from now on counts as being there."""

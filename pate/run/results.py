@@ -34,7 +34,7 @@ from pate.report import (
     per_label_metrics,
     privacy_card,
 )
-from pate.report.metrics import CONSTANT_NAMES, Constant, Membership, PrecisionRecall, micro_f1, summarized
+from pate.report.metrics import CONSTANTS, Constant, Membership, PrecisionRecall, micro_f1, summarized
 from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary, Verdict
 from pate.run.bundle.form import ModelForm
 from pate.run.bundle.model_card import model_card
@@ -130,7 +130,7 @@ class Results:
         """The values of report.json."""
         data, shape, frequencies = self.dataset, self.priced.shape, self.dataset.private.labels.mean(axis=0)
         constants = {
-            name: Prediction(*Constant.named(name, frequencies).for_samples(len(data.test))) for name in CONSTANT_NAMES
+            name: Prediction(*made(frequencies).for_samples(len(data.test))) for name, made in CONSTANTS.items()
         }
         predictions, true = {**constants, **self.predictions}, data.test.labels
         scores = {name: self._scores(name, prediction) for name, prediction in predictions.items()}
@@ -318,9 +318,9 @@ def write_report_files(
     write_text(folder.release / "README.md", model_card(form, report.privacy, report.release))
     write_text(folder.path / "report.html", render_html(report, figures))
     if figures.gaps is not None:
-        events.gaps(figures.gaps)
+        events.histogram("gap", figures.gaps)
     if len(results.teacher_accuracies):
-        events.teacher_accuracies(results.teacher_accuracies)
+        events.histogram("teacher_accuracy", results.teacher_accuracies)
     events.queries(figures.answered, figures.epsilon_after_query)
     events.report(report)
     events.close()

@@ -12,8 +12,8 @@ from pate.data import TableSchema
 from pate.features.features import ExtractedForm
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
-from pate.report.report import SEEDED_WARNING, ReleaseSummary
-from pate.report.tables import guarantee
+from pate.report.report import ReleaseSummary
+from pate.report.tables import SEEDED_WARNING
 from pate.run.bundle.form import ModelForm
 from pate.validation import PUBLISHED, how_to_install
 
@@ -55,7 +55,7 @@ def model_card(form: ModelForm, privacy: Privacy, release: ReleaseSummary) -> st
         title=cell(f"{form.name}, a private student"),
         num_labels=len(form.labels),
         labels=", ".join(f"`{cell(name)}`" for name in form.labels),
-        promise=f"{guarantee(privacy)}.{seeded}",
+        promise=f"{privacy.guarantee}.{seeded}",
         install=how_to_install(_extra(form), anywhere=True) + ("" if PUBLISHED else _WHOSE),
         command=command,
         python=python,

@@ -16,7 +16,6 @@ from pate.report import Report, privacy_card
 from pate.report.console import PlainConsole, print_lines, print_report
 from pate.report.page import render_html
 from pate.report.report import ReleaseSummary, RunFigures
-from pate.report.tables import charging_verdict
 
 
 def printed(report: Report, path: Path | None = None, width: int = 80) -> str:
@@ -113,7 +112,7 @@ def test_every_output_says_whether_target_charging_paid(
         privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
         release=ReleaseSummary(6, 3, 0.5, 0.9, 0.6, num_hits=2, remaining_hits=3, num_abstained=1, num_asked=6),
     )
-    assert charging_verdict(run.privacy).startswith(verdict)
+    assert run.privacy.charging.startswith(verdict)
     text, page = printed(run, width=400), render_html(run, figures)
     card = privacy_card(run.privacy, dataset="x", num_answered=3, num_labels=4, num_teachers=400, num_hits=2)
     hits = "2 hits, 3 remaining, 1 abstentions; 6 of 6 queries asked"

@@ -34,8 +34,8 @@ def test_teachers_gaps_and_accuracies_carry_the_mark(tmp_path: Path) -> None:
     with RunWriter(tmp_path) as writer:
         for teacher, loss in enumerate([0.5, 0.25, 0.75]):
             writer.teacher(teacher, loss)
-        writer.teacher_accuracies(np.array([0.8, 0.9, 0.9]))
-        writer.gaps(np.array([1, 2, 3, 4]))
+        writer.histogram("teacher_accuracy", np.array([0.8, 0.9, 0.9]))
+        writer.histogram("gap", np.array([1, 2, 3, 4]))
     assert scalars(tmp_path, LOSS) == [(0, 0.5), (1, 0.25), (2, 0.75)]
     events = read(tmp_path)
     assert set(events.Tags()["histograms"]) == {
@@ -94,7 +94,7 @@ def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(report: Report, 
     def stage(writer: RunWriter, num_teachers: int) -> None:
         for teacher in range(num_teachers):
             writer.teacher(teacher, teacher / 8)
-        writer.gaps(np.arange(5))
+        writer.histogram("gap", np.arange(5))
         writer.report(replace(report, heading=Heading(compared={"seed": 1})))
 
     for num_teachers in (3, 5):
