@@ -19,8 +19,8 @@ from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPri
 from pate.aggregators.release import Release
 from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
-from pate.validation import InvalidValue, require, require_count, require_entries
-from pate.votes.histogram import Block, histogram, limited
+from pate.validation import InvalidValue, require_count, require_entries
+from pate.votes.histogram import histogram, limited
 from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
 from pate.votes.source import VoteSource
 
@@ -554,35 +554,8 @@ class PerQueryAggregator(HistogramAggregator):
         return Release(labels, answered, event, self.adjacency)
 
 
-_VOTES_AT_ONCE = 2**22  # so that working copies stay small
 _FEWEST_MADE_UP = 16
 _MADE_UP_BITS = 2**22
-
-
-def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Iterator[Block]:
-    """Yields checked blocks `[c, Q, L]` of bits or of confidences in [0, 1], together `num_teachers` teachers.
-
-    Under add/remove, where a teacher may be missing from the declared ones, fewer will do. Large blocks are cut.
-    """
-    whole = isinstance(votes, (list, tuple)) or hasattr(votes, "__array__")  # a tensor, too
-    blocks: Iterable[Any] = [votes] if whole else votes
-    require(isinstance(blocks, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
-    found, queries = 0, None
-    for given in blocks:
-        block = validation.require_array("votes", given, kinds=None)
-        require(block.ndim == 3, "votes.shape", block.shape, "[num_teachers, num_queries, num_labels]")
-        require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
-        real = block.dtype == np.bool_ or np.issubdtype(block.dtype, np.floating)
-        require(bool(real), "votes.dtype", block.dtype, "bool votes or confidences in [0, 1]")
-        if block.dtype != np.bool_:
-            require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
-        queries = queries or block.shape[1:]
-        require(block.shape[1:] == queries, "votes.shape", block.shape, f"[c, {queries[0]}, {queries[1]}] as before")
-        found += len(block)
-        rows = max(1, _VOTES_AT_ONCE // block[0].size)
-        yield from (block[first : first + rows] for first in range(0, len(block), rows))
-    missing = adjacency is Adjacency.ADD_REMOVE and 0 < found < num_teachers
-    require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
 
 
 @dataclass(frozen=True, kw_only=True)

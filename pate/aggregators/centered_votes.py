@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,13 +21,20 @@ from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
-from pate.validation import InvalidValue, require, require_count, require_entries, require_generator, require_positive
-from pate.votes.clipping import ClippedSum, dense_votes, peeked_votes
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_entries,
+    require_generator,
+    require_positive,
+)
+from pate.votes.clipping import ClippedSum, vote_blocks
 from pate.votes.descent import shrink_singular_values
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.moment_votes import RoundVotes
-from pate.votes.share_sums import TeacherShares
-from pate.votes.source import VoteSource
+from pate.votes.source import TeacherShares, VoteSource
 
 Array = NDArray[np.float64]
 
@@ -57,18 +65,6 @@ class CenteredRelease(Release):
         values, prevalence = self.scores - self.center, self.center.mean(axis=0)
         scores = NoisyScores(values, self.noise_std, prevalence, self.num_directions)
         return replace(super().training_set(inputs), scores=scores)
-
-
-def matched_labels(
-    scores: NDArray[np.float64], residual: NDArray[np.float64], center: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """The highest scores `[Q, L]` of each label, as many as the center expects; among equals the residual decides."""
-    labels = np.zeros(scores.shape, dtype=np.bool_)
-    expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-    order = np.lexsort((-residual, -scores), axis=0)
-    chosen = np.arange(len(scores))[:, None] < expected
-    np.put_along_axis(labels, order, chosen, axis=0)
-    return labels
 
 
 _SMALLEST_SHARE = 1e-3
@@ -192,7 +188,9 @@ class CenteredVotes(TeacherVotesAggregator):
         whole = isinstance(votes, (list, tuple)) or hasattr(votes, "__array__")
         rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
         require(whole, "votes", type(votes).__name__, rule)
-        array = dense_votes(votes, rule)
+        array = require_array("votes", votes, kinds=None)  # all of it is checked before its first reading is charged
+        for _ in vote_blocks(array, num_teachers=num_teachers, adjacency=self.adjacency):
+            pass
         shares = TeacherShares(array.mean(axis=1), self.weights)
         center = self.prevalence.release(shares, num_teachers=num_teachers, rng=rng, ledger=ledger)
         release = self.centered_at(center).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
@@ -216,8 +214,9 @@ class CenteredVotes(TeacherVotesAggregator):
                 step, summary = self._gathered_around(center, source)  # before it is paid for: teachers may fail
                 release = partial(step.aggregate_summary, summary, num_teachers=source.num_teachers, rng=for_votes)
                 arrays = drawn.once("release", lambda: release().arrays())
-            directions = self._num_directions(source)
-            return CenteredRelease.of_arrays(arrays, event=event, adjacency=self.adjacency, num_directions=directions)
+            span = source.span(noise_multiplier=self.votes_multiplier)
+            width = None if span is None else span.shape[1]
+            return CenteredRelease.of_arrays(arrays, event=event, adjacency=self.adjacency, num_directions=width)
 
         def in_rounds() -> Arrays:
             within = replace(context, rng=for_votes, drawn=drawn)
@@ -236,8 +235,7 @@ class CenteredVotes(TeacherVotesAggregator):
             weights = self.in_rounds.noiseless(votes, prevalence, variance=variance)
             return RoundsRelease.of(weights, votes.public, source.num_queries, NonPrivateEvent(), self.adjacency)
         step, summary = self._gathered_around(center, source)
-        release = step.noiseless(summary, num_teachers=source.num_teachers)
-        return replace(release, num_directions=self._num_directions(source))
+        return step._released(summary, 0.0, NonPrivateEvent(), source.num_teachers)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """Of the scores as a student reads them, which no single one shows.
@@ -296,12 +294,7 @@ class CenteredVotes(TeacherVotesAggregator):
     @property
     def in_rounds(self) -> VoteRounds:
         """What releases the votes of teachers that can be asked again."""
-        return VoteRounds(
-            noise_multiplier=self.votes_multiplier,
-            num_rounds=self.rounds or _ROUNDS,
-            clip_factor=self.clip_factor,
-            adjacency=self.adjacency,
-        )
+        return VoteRounds(self.votes_multiplier, self.rounds or _ROUNDS, self.clip_factor, self.adjacency)
 
     def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
         """The votes in rounds, where they are cast so."""
@@ -323,22 +316,14 @@ class CenteredVotes(TeacherVotesAggregator):
         size = {"total": votes.total_weight, "records_per_teacher": votes.records_per_teacher}
         return found, self.prevalence.expected_variance(found, **size)
 
-    def _num_directions(self, source: VoteSource) -> int | None:
-        span = source.span(noise_multiplier=self.votes_multiplier)
-        return None if span is None else span.shape[1]
-
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
         """The sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; also of `LowRankVotes`."""
         require(self.prevalence_share == 0, "prevalence_share", self.prevalence_share, "0 once the center is known")
-        if isinstance(votes, list | tuple) or hasattr(votes, "__array__"):
-            votes = np.asarray(votes)
-        first, blocks = peeked_votes(votes)
-        clipped, center = self._clipped_sum(first), self._center(first)
-        return clipped.total(blocks, center=center, num_teachers=num_teachers, weights=self.weights)
-
-    def noiseless(self, summary: NDArray[np.int64], *, num_teachers: int) -> CenteredRelease:
-        """The same without noise: what the votes say by themselves; no epsilon covers it."""
-        return self._released(summary, 0.0, NonPrivateEvent(), num_teachers)
+        blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False)
+        first = next(blocks)
+        shape = first.shape[1:]
+        given = {"center": self._center(shape), "num_teachers": num_teachers, "weights": self.weights}
+        return self._clipped_sum(shape).total(chain([first], blocks), **given)
 
     def _release(
         self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator
@@ -351,11 +336,19 @@ class CenteredVotes(TeacherVotesAggregator):
         """The release of a sum in steps that carries noise of that std."""
         each = num_teachers if self.weights is None else float(self.weights.sum())
         unit = self._clipped_sum(total.shape).step / each
-        center = self._center(total.shape)
+        center, span = self._center(total.shape), self.span
         residual = np.asarray(total * unit, dtype=np.float64)
-        labels = matched_labels(self._denoised(residual, std * unit) + center, residual, center)
-        answered = np.ones(len(labels), dtype=np.bool_)
-        return CenteredRelease(labels, answered, event, self.adjacency, center + residual, std * unit, center)
+        if span is None:
+            scores = shrink_singular_values(residual, noise_std=std * unit) + center
+        else:
+            scores = span @ shrink_singular_values(span.T @ residual, noise_std=std * unit) + center
+        # of each label as many of the highest scores as the center expects; among equals the residual decides
+        expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
+        labels, answered = np.zeros(scores.shape, dtype=np.bool_), np.ones(len(scores), dtype=np.bool_)
+        chosen = np.arange(len(scores))[:, None] < expected
+        np.put_along_axis(labels, np.lexsort((-residual, -scores), axis=0), chosen, axis=0)
+        width = None if span is None else span.shape[1]
+        return CenteredRelease(labels, answered, event, self.adjacency, center + residual, std * unit, center, width)
 
     @property
     def _text(self) -> str:
@@ -375,8 +368,3 @@ class CenteredVotes(TeacherVotesAggregator):
             share = self._center(shape).clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
             clip = self.clip_factor * math.sqrt(float((share * (1 - share)).sum()))
         return ClippedSum(clip, (shape[0], shape[1]), self.adjacency)
-
-    def _denoised(self, residual: Array, std: float) -> Array:
-        if self.span is None:
-            return shrink_singular_values(residual, noise_std=std)
-        return np.asarray(self.span @ shrink_singular_values(self.span.T @ residual, noise_std=std))

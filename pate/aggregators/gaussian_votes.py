@@ -32,13 +32,13 @@ from pate.aggregators.aggregator import (
     ReleaseContext,
     TeacherVotesAggregator,
     require_shape,
-    vote_blocks,
 )
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram
+from pate.votes.clipping import vote_blocks
 from pate.votes.histogram import Block, bits_of, limited
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import NoisySum, VoteSource

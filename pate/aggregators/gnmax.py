@@ -35,6 +35,7 @@ from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, 
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require
+from pate.votes.clipping import vote_blocks
 from pate.votes.histogram import limited
 from pate.votes.made_up_votes import MadeUpVotes
 
@@ -152,7 +153,7 @@ class PowersetGNMax(TeacherVotesAggregator):
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
         merged: list[Summary] = []
-        for block in aggregator.vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency):
+        for block in vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency):
             counted = _counted(_one_each(limited(block, self.max_size or block.shape[2])))
             merged = [_counted(np.concatenate([*merged, counted])) if merged else counted]
         return merged[0]

@@ -16,7 +16,7 @@ from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive, rounded_down
 from pate.votes.clipping import ClippedSum
-from pate.votes.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
+from pate.votes.source import NUM_LENGTHS, ShareSums, TeacherShares
 
 Array = NDArray[np.float64]
 

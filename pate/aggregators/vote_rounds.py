@@ -62,7 +62,7 @@ Draw = Callable[[int, Gather, float], NDArray[np.int64]]
 """Of a round's number, its sum and the std of its noise, in steps: the sum with that."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class VoteRounds:
     """Releases, in rounds, the mean over teachers of features times what the student of that round gets wrong.
 

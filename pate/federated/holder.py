@@ -27,7 +27,7 @@ from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.moment_votes import PoolAnswers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.share_sums import TeacherShares
+from pate.votes.source import TeacherShares
 
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:

@@ -17,7 +17,7 @@ from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of, npz_bytes
 from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_moderate
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.share_sums import NUM_LENGTHS
+from pate.votes.source import NUM_LENGTHS
 from pate.votes.vote_file import CASTS, queries_digest
 
 Array = NDArray[np.float64]

@@ -28,8 +28,7 @@ from pate.validation import InvalidValue, require, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes
 from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
-from pate.votes.share_sums import ShareSums
-from pate.votes.source import Array, SumsAlone
+from pate.votes.source import Array, ShareSums, SumsAlone
 from pate.votes.vote_file import VoteManifest, queries_digest
 
 _REMEDY = f"{FROM_BACKUP}: later questions were asked about what was released of it"

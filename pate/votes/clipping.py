@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -42,35 +41,43 @@ class LowRankVotes:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the votes: `[c, Q, L]`."""
+        return len(self), len(self.span), self.weights.shape[2]
+
     def votes(self) -> NDArray[np.float64]:
         """The votes minus the center, `[c, Q, L]`."""
         return np.asarray(self.span @ self.weights)
 
 
-def dense_votes(votes: Any, rule: str) -> NDArray[Any]:
-    """An array of votes that is read twice, all of it checked before its first reading is charged."""
-    array = require_array("votes", votes, kinds=None)
-    require(array.ndim == 3 and array.size > 0, "votes.shape", array.shape, rule)
-    require(array.dtype.kind in "bf", "votes.dtype", array.dtype, "bool votes or floats")
-    if array.dtype.kind == "f":
-        require_entries("votes", (array >= 0) & (array <= 1), "numbers in [0, 1]")
-    return array
+def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency, inside: bool = True) -> Iterator[Any]:
+    """Checked blocks `[c, Q, L]` of bits or floats, together `num_teachers` teachers; large ones are cut.
 
-
-def peeked_votes(votes: Any) -> tuple[tuple[int, int], Any]:
-    """Q and L of the first block, and all blocks."""
-    first, blocks = votes, votes
-    if not isinstance(votes, (np.ndarray, LowRankVotes)):
-        stream = iter(votes)
-        first = next(stream, None)
-        require(first is not None, "votes", "no block", "at least one teacher")
-        blocks = chain([first], stream)
-    if isinstance(first, LowRankVotes):
-        return (len(first.span), first.weights.shape[2]), blocks
-    shape = np.shape(first)
-    require(len(shape) == 3, "votes.shape", shape, "[num_teachers, num_queries, num_labels]")
-    require(min(shape) > 0, "votes.shape", shape, "at least one teacher, query and label")
-    return (shape[1], shape[2]), blocks
+    Votes are an array `[N, Q, L]` or blocks of one. Floats are confidences in [0, 1] where they have to be `inside`.
+    Under add/remove, where a teacher may be missing from the declared ones, fewer will do. `LowRankVotes` stay whole.
+    """
+    whole = isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")  # a tensor, too
+    blocks: Iterable[Any] = [votes] if whole else votes
+    require(isinstance(blocks, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
+    found, queries = 0, None
+    for block in blocks:
+        factored = isinstance(block, LowRankVotes) and not inside
+        if not factored:
+            block = require_array("votes", block, kinds=None)
+            require(block.ndim == 3, "votes.shape", block.shape, "[num_teachers, num_queries, num_labels]")
+            require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
+            rule = "bool votes or confidences in [0, 1]" if inside else "bool votes or floats"
+            require(block.dtype.kind in "bf", "votes.dtype", block.dtype, rule)
+            if inside and block.dtype.kind == "f":
+                require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
+        queries = queries or block.shape[1:]
+        require(block.shape[1:] == queries, "votes.shape", block.shape, f"[c, {queries[0]}, {queries[1]}] as before")
+        found += len(block)
+        rows = max(1, _BLOCK_ENTRIES // math.prod(queries))
+        yield from [block] if factored else (block[first : first + rows] for first in range(0, len(block), rows))
+    missing = adjacency is Adjacency.ADD_REMOVE and 0 < found < num_teachers
+    require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
 
 
 Array = NDArray[np.float64]
@@ -93,11 +100,9 @@ class ClippedSum:
     entry of it rounded to a multiple of `step`. Whole numbers are added, so the sum depends neither on the order of
     the teachers nor on how they are cut into blocks.
 
-    Formal guarantees:
-        * One change (a teacher's votes replaced by any others; a teacher added or removed) moves the sum by at most
-          `l2_sensitivity` steps in l2. Rounding and float errors are counted in. A teacher of weight w moves it by at
-          most w times that.
-        * The center and the clip are public, or were released at a price of their own.
+    Formal guarantee: one change (a teacher's votes replaced by any others; a teacher added or removed) moves the sum by
+    at most `l2_sensitivity` steps in l2, rounding and float errors counted in. A teacher of weight w moves it by at
+    most w times that. The center and the clip are public, or were released at a price of their own.
     """
 
     clip: float  # the greatest length, > 0, in votes
@@ -118,12 +123,10 @@ class ClippedSum:
 
     @property
     def l2_sensitivity(self) -> float:
-        """In steps: two clips where votes are replaced, one where a teacher comes or goes, and what rounding adds.
-
-        Two contributions are rounded, and for factored votes two products with the span, by at most half a step an
-        entry each; the rest is room for the float errors of those products.
-        """
+        """In steps: two clips where votes are replaced, one where a teacher comes or goes, and what rounding adds."""
         clips = 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
+        # Two contributions are rounded, and for factored votes two products with the span, by at most half a step an
+        # entry each; the rest is room for the float errors of those products.
         rounding = 3 * math.sqrt(math.prod(self.shape))
         return clips * self.clip / self.step * (1 + _FLOAT_ERROR) + rounding
 
@@ -145,15 +148,8 @@ class ClippedSum:
     ) -> Integers:
         """The sum `[Q, L]` in steps.
 
-        Args:
-            votes: real numbers `[N, Q, L]`, or an iterable of blocks `[c, Q, L]` or of `LowRankVotes`, whose center is
-                taken off already and whose span is the same in all of them.
-            center: `[Q, L]`, `[L]` or a number.
-            num_teachers: N, declared.
-            weights: `[N]`, public, in [0, 1], of the teachers in their order; None where each counts once.
-
-        Raises:
-            InvalidValue: votes that are not finite, blocks of another shape, or another number of teachers.
+        Votes are real numbers `[N, Q, L]`, or blocks of them or of `LowRankVotes`, whose center is taken off already
+        and whose span is the same in all. The center is `[Q, L]`, `[L]` or a number; public weights are in [0, 1].
         """
         middle = np.broadcast_to(np.asarray(center, dtype=np.float64), self.shape)
         require(bool(np.isfinite(middle).all()), "center", "NaN or infinity", "finite numbers")
@@ -161,23 +157,19 @@ class ClippedSum:
         require(largest < _LARGEST_SUM, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
         dense = np.zeros(self.shape, dtype=np.int64)
         span, factored = None, np.zeros((0, 0), dtype=np.int64)
-        found = 0
-        scales = None if weights is None else self.within(weights)
-        for block in _blocks(votes, math.prod(self.shape)):
+        found, scales = 0, None if weights is None else self.within(weights)
+        for block in vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False):
+            require(block.shape[1:] == self.shape, "votes.shape", block.shape, f"[c, {self.shape[0]}, {self.shape[1]}]")
             of_block = None if scales is None else scales[found : found + len(block)]
             found += len(block)
-            if isinstance(block, LowRankVotes):
-                shape = (len(block.span), block.weights.shape[2])
-                require(shape == self.shape, "votes.shape", shape, f"{self.shape}, queries and labels")
-                if span is None:
-                    span, factored = block.span, np.zeros(block.weights.shape[1:], dtype=np.int64)
-                same = block.span is span or np.array_equal(block.span, span)
-                require(same, "span", block.span.shape, "the same span in every block")
-                factored += self._rounded(block.weights, of_block)
-            else:
-                dense += self._rounded(self._residuals(block, middle), of_block)
-        missing = self.adjacency == Adjacency.ADD_REMOVE and 0 < found < num_teachers
-        require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
+            if not isinstance(block, LowRankVotes):
+                dense += self._rounded(np.asarray(block - middle), of_block)
+                continue
+            if span is None:
+                span, factored = block.span, np.zeros(block.weights.shape[1:], dtype=np.int64)
+            same = block.span is span or np.array_equal(block.span, span)
+            require(same, "span", block.span.shape, "the same span in every block")
+            factored += self._rounded(block.weights, of_block)
         return dense if span is None else dense + np.rint(span @ factored).astype(np.int64)
 
     def _rounded(self, residuals: Array, scales: Array | None) -> Integers:
@@ -191,34 +183,11 @@ class ClippedSum:
         scaled = np.rint(flat * weights[:, None])
         return np.asarray(scaled.sum(axis=0).astype(np.int64).reshape(residuals.shape[1:]))
 
-    def _residuals(self, block: NDArray[Any], center: Array) -> Array:
-        require(block.ndim == 3, "votes.shape", block.shape, f"[num_teachers, {self.shape[0]}, {self.shape[1]}]")
-        real = block.dtype.kind in "bf"
-        require(real, "votes.dtype", block.dtype, "bool votes or floats")
-        require(block.shape[1:] == self.shape, "votes.shape", block.shape, f"[c, {self.shape[0]}, {self.shape[1]}]")
-        return np.asarray(block - center)
-
 
 def _finite_lengths(flat: Array) -> Array:
     lengths: Array = np.sqrt(np.einsum("ij,ij->i", flat, flat))
     require(bool(np.isfinite(lengths).all()), "votes", "NaN or infinity", _FINITE)
     return lengths
-
-
-def _blocks(votes: Any, entries: int) -> Iterator[NDArray[Any] | LowRankVotes]:
-    """Arrays cut into blocks of a few MiB; factored ones as they are."""
-    whole = isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")  # a tensor, too
-    given: Iterable[Any] = [votes] if whole else votes
-    require(isinstance(given, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
-    rows = max(1, _BLOCK_ENTRIES // entries)
-    for block in given:
-        if isinstance(block, LowRankVotes):
-            yield block
-            continue
-        array = require_array("votes", block, kinds=None)
-        require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
-        for start in range(0, len(array), rows):
-            yield array[start : start + rows]
 
 
 FEATURE_STEPS = 2.0**14

@@ -44,17 +44,15 @@ class ImportedVotes:
     def read(cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None) -> ImportedVotes:
         """Reads an .npy or .npz file, counts in a .csv file, or a vote file of this package.
 
+        Of an .npz with several arrays it takes the one named votes, teacher_votes or counts. A file that expands to
+        more than 4 GiB is refused: counts [Q, L] of the same votes take less.
+
         Args:
-            path: the file; of an .npz with several arrays, the one named votes, teacher_votes or counts.
+            path: the file.
             layout: auto takes bits, confidences and 0/1 integers `[N, Q, L]` as teacher_votes. It takes integers
                 `[Q, L, 2]` whose pairs have one sum as pairs. It takes integers `[Q, C]` whose rows have one sum as
                 classes; if num_teachers is given, the sum must be that. Other integers `[Q, L]` are a histogram.
             num_teachers: needed for a histogram; elsewhere checked.
-
-        A file that expands to more than 4 GiB is refused: counts [Q, L] of the same votes take less.
-
-        Raises:
-            InvalidValue: no such file, another format, or impossible votes.
         """
         require_choice("layout", layout, LAYOUTS)
         if num_teachers is not None:
@@ -68,26 +66,17 @@ class ImportedVotes:
 
 
 def read_teacher_votes(path: Path | str) -> NDArray[Any]:
-    """The votes of each teacher `[N, Q, L]` of a file whose layout is teacher_votes: bits, 0 and 1, or confidences.
-
-    Raises:
-        InvalidValue: no such file, another format or layout.
-    """
+    """The votes of each teacher `[N, Q, L]` of a file whose layout is teacher_votes: bits, 0 and 1, or confidences."""
     array = _load(Path(path))
     _of_teachers(array)
     return array
 
 
 def read_sets(path: Path | str) -> NDArray[np.bool_]:
-    """Sets of labels from an .npy or .npz file: bool `[Q, L]`, or whole numbers 0 and 1.
-
-    Raises:
-        InvalidValue: no such file, another format or shape.
-    """
+    """Sets of labels from an .npy or .npz file: bool `[Q, L]`, or whole numbers 0 and 1."""
     array = _load(Path(path), name="prior")
     require(array.ndim == 2, "prior.shape", array.shape, "[num_queries, num_labels]")
-    bits = (array == 0) | (array == 1)
-    require_entries("prior", bits, "bits")
+    require_entries("prior", (array == 0) | (array == 1), "bits")
     return array.astype(np.bool_)
 
 
@@ -96,13 +85,11 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
     require(is_regular(path), name, path, "an existing .npy or .npz file")
     try:
         array = _array_of(path, name)
+    except (InvalidValue, PermissionError):
+        raise
     except OSError as error:
-        if isinstance(error, PermissionError):
-            raise
         raise InvalidValue(f"{name}={path}: expected a file that can be read ({error.strerror})") from error
     except UNREADABLE as error:
-        if isinstance(error, InvalidValue):
-            raise
         raise InvalidValue(f"{name}={path}: expected an .npy or .npz file of numbers ({one_line(error)})") from error
     if array.dtype.kind == "f":
         require_entries(name, np.isfinite(array), "finite numbers")
@@ -220,18 +207,11 @@ def _whole(array: NDArray[Any]) -> NDArray[np.integer]:
 
 
 class ForeignVotes(VoteSource):
-    """See `VoteSource`. Counts of votes, and the votes of each teacher where files hold them.
+    """Counts of votes, and the votes of each teacher where files hold them; their teachers are all different.
 
     Queries and labels have numbers for names. Files that are the same byte by byte are refused, as they are one file
-    under two names; nothing else of these files says whose votes they are.
-
-    Args:
-        paths: of the files, whose teachers are all different.
-        layout: see `ImportedVotes.read`.
-        num_teachers: of each file, where it holds counts alone.
-
-    Raises:
-        InvalidValue: impossible votes, files of different shapes, or a file twice.
+    under two names; nothing else of these files says whose votes they are. `layout` and `num_teachers`, of each file,
+    are as in `ImportedVotes.read`.
     """
 
     def __init__(self, paths: Sequence[Path], *, layout: str = "auto", num_teachers: int | None = None) -> None:
@@ -254,26 +234,13 @@ class ForeignVotes(VoteSource):
         self.num_queries, self.num_labels = shape
         self.num_teachers = sum(file.num_teachers for file in self._files)
         self.records_per_teacher = 1.0
-
-    @property
-    def knows_teachers(self) -> bool:
-        """Whether the files say what each teacher votes for."""
-        return all(file.layout == "teacher_votes" for file in self._files)
+        self.record_ids = np.arange(self.num_queries, dtype=np.int64)
+        self.label_names = tuple(f"label_{number}" for number in range(self.num_labels))
 
     @property
     def digest(self) -> str:
         """SHA-256 of all files: what a release that was begun is continued with. Covered by no epsilon."""
         return hashlib.sha256(b"votes of others" + b"".join(self._digests)).hexdigest()
-
-    @property
-    def record_ids(self) -> NDArray[Any]:
-        """`[Q]`: numbers from 0."""
-        return np.arange(self.num_queries, dtype=np.int64)
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """L names: label_0, label_1 and so on."""
-        return tuple(f"label_{number}" for number in range(self.num_labels))
 
     def bits(self) -> Iterator[Bits]:
         """Raises where files hold counts alone."""
@@ -297,6 +264,6 @@ class ForeignVotes(VoteSource):
 
     def require_teachers(self) -> None:
         """Raises unless files say what each teacher votes for."""
-        if not self.knows_teachers:
+        if not all(file.layout == "teacher_votes" for file in self._files):
             rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not say what one teacher votes for"
             raise InvalidValue(f"votes={self.paths[0]}: expected {rule}")

@@ -32,14 +32,10 @@ class BitSums:
     Rule: a level of weight 2**i keeps at most one row. Two rows and the one that is there become a sum, which stays,
     and a carry, which goes to the next level (a carry-save adder). A row costs less than one such addition in the mean,
     five operations for 64 bits, however many rows there are.
-
-    Attributes:
-        shape: of the bytes of one row, `[Q, B]`.
-        num_rows: rows that were added.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape, self.num_rows = shape, 0
+        self.shape, self.num_rows = shape, 0  # of the bytes of one row, `[Q, B]`; rows that were added
         self._num_words = -(-shape[0] * shape[1] // _WORD)
         self._levels: list[Words] = []
         self._waiting: list[Words | None] = []
@@ -129,28 +125,13 @@ File = TypeVar("File", bound=HoldersFile)
 
 
 class HolderVotes(VoteSource, Generic[File]):
-    """Votes of files. All of them answer the same queries with the same labels, and no holder is there twice.
+    """Votes of files of one or more holders each, for the same queries and labels; no holder is there twice.
 
     Holders are taken in the order of their names, whatever the files are called. What is refused is told by the heads
     of files alone: whether votes are refused says nothing about votes.
-
-    Args:
-        files: of one or more holders each.
-
-    Attributes:
-        files: by the name of their first holder.
-        heads: what each holder vouches for, in the order of the holders.
-        num_groups: private groups of all holders.
-        teachers_per_holder: the most teachers that one holder has.
-        record_ids: `[Q]`, what the queries are called.
-        label_names: L.
-
-    Raises:
-        InvalidValue: no file, or files that do not go together.
     """
 
-    digest_begins: ClassVar[bytes]
-    """What tells the digests of one kind of source from those of another."""
+    digest_begins: ClassVar[bytes]  # tells the digests of one kind of source from those of another
 
     def __init__(self, files: Sequence[File]) -> None:
         if not files:
@@ -159,14 +140,13 @@ class HolderVotes(VoteSource, Generic[File]):
         _require_together(self.files)
         heads = (head for file in self.files for head in file.heads)
         self.heads: tuple[VoteManifest, ...] = tuple(sorted(heads, key=lambda head: _in_order(head.holder)))
-        first = self.files[0]
-        self.record_ids: NDArray[Any] = first.record_ids
-        self.label_names: tuple[str, ...] = first.label_names
-        self.num_queries, self.num_labels = first.manifest.num_queries, first.manifest.num_labels
+        self.record_ids: NDArray[Any] = self.files[0].record_ids
+        self.label_names: tuple[str, ...] = self.files[0].label_names
+        self.num_queries, self.num_labels = len(self.record_ids), len(self.label_names)
         self.num_teachers = sum(head.num_teachers for head in self.heads)
-        self.num_groups = sum(head.num_groups for head in self.heads)
+        self.num_groups = sum(head.num_groups for head in self.heads)  # private ones, of all holders
         self.records_per_teacher = self.num_groups / self.num_teachers
-        self.teachers_per_holder = max(head.num_teachers for head in self.heads)
+        self.teachers_per_holder = max(head.num_teachers for head in self.heads)  # the most that one has
 
     @property
     def digest(self) -> str:
@@ -215,10 +195,10 @@ class GatheredVotes(HolderVotes[VoteFile]):
         return np.concatenate([file.label_shares() for file in self.files])
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
-        rule = (
-            "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll=, or pate.federated"
+        rule = "aggregator.rounds=1, one cast, as vote files hold"
+        raise InvalidValue(
+            f"aggregator.rounds: expected {rule}; rounds ask each holder again: roll=, or pate.federated"
         )
-        raise InvalidValue(f"aggregator.rounds: expected {rule}")
 
 
 class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
@@ -237,8 +217,7 @@ class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
         clip = self.files[0].manifest.vote_clip
         if max_votes is not None and (clip is None or clip > max_votes):
             raise InvalidValue(f"vote_clip={clip}: expected sums of votes that were cast with vote_clip={max_votes}")
-        found: NDArray[np.int64] = self.remembered("counts", self._added_up)
-        return found
+        return np.asarray(self.remembered("counts", self._added_up))
 
     def write(self, path: Path | str) -> SumFile:
         """All of them as one file."""
@@ -251,8 +230,5 @@ class SummedVotes(SumsAlone, HolderVotes[VoteFile | SumFile]):
             total += GatheredVotes(votes).counts()
         for file in self.files:
             if isinstance(file, SumFile):
-                first = 0
-                for block in file.blocks():
-                    total[first : first + len(block)] += block
-                    first += len(block)
+                total += np.concatenate(list(file.blocks()))
         return total

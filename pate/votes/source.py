@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require, require_count, require_histogram
+from pate.validation import InvalidValue, require, require_array, require_count, require_entries, require_histogram
+from pate.votes.clipping import ClippedSum, Integers
 from pate.votes.histogram import histogram, limited
-from pate.votes.share_sums import ShareSums, TeacherShares
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
@@ -20,6 +21,58 @@ if TYPE_CHECKING:
 
 Bits = NDArray[np.bool_]
 Array = NDArray[np.float64]
+
+NUM_LENGTHS = 16
+"""Powers of the root of 2 that a teacher's shares may be long."""
+
+_PARTS = 2**10  # of a teacher that counts once: whole numbers are counted
+
+
+class ShareSums(ABC):
+    """Sums over teachers of how common each label is among a teacher's records, for a prevalence. None is priced."""
+
+    num_teachers: int  # in the sums
+    num_labels: int
+    weights: Array | None = None  # `[N]`, public, in [0, 1]: what each teacher counts; None where all count once
+    parts: int = 1  # what a teacher of weight 1 adds to `lengths`
+
+    @abstractmethod
+    def lengths(self) -> Integers:
+        """How many teachers have shares of each length, `[NUM_LENGTHS]`: sqrt(L) over the k-th power of the root of 2.
+
+        Each teacher is in one entry at most, with at most its weight times `parts`; one without any label is in none.
+        """
+
+    @abstractmethod
+    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+        """The sum of clipped shares around a center `[L]`, in steps, `[1, L]`."""
+
+
+class TeacherShares(ShareSums):
+    """Of teachers whose shares are at hand: numbers in [0, 1], `[N, L]`."""
+
+    def __init__(self, label_shares: Any, weights: Array | None = None) -> None:
+        shares = require_array("label_shares", label_shares, kinds=None)
+        good = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
+        require(good, "label_shares.shape", f"{shares.dtype} {shares.shape}", "numbers [num_teachers, num_labels]")
+        require_entries("label_shares", (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
+        found = shares.shape[:1] if weights is None else weights.shape
+        require(found == shares.shape[:1], "weights.shape", found, f"({len(shares)},), one for each teacher")
+        self.shares = shares.astype(np.float64)
+        self.num_teachers, self.num_labels = self.shares.shape
+        self.weights, self.parts = weights, 1 if weights is None else _PARTS
+
+    def lengths(self) -> Integers:  # rounded up
+        lengths = np.linalg.norm(self.shares, axis=1)
+        counted = lengths > 0
+        places = np.floor(2 * np.log2(math.sqrt(self.num_labels) / lengths[counted]))
+        places = places.clip(0, NUM_LENGTHS - 1).astype(np.int64)
+        each = None if self.weights is None else np.floor(self.parts * self.weights[counted])
+        return np.bincount(places, each, NUM_LENGTHS).astype(np.int64)
+
+    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+        votes = self.shares[:, None, :]
+        return clipped.total(votes, center=center, num_teachers=self.num_teachers, weights=self.weights)
 
 
 class VoteSource(ABC):
@@ -75,10 +128,7 @@ class VoteSource(ABC):
         return None
 
     def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
-        """What `CenteredVotes.gather` reads, once the center, `[L]` or a number, is public or released.
-
-        The noise_multiplier is that of the votes' release, and the same as given to `span`.
-        """
+        """What `CenteredVotes.gather` reads, once the center, `[L]` or a number, is known; noise as given to `span`."""
         return self.confidences()
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
@@ -90,8 +140,7 @@ class VoteSource(ABC):
 
         With `max_votes` each teacher has so many votes a query, chosen from its own alone.
         """
-        counts: NDArray[np.int64] = self.remembered(("counts", max_votes), lambda: self._counted(max_votes))
-        return counts
+        return np.asarray(self.remembered(("counts", max_votes), lambda: self._counted(max_votes)))
 
     def accuracies(self, true: Bits) -> Array:
         """Each teacher's share of correct bits, `[N]`, given the true labels `[Q, L]`; `[0]` without bits."""
@@ -124,13 +173,9 @@ def mean_labels(labels: Bits, teacher_of: NDArray[np.int64], num_teachers: int) 
 
 
 class SumsAlone(VoteSource):
-    """Of these votes there are sums alone.
+    """Of these votes there are sums alone."""
 
-    Attributes:
-        expected: which aggregator can read them, of the class.
-    """
-
-    expected: ClassVar[str]
+    expected: ClassVar[str]  # which aggregator can read them
 
     def bits(self) -> Iterator[Bits]:
         raise InvalidValue(f"aggregator: expected {self.expected}")
@@ -140,13 +185,9 @@ class SumsAlone(VoteSource):
 
 
 class CountedVotes(SumsAlone):
-    """Counts of votes, for aggregators that read counts.
+    """Counts of votes, `[Q, L]` in 0..num_teachers, for aggregators that read counts.
 
-    Args:
-        counts: `[Q, L]` in 0..num_teachers.
-        num_teachers: N.
-        max_votes: the most labels of a query that a teacher had a vote for, which whoever counted vouches for; None
-            for all.
+    Whoever counted vouches that no teacher had a vote for more than `max_votes` labels of a query; None for all.
     """
 
     expected = "one that reads counts, since only sums of votes are known"
@@ -172,12 +213,8 @@ Total = tuple[NDArray[np.int64], int]
 class NoisySum(SumsAlone):
     """Of these votes there is nothing but a sum that carries its noise, and it may be asked for once.
 
-    Args:
-        total: makes the sum, or gives the one that was made before. Called after the price was paid.
-        num_teachers: T, absent ones included.
-        num_queries: Q.
-        num_labels: L.
-        digest: of what is asked, and of whom; public.
+    `total` makes the sum, or gives the one that was made before; it is called after the price was paid. `num_teachers`
+    has absent ones, too. `digest` is of what is asked, and of whom; public.
     """
 
     gives_bits = False

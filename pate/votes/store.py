@@ -67,10 +67,13 @@ def read_rows(archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str)
 
 
 @contextmanager
-def refusing_damage(path: Path | str, rule: str, remedy: str) -> Iterator[None]:
-    """What reading a file raises, as what is wrong with the file."""
+def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFile]:
+    """An archive of arrays; what reading it raises, as what is wrong with the file."""
+    require_file(path, rule=rule, remedy=remedy)
     try:
-        yield
+        with zipfile.ZipFile(path) as archive:
+            check_members(archive, None)
+            yield archive
     except DamagedFile:
         raise
     except OSError as error:
@@ -126,8 +129,7 @@ class VoteStore:
         The file appears when it is complete, in a folder that is there; one of its name is replaced.
 
         Raises:
-            InvalidValue: a block of another shape or dtype, or too few or too many teachers; nothing is left under
-                `path` then that was not there before.
+            InvalidValue: a block of another shape or dtype, or another number of teachers; nothing is written then.
         """
         named = {"num_teachers": num_teachers, "num_queries": num_queries, "num_labels": num_labels}
         for name, value in named.items():
@@ -147,10 +149,7 @@ class VoteStore:
         Raises:
             InvalidValue: no such file, a torn or foreign file, or another number of teachers.
         """
-        path = Path(path)
-        require_file(path, rule=_RULE, remedy=_REMEDY)
-        with refusing_damage(path, _RULE, _REMEDY), zipfile.ZipFile(path) as archive:
-            check_members(archive, None)
+        with reading(path, _RULE, _REMEDY) as archive:
             known, (shape, dtype) = read_member(archive, "num_labels"), form_of(archive, "packed", kinds="biuf")
             if known.shape != () or known.dtype.kind not in "iu":
                 raise ValueError("num_labels is no whole number")
@@ -161,21 +160,17 @@ class VoteStore:
             raise damaged(path, f"packed [N, Q, ceil({num_labels} / 8)], none of them 0", f"shape {shape}", _REMEDY)
         if num_teachers is not None:
             require(shape[0] == num_teachers, "num_teachers", shape[0], f"{num_teachers} teachers in {path}")
-        return cls(path, shape[0], shape[1], num_labels)
+        return cls(Path(path), shape[0], shape[1], num_labels)
 
     def blocks(self) -> Iterator[NDArray[np.bool_]]:
-        """Yields bool `[c, num_queries, num_labels]` for teachers 0.., c as memory allows.
-
-        Raises:
-            InvalidValue: bits set behind the last label, or bytes that fail the file's checksum.
-        """
+        """Yields bool `[c, num_queries, num_labels]` for teachers 0.., c as memory allows; raises if damaged."""
         for packed in self.packed_blocks(max(1, _BLOCK_BYTES // (self.num_queries * self.num_labels))):
             yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
 
     def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
         """Yields the same packed, uint8 `[c, num_queries, ceil(num_labels / 8)]`, of c = `num_teachers` at most."""
         behind = (1 << (-self.num_labels % 8)) - 1
-        with refusing_damage(self.path, _RULE, _REMEDY), zipfile.ZipFile(self.path) as archive:
+        with reading(self.path, _RULE, _REMEDY) as archive:
             for packed in read_rows(archive, "packed", num_teachers, kinds="u"):
                 if behind and (packed[..., -1] & behind).any():
                     raise damaged(self.path, _RULE, f"bits behind label {self.num_labels - 1}", _REMEDY)
@@ -191,11 +186,7 @@ class VoteStore:
 
 
 class StoredVotes(VoteSource):
-    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries.
-
-    Args:
-        store: the file.
-    """
+    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries."""
 
     def __init__(self, store: VoteStore) -> None:
         self.store, self.records_per_teacher = store, 1.0

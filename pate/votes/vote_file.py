@@ -6,14 +6,15 @@ import hashlib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, check_members, is_array_file
-from pate.files.disk import damaged, replacing, require_file
+from pate.files.arrays import UNREADABLE, is_array_file
+from pate.files.disk import damaged, replacing
 from pate.files.values import from_json, to_json_line
 from pate.validation import require, require_array, require_choice, require_count, require_entries, require_text
 from pate.votes.histogram import require_teacher_votes
@@ -22,7 +23,7 @@ from pate.votes.store import (
     form_of,
     read_member,
     read_rows,
-    refusing_damage,
+    reading,
     whole_blocks,
     write_member,
     write_rows,
@@ -143,10 +144,7 @@ class VoteFile(HoldersFile):
         """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced.
 
         Bits are clipped to the manifest's `vote_clip`. Confidences in [0, 1], float32, and label shares `[N, L]` are
-        there where its `cast` says so.
-
-        Raises:
-            InvalidValue: votes of another shape or dtype than the manifest says.
+        there where its `cast` says so. Raises `InvalidValue` for votes of another shape or dtype than it says.
         """
         teachers, queries, labels = manifest.shape
         require(len(record_ids) == queries, "len(record_ids)", len(record_ids), f"{queries}, one for each query")
@@ -170,31 +168,19 @@ class VoteFile(HoldersFile):
 
     @classmethod
     def open(cls, path: Path | str) -> VoteFile:
-        """Reads the head and checks that the votes are there; `bits` and `confidences` check what they say.
-
-        Raises:
-            DamagedFile: no such file, a torn or a foreign one, or one whose head and votes disagree.
-        """
-        path = Path(path)
-        require_file(path, rule=_RULE, remedy=_REMEDY)
-        with refusing_damage(path, _RULE, _REMEDY), zipfile.ZipFile(path) as archive:
-            check_members(archive, None)
+        """Reads the head and checks that the votes are there; `bits` and `confidences` check what they say."""
+        with reading(path, _RULE, _REMEDY) as archive:
             manifest = VoteManifest.from_text(str(read_member(archive, "manifest", kinds="U")))
             record_ids = read_member(archive, "record_ids", kinds="iuU")
             names = read_member(archive, "label_names", kinds="U")
         store = VoteStore.open(path)
-        shape = (store.num_teachers, store.num_queries, store.num_labels)
-        found = shape, record_ids.shape, names.shape
+        found = (store.num_teachers, store.num_queries, store.num_labels), record_ids.shape, names.shape
         if found != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
             raise damaged(path, _RULE, "votes of another shape than its head says", _REMEDY)
-        return cls(path, (manifest,), record_ids, tuple(names.tolist()))
+        return cls(Path(path), (manifest,), record_ids, tuple(names.tolist()))
 
     def bits(self) -> Iterator[NDArray[np.bool_]]:
-        """Votes of teachers 0, 1, …, bool `[c, Q, L]` a block.
-
-        Raises:
-            DamagedFile: a checksum that fails, or a teacher that votes for more labels than the head's clip allows.
-        """
+        """Votes of teachers 0, 1, …, bool `[c, Q, L]` a block; each teacher keeps to the head's clip."""
         clip = self.manifest.vote_clip
         for block in VoteStore.open(self.path).blocks():
             if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
@@ -208,14 +194,10 @@ class VoteFile(HoldersFile):
         return VoteStore.open(self.path).packed_blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        """Confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block; the file has to hold them.
-
-        Raises:
-            DamagedFile: a checksum that fails, or numbers that are none or beyond [0, 1].
-        """
+        """Confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block; the file has to hold them."""
         shape = self.manifest.shape
         rows = max(1, _BLOCK_BYTES // (4 * shape[1] * shape[2]))
-        with refusing_damage(self.path, _RULE, _REMEDY), zipfile.ZipFile(self.path) as archive:
+        with reading(self.path, _RULE, _REMEDY) as archive:
             if form_of(archive, "confidences", kinds="f") != (shape, np.dtype("<f4")):
                 raise ValueError("confidences of another shape than the head says")
             for block in read_rows(archive, "confidences", rows, kinds="f"):
@@ -225,7 +207,7 @@ class VoteFile(HoldersFile):
 
     def label_shares(self) -> NDArray[np.float64]:
         """Each teacher's share of its records with each label, `[N, L]`; the file has to hold them."""
-        with refusing_damage(self.path, _RULE, _REMEDY), zipfile.ZipFile(self.path) as archive:
+        with reading(self.path, _RULE, _REMEDY) as archive:
             shares = read_member(archive, "label_shares", kinds="f")
         teachers, _, labels = self.manifest.shape
         if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
@@ -258,11 +240,7 @@ class SumFile(HoldersFile):
         record_ids: NDArray[Any],
         label_names: tuple[str, ...],
     ) -> Self:
-        """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced.
-
-        Raises:
-            InvalidValue: counts that so many teachers cannot have.
-        """
+        """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced."""
         made = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
         dtype = np.min_scalar_type(made.num_teachers).newbyteorder("<")
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -276,14 +254,8 @@ class SumFile(HoldersFile):
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
-        """Reads the head and checks that the counts are there; `blocks` checks what they say.
-
-        Raises:
-            DamagedFile: no such file, a torn or a foreign one.
-        """
-        require_file(path, rule=_SUM_RULE, remedy=_SUM_REMEDY)
-        with refusing_damage(path, _SUM_RULE, _SUM_REMEDY), zipfile.ZipFile(path) as archive:
-            check_members(archive, None)
+        """Reads the head and checks that the counts are there; `blocks` checks what they say."""
+        with reading(path, _SUM_RULE, _SUM_REMEDY) as archive:
             heads, names = (read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names"))
             ids = read_member(archive, "record_ids", kinds="iu")
             manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
@@ -294,39 +266,30 @@ class SumFile(HoldersFile):
         return cls(Path(path), manifests, ids, tuple(names.tolist()))
 
     def blocks(self) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
-        """The counts, some queries at a time, `[q, L]`.
-
-        Raises:
-            DamagedFile: a checksum that fails, or more votes than there are teachers.
-        """
+        """The counts, some queries at a time, `[q, L]`, none of them more than there are teachers."""
         rows = max(1, _BLOCK_BYTES // (8 * self.manifest.num_labels))
-        with refusing_damage(self.path, _SUM_RULE, _SUM_REMEDY), zipfile.ZipFile(self.path) as archive:
+        with reading(self.path, _SUM_RULE, _SUM_REMEDY) as archive:
             yield from map(self._possible, read_rows(archive, "counts", rows, kinds="u"))
 
     def _possible(self, block: NDArray[Any]) -> NDArray[Any]:
-        teachers = self.num_teachers
-        require_entries(
-            "counts", (block <= teachers) & (block >= 0), f"at most {teachers}, the teachers that are in them"
-        )
+        within = (block <= self.num_teachers) & (block >= 0)
+        require_entries("counts", within, f"at most {self.num_teachers}, the teachers that are in them")
         return block
 
 
-def _holds(path: Path | str, name: str) -> bool:
+def _holds(path: Path | str, *, member: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
-            return f"{name}.npy" in archive.namelist()
+            return f"{member}.npy" in archive.namelist()
     except (OSError, *UNREADABLE):
         return False
 
 
-def is_sum_file(path: Path | str) -> bool:
-    """Whether it is an archive of sums of `pate-release`, be it damaged or not."""
-    return _holds(path, "sum_heads")
+is_vote_file = partial(_holds, member="manifest")
+"""Whether it is an archive with a manifest of `pate-vote`, be it damaged or not."""
 
-
-def is_vote_file(path: Path | str) -> bool:
-    """Whether it is an archive with a manifest of `pate-vote`, be it damaged or not."""
-    return _holds(path, "manifest")
+is_sum_file = partial(_holds, member="sum_heads")
+"""Whether it is an archive of sums of `pate-release`, be it damaged or not."""
 
 
 def is_whole_archive(path: Path) -> bool:

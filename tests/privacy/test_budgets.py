@@ -17,7 +17,7 @@ from pate.pricing import Budget, ReleaseShape, plan_release
 from pate.run.plan import taught
 from pate.votes.clipping import ClippedMoments, ClippedSum, LowRankVotes
 from pate.votes.public_pca import PublicPCA
-from pate.votes.share_sums import TeacherShares
+from pate.votes.source import TeacherShares
 from tests.e2e.small_run import small_dataset
 from tests.privacy.divergences import furthest, recorded, verdict_on_shift
 from tests.privacy.test_centered_votes import SHAPES, adversaries

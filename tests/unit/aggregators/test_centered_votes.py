@@ -134,17 +134,17 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
         CenteredVotes(noise_multiplier=1.0).aggregate(iter([votes]), num_teachers=5, rng=rng)
     with pytest.raises(InvalidValue, match=r"prevalence_share=0\.1: expected 0 once the center is known"):
         CenteredVotes(noise_multiplier=1.0).gather(votes, num_teachers=5)
-    with pytest.raises(InvalidValue, match="votes=no block: expected at least one teacher"):
+    with pytest.raises(InvalidValue, match="num_teachers=5: expected 0, the teachers in votes"):
         CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0).gather(iter([]), num_teachers=5)
 
 
 @pytest.mark.parametrize(
     ("votes", "message"),
     [
-        (np.ones((5, 20, 3), dtype=np.int64), r"votes\.dtype=int64: expected bool votes or floats"),
-        (np.full((5, 20, 3), np.nan), r"votes\[0, 0, 0\]: expected numbers in \[0, 1\]"),
-        (np.full((5, 20, 3), 1.5), r"votes\[0, 0, 0\]: expected numbers in \[0, 1\]"),
-        (np.ones((20, 3)), r"votes\.shape=\(20, 3\): expected an array \[num_teachers, num_queries, num_labels\]"),
+        (np.ones((5, 20, 3), dtype=np.int64), r"votes\.dtype=int64: expected bool votes or confidences"),
+        (np.full((5, 20, 3), np.nan), r"votes\[0, 0, 0\]: expected confidences in \[0, 1\]"),
+        (np.full((5, 20, 3), 1.5), r"votes\[0, 0, 0\]: expected confidences in \[0, 1\]"),
+        (np.ones((20, 3)), r"votes\.shape=\(20, 3\): expected \[num_teachers, num_queries, num_labels\]"),
         ([[[1.0], [1.0, 1.0]]], r"votes: expected rows of equal length"),
     ],
 )

@@ -56,13 +56,13 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
         (np.full((1, 2, 2), -np.inf), r"votes=NaN or infinity: expected finite numbers"),
         (np.full((1, 2, 2), 1e200), r"votes=NaN or infinity: expected finite numbers below 1e150"),
         (np.zeros((1, 2, 3)), r"votes\.shape=\(1, 2, 3\): expected \[c, 2, 2\]"),
-        (np.zeros((2, 2)), r"votes\.shape=\(2, 2\): expected \[num_teachers, 2, 2\]"),
+        (np.zeros((2, 2)), r"votes\.shape=\(2, 2\): expected \[num_teachers, num_queries, num_labels\]"),
         (np.zeros((1, 2, 2), dtype=int), r"votes\.dtype=int64: expected bool votes or floats"),
         (np.zeros((1, 2, 2), dtype=complex), r"votes\.dtype=complex128: expected bool votes or floats"),
         (np.zeros((0, 2, 2)), r"votes\.shape=\(0, 2, 2\): expected at least one teacher"),
         (3, r"votes=int: expected an array \[N, Q, L\] or blocks of one"),
         ([[[0.0, 1.0], [0.0]]], r"votes: expected rows of equal length"),
-        (LowRankVotes(SPAN, np.zeros((1, 2, 2))), r"votes\.shape=\(3, 2\): expected \(2, 2\), queries and labels"),
+        (LowRankVotes(SPAN, np.zeros((1, 2, 2))), r"votes\.shape=\(1, 3, 2\): expected \[c, 2, 2\]"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")

@@ -10,6 +10,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from scipy.stats import norm
 
+from pate.accounting import NonPrivateEvent
 from pate.aggregators import (
     Aggregator,
     BoundaryTopK,
@@ -109,7 +110,7 @@ def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(clip_fa
     summary = np.rint(aggregator.gather(votes.labels[None].repeat(2, axis=0), num_teachers=2) * 200).astype(np.int64)
     with without_warning():
         release: Any = aggregator.aggregate_summary(summary, num_teachers=400, rng=np.random.default_rng(1))
-    signal = aggregator.noiseless(summary, num_teachers=400).scores
+    signal = aggregator._released(summary, 0.0, NonPrivateEvent(), 400).scores
     basis = np.linalg.qr(np.random.default_rng(2).standard_normal((600, 128)))[0]
     read = signal + basis @ (basis.T @ (release.scores - signal))
     middle = (signal[votes.labels].mean() + signal[~votes.labels].mean()) / 2
