@@ -14,7 +14,7 @@ from pate.accounting import Accountant, Adjacency
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.attack.one_run import Guesses
 from pate.attack.records import RecordAttack
-from pate.attack.teachers import REPEATS, TeacherAttack, fewer
+from pate.attack.teachers import TeacherAttack
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
@@ -22,48 +22,34 @@ from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Streams
 from pate.validation import require, require_choice, require_count, require_probability
 
-SABOTAGE = ("noise", "clip", "charge", "features", "seed")
-"""Ways to break a release on purpose."""
-
+SABOTAGE = ("noise", "clip", "charge", "features", "seed")  # ways to break a release on purpose
 _LESS_NOISE = 0.1
 _GUESSED = 6.0  # times the root of the number of coins: where the bound was highest for 1,000 to 20,000 Gaussian coins
 _CANARIES = 1000
+_FEWER = 4, 16  # times fewer canaries are tried: their votes are noise to each other
+_REPEATS = 4  # how often each canary counts where `sabotage=clip`
 _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """What an attack found: for the owner of the records alone, as no epsilon covers it.
+    """What an attack found: for the owner of the records alone, as no epsilon covers it."""
 
-    Attributes:
-        epsilon: the price that is printed for the release.
-        delta: at which.
-        lower_bound: the largest epsilon, at that delta and confidence, that the guesses refute for a release of this
-            kind, whatever its noise.
-        lower_bound_any: the same for any mechanism: (epsilon, delta)-DP alone is refuted.
-        confidence: of both.
-        num_canaries: coins that were thrown in all runs.
-        num_guesses: coins that were guessed.
-        num_correct: of them.
-        unit: what a canary is: a `record`, with its whole group, or a `teacher`.
-        aggregator: its class.
-        sabotage: what was broken on purpose; None for nothing.
-        seconds: it took.
-    """
-
-    epsilon: float
-    delta: float
+    epsilon: float  # the price that is printed for the release
+    delta: float  # at which
     adjacency: str
+    # the largest epsilon, at that delta and confidence, that the guesses refute for a release of this kind, whatever
+    # its noise.
     lower_bound: float
-    lower_bound_any: float
-    confidence: float
-    num_canaries: int
-    num_guesses: int
-    num_correct: int
-    unit: str
-    aggregator: str
-    sabotage: str | None
-    seconds: float
+    lower_bound_any: float  # the same for any mechanism: (epsilon, delta)-DP alone is refuted
+    confidence: float  # of both
+    num_canaries: int  # coins that were thrown in all runs
+    num_guesses: int  # coins that were guessed
+    num_correct: int  # of them
+    unit: str  # what a canary is: a `record`, with its whole group, or a `teacher`
+    aggregator: str  # its class
+    sabotage: str | None  # what was broken on purpose; None for nothing.
+    seconds: float  # it took
 
     @property
     def refuted(self) -> bool:
@@ -136,53 +122,43 @@ class Attack:
             InvalidValue: too few groups or teachers; a budget that no noise meets.
         """
         started, monitor = time.monotonic(), monitor or NullMonitor()
-        shape = self._shape(require_dataset(dataset))
+        total = require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
+        rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"
+        require(total >= _FEWEST_GROUPS, "num_teachers", total, rule)
+        shape = ReleaseShape(num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=total)
         priced = plan_release(self.aggregator, shape, self.budget)
-        most = self._count(shape.num_teachers)
+        most = total // 2 if self.of_records else total // 8
+        count = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
+        require(count <= most, "num_canaries", count, f"at most {most} of {total}")
         streams = Streams.secret() if self.seed is None else Streams(self.seed)
         rng, coins, scores = streams.generator("noise"), list[NDArray[np.int8]](), list[NDArray[np.float64]]()
         with monitor.stage("looking for the most telling queries"):
-            guesser = self._guesser(priced, dataset, most, rng)
-        num_runs = self.num_runs * (most // guesser.num_canaries)
+            used = priced.aggregator.scaled(_LESS_NOISE) if self.sabotage == "noise" else priced.aggregator
+            guesser: RecordAttack | TeacherAttack
+            if isinstance(used, CenteredVotes):
+                guesser = RecordAttack(used, dataset, count, self.num_queries, self.sabotage)
+            else:
+                tries = (1, *_FEWER) if self.num_canaries is None and used.input_form == "counts" else (1,)
+                counts, repeats = [count // times for times in tries], _REPEATS if self.sabotage == "clip" else 1
+                guesser = TeacherAttack.rehearsed(used, shape, counts, repeats, rng)
+        num_runs = self.num_runs * (count // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
             for number in range(num_runs):
                 coins.append((2 * rng.integers(0, 2, guesser.num_canaries) - 1).astype(np.int8))
                 scores.append(guesser.guess(coins[-1], rng))
                 advance(number + 1)
-        guesses = _guessed(np.concatenate(coins), np.concatenate(scores))
         with monitor.stage("searching the price that they refute"):
-            return self._result(priced, guesses, started)
+            return self._result(priced, np.concatenate(coins), np.concatenate(scores), started)
 
-    def _shape(self, dataset: Dataset) -> ReleaseShape:
-        total = dataset.private.num_groups if self.of_records else self.num_teachers
-        rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"
-        require(total >= _FEWEST_GROUPS, "num_teachers", total, rule)
-        return ReleaseShape(num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=total)
+    def _result(
+        self, priced: PricedRelease, coins: NDArray[np.int8], scores: NDArray[np.float64], started: float
+    ) -> AttackResult:
+        """What the surest guesses refute; how many there are was fixed before anything was drawn."""
+        most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
+        surest = np.argsort(-np.abs(scores), kind="stable")[:most]
+        correct = int(((scores > 0) == (coins > 0))[surest].sum())
+        guesses = Guesses(num_canaries=len(coins), num_guesses=most, num_correct=correct)
 
-    def _count(self, total: int) -> int:
-        most = total // 2 if self.of_records else total // 8
-        found = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
-        require(found <= most, "num_canaries", found, f"at most {most} of {total}")
-        return found
-
-    def _guesser(
-        self, priced: PricedRelease, dataset: Dataset, count: int, rng: np.random.Generator
-    ) -> RecordAttack | TeacherAttack:
-        used = priced.aggregator.scaled(_LESS_NOISE) if self.sabotage == "noise" else priced.aggregator
-        if not isinstance(used, CenteredVotes):
-            counts = fewer(count) if self.num_canaries is None and used.input_form == "counts" else [count]
-            return TeacherAttack.rehearsed(used, priced.shape, counts, REPEATS if self.sabotage == "clip" else 1, rng)
-        return RecordAttack(
-            aggregator=used,
-            dataset=dataset,
-            num_canaries=count,
-            num_queries=priced.shape.num_queries,
-            fitted_on_private=self.sabotage == "features",
-            unclipped=self.sabotage == "clip",
-            same_noise=self.sabotage == "seed",
-        )
-
-    def _result(self, priced: PricedRelease, guesses: Guesses, started: float) -> AttackResult:
         def spent(scale: float) -> Accountant:
             event = priced.shape.event_of(priced.aggregator.scaled(scale))
             return self.budget.accountant().compose(event)
@@ -195,19 +171,11 @@ class Attack:
             lower_bound=guesses.least_price(spent, target_delta=delta, confidence=self.confidence),
             lower_bound_any=guesses.least_epsilon(delta, confidence=self.confidence),
             confidence=self.confidence,
-            num_canaries=guesses.num_canaries,
-            num_guesses=guesses.num_guesses,
-            num_correct=guesses.num_correct,
+            num_canaries=len(coins),
+            num_guesses=most,
+            num_correct=correct,
             unit="record" if self.of_records else "teacher",
             aggregator=type(priced.aggregator).__name__,
             sabotage=self.sabotage,
             seconds=time.monotonic() - started,
         )
-
-
-def _guessed(coins: NDArray[np.int8], scores: NDArray[np.float64]) -> Guesses:
-    """The surest guesses; how many there are was fixed before anything was drawn."""
-    most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
-    surest = np.argsort(-np.abs(scores), kind="stable")[:most]
-    correct = int(((scores > 0) == (coins > 0))[surest].sum())
-    return Guesses(num_canaries=len(coins), num_guesses=most, num_correct=correct)

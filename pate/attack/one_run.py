@@ -26,15 +26,10 @@ _LARGEST = 200.0
 
 @dataclass(frozen=True, eq=False)
 class PriceCurve:
-    """Points of a price: the run is said to be (epsilons[j], deltas[j])-DP for every j.
+    """Points of a price: the run is said to be (epsilons[j], deltas[j])-DP for every j."""
 
-    Attributes:
-        epsilons: `[J]`, >= 0.
-        deltas: `[J]`, in [0, 1).
-    """
-
-    epsilons: Array
-    deltas: Array
+    epsilons: Array  # `[J]`, >= 0
+    deltas: Array  # `[J]`, in [0, 1)
 
     @classmethod
     def of(cls, spent: Accountant) -> PriceCurve:
@@ -57,17 +52,11 @@ class PriceCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """How many coins were guessed, and how many of them rightly.
+    """How many coins were guessed, and how many of them rightly."""
 
-    Attributes:
-        num_canaries: m, coins that were thrown.
-        num_guesses: r, coins that were guessed, fixed before; 1 <= r <= m.
-        num_correct: c, in 0..r.
-    """
-
-    num_canaries: int
-    num_guesses: int
-    num_correct: int
+    num_canaries: int  # m, coins that were thrown
+    num_guesses: int  # r, coins that were guessed, fixed before; 1 <= r <= m.
+    num_correct: int  # c, in 0..r
 
     def __post_init__(self) -> None:
         require_count("num_canaries", self.num_canaries)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,9 @@ Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 Signs = NDArray[np.int8]
 
-REPEATS = 4
-"""How often each canary counts where `sabotage=clip`."""
-
 _GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)  # between places, of the teachers
 _FEW_GAPS = (0.0, 0.1, 0.2)
 _WIDTHS, _STAIRS = (1, 4), (1, 2, 4, 7)  # labels of a place; places above the last
-_FEWER = (1, 4, 16)  # times fewer canaries: their votes are noise to each other
 _WORTH = 1.25  # times as much that each of them has to tell
 _ROWS, _MORE_ROWS = 500, 4000  # queries that a craft is judged by, and the best one
 _BLOCK = 64
@@ -33,29 +29,12 @@ _BLOCK = 64
 
 @dataclass(frozen=True)
 class Craft:
-    """Queries made so that canaries decide.
+    """Queries made so that canaries decide."""
 
-    Attributes:
-        sides: of each label: a canary votes for those of the side, 1 or -1, that its coin and the query's sign say.
-            Empty where each label has a sign of its own, and half of the other teachers.
-        others: of the first labels, how many of the other teachers vote for them.
-    """
-
+    # of each label: a canary votes for those of the side, 1 or -1, that its coin and the query's sign say. Empty where
+    # each label has a sign of its own, and half of the other teachers.
     sides: tuple[int, ...] = ()
-    others: tuple[int, ...] = ()
-
-    @classmethod
-    def rivals(cls, width: int, gap: int, total: int) -> Self:
-        """Each of `total` other teachers votes for one of two sets."""
-        first = (total + gap) // 2
-        return cls((1,) * width + (-1,) * width, (first,) * width + (total - first,) * width)
-
-    @classmethod
-    def stairs(cls, steps: int, width: int, gap: int, num_labels: int) -> Self:
-        """Places of falling counts; canaries move every second one up and all others down."""
-        places = [min(label // width, steps) for label in range(num_labels)]
-        counts = tuple(gap * (steps - place) for place in places if place < steps)
-        return cls(tuple(1 - 2 * (place % 2) for place in places), counts)
+    others: tuple[int, ...] = ()  # of the first labels, how many of the other teachers vote for them
 
     def signs(self, count: int, shape: ReleaseShape, rng: np.random.Generator) -> Signs:
         """Which way each canary votes on each query with a coin of +1, `[m, Q]`, or on each bit, `[m, Q * L]`."""
@@ -75,14 +54,7 @@ class Craft:
 
 
 class CraftedVotes(VoteSource):
-    """Votes of canaries by their coins, and of all other teachers as the craft says.
-
-    Args:
-        craft: the queries.
-        ways: of the canaries, `[m, Q]` or `[m, Q * L]`.
-        repeats: how often a canary counts.
-        shape: of the release.
-    """
+    """Votes of canaries by their ways, `[m, Q]` or `[m, Q * L]`, and of all other teachers as the craft says."""
 
     records_per_teacher = 1.0
 
@@ -128,32 +100,22 @@ class CraftedVotes(VoteSource):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TeacherAttack:
-    """Guesses which way canary teachers vote from a release of crafted queries.
+    """Guesses which way canary teachers vote from a release of crafted queries."""
 
-    Attributes:
-        aggregator: what draws the release.
-        shape: of the release.
-        num_canaries: m, at most an eighth of the teachers.
-        repeats: how often a canary counts: 1, but where the price is broken on purpose.
-        craft: the queries.
-        weights: `[F]`, of what is seen.
-        told: how much of a coin they tell, in rehearsals.
-    """
-
-    aggregator: Aggregator
-    shape: ReleaseShape
-    num_canaries: int
-    repeats: int = 1
-    craft: Craft
-    weights: Array
-    told: float
+    aggregator: Aggregator  # what draws the release
+    shape: ReleaseShape  # of the release
+    num_canaries: int  # m, at most an eighth of the teachers
+    repeats: int = 1  # how often a canary counts: 1, but where the price is broken on purpose
+    craft: Craft  # the queries
+    weights: Array  # `[F]`, of what is seen
+    told: float  # how much of a coin they tell, in rehearsals
 
     @classmethod
     def rehearsed(
         cls, aggregator: Aggregator, shape: ReleaseShape, counts: Sequence[int], repeats: int, rng: np.random.Generator
     ) -> Self:
         """With the craft and the number of canaries of which releases tell most, on coins of its own."""
-        chosen: Self | None = None
+        chosen: Any = None
         for count in counts:
             made = {"aggregator": aggregator, "shape": shape, "num_canaries": count, "repeats": repeats}
             crafts = [*_crafts(aggregator, shape, shape.num_teachers - repeats * count)]
@@ -161,9 +123,7 @@ class TeacherAttack:
             best = max((cls.fitted(craft, _ROWS, rng, **made) for craft in crafts), key=lambda attack: attack.told)
             best = cls.fitted(best.craft, _MORE_ROWS, rng, **made)
             chosen = best if chosen is None or best.told > _WORTH * chosen.told else chosen
-        if chosen is None:
-            raise TypeError("counts: expected one at least")
-        return chosen
+        return cast(Self, chosen)
 
     @classmethod
     def fitted(cls, craft: Craft, rows: int, rng: np.random.Generator, **made: Any) -> Self:
@@ -199,11 +159,6 @@ class TeacherAttack:
         return self.craft.seen(release, self.shape)
 
 
-def fewer(most: int) -> list[int]:
-    """Numbers of canaries to try."""
-    return [most // times for times in _FEWER]
-
-
 def _crafts(aggregator: Aggregator, shape: ReleaseShape, total: int) -> Iterator[Craft]:
     """What to try, with `total` other teachers; little where each teacher's votes are read, which takes long."""
     most, fixed = aggregator.max_votes_per_teacher or shape.num_labels, aggregator.exact_labels
@@ -212,8 +167,11 @@ def _crafts(aggregator: Aggregator, shape: ReleaseShape, total: int) -> Iterator
         yield Craft()
     for width in _WIDTHS if fixed is None else (fixed,):
         for gap in (round(part * total) for part in (_GAPS if counted else _FEW_GAPS)):
-            if width <= most and 2 * width <= shape.num_labels:
-                yield Craft.rivals(width, gap, total)
-            for steps in _STAIRS:
+            if width <= most and 2 * width <= shape.num_labels:  # each other teacher votes for one of two sets
+                first = (total + gap) // 2
+                yield Craft((1,) * width + (-1,) * width, (first,) * width + (total - first,) * width)
+            for steps in _STAIRS:  # places of falling counts; canaries move every second one up and all others down
                 if counted and most >= shape.num_labels > width * steps and gap * steps <= total:
-                    yield Craft.stairs(steps, width, gap, shape.num_labels)
+                    places = [min(label // width, steps) for label in range(shape.num_labels)]
+                    counts = tuple(gap * (steps - place) for place in places if place < steps)
+                    yield Craft(tuple(1 - 2 * (place % 2) for place in places), counts)

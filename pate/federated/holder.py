@@ -21,7 +21,7 @@ from pate.files.disk import make_folder, replacing, write_arrays
 from pate.run.ensemble import Ensemble, TrainedVotes, moment_votes
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
-from pate.run.stages.holder import HolderPlan, cast_vote_file, ensemble_of, manifest_of, share_of
+from pate.run.stages.holder import HolderPlan, cast_vote_file, ensemble_of, manifest_of
 from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
@@ -114,9 +114,9 @@ def _answered(plan: HolderPlan, question: Question, opening: Request, place: Pat
         rule = "null or false: rounds of several holders have linear features alone"
         require(getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule)
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
-        share = share_of(plan, dataset, place)
-        total = _total(ensemble_of(plan, share, opening.num_queries, place, monitor), question, place)
-    return SumAnswer(manifest_of(plan, share, opening.num_queries), question.digest, total).to_bytes()
+        ensemble = ensemble_of(plan, dataset, opening.num_queries, place, monitor)
+        total = _total(ensemble, question, place)
+    return SumAnswer(manifest_of(plan, ensemble), question.digest, total).to_bytes()
 
 
 def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:

@@ -13,22 +13,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from pate.files.disk import (
-    FROM_BACKUP,
-    MANIFEST,
-    OWNERS_FOLDER,
-    Manifest,
-    damaged,
-    file_digest,
-    is_regular,
-    locked,
-    make_folder,
-    read_json,
-    read_text,
-    remove_partials,
-    require_no_links,
-    write_text,
-)
+from pate.files import disk
 from pate.report.tensorboard import RunWriter
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
@@ -58,13 +43,13 @@ _OWN = {
 }
 """What runs and comparisons write, by folder: names under which a killed one may have left half a file."""
 
-_BEGIN_ANEW = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
-_OR_ANEW = f"{FROM_BACKUP}, or begin anew in another output_dir"
-_OR_AGAIN = f"{FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
+_BEGIN_ANEW = f"{disk.FROM_BACKUP}; a new output_dir starts over, and pays again"
+_OR_ANEW = f"{disk.FROM_BACKUP}, or begin anew in another output_dir"
+_OR_AGAIN = f"{disk.FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
 _HALF = re.compile(rf"\.{re.escape(_SETTINGS)}\.\d+\.partial")  # of a call that was killed while it wrote the settings
 _KEPT = {  # which no run makes again
-    "ledger.db": f"{FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
-    "release/release.npz": FROM_BACKUP,
+    "ledger.db": f"{disk.FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
+    "release/release.npz": disk.FROM_BACKUP,
 }
 
 
@@ -89,31 +74,50 @@ class RunFolder:
         """The report as JSON; the last file of a run, so that its presence means completion."""
         return self.path / "report.json"
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a run works or worked here."""
+        return os.path.lexists(self.path / _SETTINGS)
+
     @contextmanager
     def opened(self, settings: dict[str, Any]) -> Iterator[None]:
         """Holds the folder's lock, checks that it is this run's or new, and clears what a killed run half-wrote.
 
-        A folder that is not claimed is left as it was, and one that was made for this is removed again.
-
-        Args:
-            settings: all that the run depends on, as plain values.
+        A folder that is not claimed is left as it was, and one that was made for this is removed again. `settings` are
+        all that the run depends on, as plain values.
 
         Raises:
             InvalidValue: another process works on the folder, or it holds something else, such as a link.
         """
         above = next(parent for parent in (self.path, *self.path.parents) if parent.exists())
         try:
-            make_folder(self.path)
+            disk.make_folder(self.path)
         except (FileExistsError, NotADirectoryError) as error:
             raise InvalidValue(f"output_dir={self.path}: expected a folder, found a file") from error
+        lock = self.path / _LOCK
         try:
-            self._require_new_or_own()
-            require_no_links(self.path, "output_dir")
-            with self._locked():
-                if self.is_claimed:
-                    self._check_settings(settings)
-                    self._clear()
-                yield
+            names = sorted(entry.name for entry in self.path.iterdir())
+            strange = [name for name in names if name != _LOCK and not _HALF.fullmatch(name)]
+            if strange and not self.is_claimed:
+                rule = f"expected a new folder or a run's own, found {strange[0]} in it, and no {_SETTINGS}"
+                raise InvalidValue(f"output_dir={self.path}: {rule}")
+            disk.require_no_links(self.path, "output_dir")
+            with ExitStack() as stack:
+                new = not os.path.lexists(lock)
+                try:
+                    stack.enter_context(disk.locked(lock, wait=False))
+                except BlockingIOError as error:
+                    raise InvalidValue(
+                        f"output_dir={self.path}: expected a folder that no other run works on"
+                    ) from error
+                try:
+                    if self.is_claimed:
+                        self._check_settings(settings)
+                        self._clear()
+                    yield
+                finally:
+                    if new and not self.is_claimed:
+                        lock.unlink(missing_ok=True)
         finally:
             if not self.is_claimed:
                 path = self.path
@@ -132,19 +136,19 @@ class RunFolder:
         Raises:
             InvalidValue: the run began with something else, or what it began with is gone.
         """
-        os.chmod(self.path, OWNERS_FOLDER)
+        os.chmod(self.path, disk.OWNERS_FOLDER)
         if not self.is_claimed:
             self._clear()  # of a call that was killed here
-            write_text(self._settings, json.dumps(settings, indent=2) + "\n")
+            disk.write_text(self.path / _SETTINGS, json.dumps(settings, indent=2) + "\n")
         known = {_LOCK, _SETTINGS, *(f"{name}.sha256" for name in began_with)}
         begun = any(entry.name not in known for entry in self.path.iterdir())
         for name, digest in began_with.items():
             path = self.path / f"{name}.sha256"
             if not begun and not os.path.lexists(path):
-                write_text(path, digest + "\n")
-            found = read_text(path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW).strip()
+                disk.write_text(path, digest + "\n")
+            found = disk.read_text(path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW).strip()
             if len(found) != len(digest) or not set(found) <= set("0123456789abcdef"):
-                raise damaged(path, f"the digest of the {name}", "it is none", _BEGIN_ANEW)
+                raise disk.damaged(path, f"the digest of the {name}", "it is none", _BEGIN_ANEW)
             rule = f"the {name} that this run began with, by {path}; a new output_dir for another"
             require(found == digest, name, "another", rule)
 
@@ -153,49 +157,25 @@ class RunFolder:
 
         All other files are there; `report.json` comes last and says that the run is complete.
         """
-        Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
-        own = Manifest.of(self.path, [self.ledger.name, "report.html", *self._released], remedy=_OR_ANEW).sha256
-        Manifest(1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}).write(self.path)
+        disk.Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
+        own = disk.Manifest.of(self.path, [self.ledger.name, "report.html", *self._released()], remedy=_OR_ANEW).sha256
+        disk.Manifest(1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}).write(self.path)
 
     def require_manifest(self) -> None:
         """Raises unless all files of a finished run are as it left them, and `release/` holds no other."""
-        path = self.path / MANIFEST
+        path = self.path / disk.MANIFEST
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"
             raise InvalidValue(f"manifest={path}: expected {rule}: the same release, at no cost, is then checked")
-        listed = Manifest.read(self.path, rule="the digests of a finished run", remedy=_OR_AGAIN).sha256
+        listed = disk.Manifest.read(self.path, rule="the digests of a finished run", remedy=_OR_AGAIN).sha256
         for name, known in listed.items():
             file, remedy = self.path / name, _KEPT.get(name, _OR_AGAIN)
-            require(is_regular(file), "manifest", file, f"a file of this finished run, which is gone; {remedy}")
-            found = file_digest(file, remedy=_OR_ANEW)
+            require(disk.is_regular(file), "manifest", file, f"a file of this finished run, which is gone; {remedy}")
+            found = disk.file_digest(file, remedy=_OR_ANEW)
             require(found == known, "manifest", file, f"the file as this finished run left it; {remedy}")
-        for name in self._released:
+        for name in self._released():
             rule = "no file that the run did not publish; move it elsewhere"
             require(name in listed, "manifest", self.path / name, rule)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Holds the lock; a folder that stays unclaimed is left without it."""
-        path = self.path / _LOCK
-        new = not os.path.lexists(path)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(locked(path, wait=False))
-            except BlockingIOError as error:
-                raise InvalidValue(f"output_dir={self.path}: expected a folder that no other run works on") from error
-            try:
-                yield
-            finally:
-                if new and not self.is_claimed:
-                    path.unlink(missing_ok=True)
-
-    def _require_new_or_own(self) -> None:
-        """Refuses a folder with something in it that has no settings of a run."""
-        names = sorted(entry.name for entry in self.path.iterdir())
-        strange = [name for name in names if name != _LOCK and not _HALF.fullmatch(name)]
-        if strange and not self.is_claimed:
-            rule = f"expected a new folder or a run's own, found {strange[0]} in it, and no {_SETTINGS}"
-            raise InvalidValue(f"output_dir={self.path}: {rule}")
 
     def _clear(self) -> None:
         """Removes half-written files of this run, under its own names and in its own folders."""
@@ -203,27 +183,17 @@ class RunFolder:
         ensembles = above.iterdir() if above.is_dir() and not above.is_symlink() else ()
         for place in (self.path, *ensembles):
             for folder, names in _OWN.items():
-                remove_partials(place / folder, names)
+                disk.remove_partials(place / folder, names)
 
-    @property
     def _released(self) -> list[str]:
-        """All files of `release/`."""
-        return [f"{self.release.name}/{name}" for name in (*_names(self.release), MANIFEST)]
-
-    @property
-    def _settings(self) -> Path:
-        return self.path / _SETTINGS
-
-    @property
-    def is_claimed(self) -> bool:
-        """Whether a run works or worked here."""
-        return os.path.lexists(self._settings)
+        """All files of `release/`, the manifest last."""
+        return [f"{self.release.name}/{name}" for name in (*_names(self.release), disk.MANIFEST)]
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        wanted = json.loads(json.dumps(settings))
-        found = read_json(self._settings, rule="the settings of the run", remedy=_BEGIN_ANEW)
+        path, wanted = self.path / _SETTINGS, json.loads(json.dumps(settings))
+        found = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(found, dict):
-            raise damaged(self._settings, "the settings of the run", "no JSON object", _BEGIN_ANEW)
+            raise disk.damaged(path, "the settings of the run", "no JSON object", _BEGIN_ANEW)
         if found != wanted:
             asked = dict(_leaves(wanted))
             there = ", ".join(f"{key}={value}" for key, value in sorted(_leaves(found)) if asked.get(key) != value)
@@ -246,7 +216,7 @@ class Workplace:
 def _names(folder: Path) -> list[str]:
     """All files below a folder but its manifest, relative to it."""
     paths = (path for path in folder.rglob("*") if not path.is_dir())
-    return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != MANIFEST)
+    return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != disk.MANIFEST)
 
 
 def _leaves(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -103,47 +103,43 @@ class Payment(Drawn):
         across: AcrossRuns | None = None,
     ) -> None:
         super().__init__()
-        self._shared_names: dict[str, str] = {}
         self.priced, self.budget, self.folder = priced, budget, folder
         self.data, self.seed, self.across = data, seed, across
         self._id_path, self.release = folder.path / "run.id", folder.release / "release.npz"
+        terms = {"adjacency": priced.aggregator.adjacency, "target_delta": budget.target_delta}
+        self._terms: dict[str, Any] = {**terms, "accountant": budget.accountant}
+        self._shared_names: dict[str, str] = {}
+        self.shared: Ledger | None = None  # the account of these records in the ledger of all runs
         if across is None:
             return
-        own = os.path.realpath(across.path) == os.path.realpath(folder.ledger)
-        require(not own, "ledger", across.path, "another file than the run's own, for all runs on these records")
-        assert self.shared is not None
-        name = self._names[0] if os.path.lexists(self._id_path) else "new"
-        used = self.shared.has_noise(seed_name(seed), but=name)
+        path = Path(os.path.realpath(across.path))
+        rule = "another file than the run's own, for all runs on these records"
+        require(path != Path(os.path.realpath(folder.ledger)), "ledger", across.path, rule)
+        make_folder(across.path.parent)
+        with by_its_setting():
+            ledger = SharedLedger(across.path, **self._terms, max_epsilon=across.max_epsilon)
+            shared = self.shared = ledger.account(data)
+        name = _draws(folder)[0] if os.path.lexists(self._id_path) else "new"
         rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
-        require(not used, "ledger", self.shared.path, rule)
-        if not any(entry.key.startswith(name) for entry in self.shared.entries):
-            beside = RunFolder(Path(os.path.realpath(across.path)).parent)
-            other = beside.is_claimed and os.path.realpath(across.path) == os.path.realpath(beside.ledger)
+        require(not shared.has_noise(seed_name(seed), but=name), "ledger", shared.path, rule)
+        if not any(entry.key.startswith(name) for entry in shared.entries):
+            beside = RunFolder(path.parent)
+            other = beside.is_claimed and path == Path(os.path.realpath(beside.ledger))
             rule = "another file than a run's own, which holds that run alone; to charge that run too, remove its"
             require(not other, "ledger", across.path, f"{rule} report.json and call it again with the ledger= of all")
-            require_room(self.shared, priced)  # for what this run has yet to charge
+            require_room(shared, priced)  # for what this run has yet to charge
 
     @cached_property
     def own(self) -> Ledger:
         """The run's own ledger; `begin` makes it."""
         rule = f"the run's ledger, which is gone; {_GONE}"
         require(os.path.lexists(self.folder.ledger), "ledger", self.folder.ledger, rule)
-        return self._ledger(self.folder.ledger)
-
-    @cached_property
-    def shared(self) -> Ledger | None:
-        """The account of these records in the ledger of all runs."""
-        if self.across is None:
-            return None
-        make_folder(self.across.path.parent)
-        with by_its_setting():
-            settings = self._settings | {"max_epsilon": self.across.max_epsilon}
-            return SharedLedger(self.across.path, **settings).account(self.data)
+        return Ledger(self.folder.ledger, **self._terms, data=self.data)
 
     @property
     def epsilon(self) -> float:
         """What all draws cost: the plan's price, or the ledger's total where that is larger."""
-        return max(self._price(len(self._names)), self.own.epsilon)
+        return max(self._price(len(_draws(self.folder))), self.own.epsilon)
 
     def begin(self, *, redraw: bool, monitor: Monitor) -> int:
         """Makes the run's ledger, or opens it, and returns the number of the draw that the run is at, >= 1.
@@ -156,19 +152,22 @@ class Payment(Drawn):
             InvalidValue: the ledger does not hold what was drawn, or the cap has no room for another draw.
         """
         if not os.path.lexists(self._id_path) and not os.path.lexists(self.release):
-            self._ledger(self.folder.ledger)  # first, so that a folder with a name and without a ledger has lost it
+            # first the ledger, so that a folder with a name and without a ledger has lost it
+            Ledger(self.folder.ledger, **self._terms, data=self.data)
             write_text(self._id_path, secrets.token_hex(16) + "\n")
         self.require_paid()
         if self.shared is not None:
             self._enter(self.shared)
+        draws = len(_draws(self.folder))
         if redraw and self.seed is None and self._written is not None and not os.path.lexists(self.release):
-            both = self._price(len(self._names) + 1)
+            both = self._price(draws + 1)
             rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(both)} with those before"
             require(math.isfinite(both), "redraw", "true", rule)
             if self.shared is not None:
                 require_room(self.shared, self.priced)
-            write_text(self._id_path, "".join(f"{name}\n" for name in (*self._names, secrets.token_hex(16))))
-        if (draws := len(self._names)) > 1:
+            write_text(self._id_path, self._id_path.read_text() + secrets.token_hex(16) + "\n")
+            draws += 1
+        if draws > 1:
             price = format_epsilon(self._price(draws))
             monitor.say(f"redraw=true: draw {draws} of this release; together they cost epsilon {price}")
         for line in self._lines():
@@ -177,58 +176,43 @@ class Payment(Drawn):
 
     def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
         """See `Drawn.once`; committed in the ledger of all runs first, then in the run's own."""
-
-        def packed() -> bytes:
-            return npz_bytes(**draw())
-
-        def first() -> bytes:
-            """What the ledger of all runs has of it, or is given."""
-            shared = self.shared
-            return packed() if shared is None else self._committed(shared, self._shared_name(self._name), part, packed)
-
         if part not in self._parts:
-            self._parts[part] = _unpacked(self._committed(self.own, self._name, part, first))
+            name, shared = _draws(self.folder)[-1], self.shared
+
+            def packed() -> bytes:
+                return npz_bytes(**draw())
+
+            def first() -> bytes:
+                """What the ledger of all runs has of it, or is given."""
+                return (
+                    packed()
+                    if shared is None
+                    else self._committed(shared, self._shared_name(shared, name), part, packed)
+                )
+
+            self._parts[part] = _unpacked(self._committed(self.own, name, part, first))
         return self._parts[part]
 
     def read(self, part: str) -> Arrays | None:
         """See `Drawn.read`."""
-        content = self.own.read(f"{self._name}:{part}")
+        content = self.own.read(f"{_draws(self.folder)[-1]}:{part}")
         return None if content is None else _unpacked(content)
 
     def _lines(self) -> Iterator[str]:
-        """What is known of earlier releases of the same records."""
-        known: set[str] = set()
-        if self.shared is not None:
-            entries = self.shared.entries
+        """What is known of earlier releases of the same records, in the ledger of all runs and in folders beside."""
+        known, shared, delta = set[str](), self.shared, self.budget.target_delta
+        if shared is not None:
+            entries, name = shared.entries, _draws(self.folder)[0]
             known = {entry.key[:32] for entry in entries}
-            if earlier := [entry for entry in entries if not entry.key.startswith(self._names[0])]:
-                count = f"{len(earlier)} earlier release{'s' if len(earlier) > 1 else ''}"
-                yield f"ledger={self.shared.path}: {count} of these records, together epsilon {self._spent}"
-            if self.shared.max_epsilon is not None:
-                more = self.shared.affords(self.priced.event)
+            if earlier := sum(not entry.key.startswith(name) for entry in entries):
+                count = f"{earlier} earlier release{'s' if earlier > 1 else ''}"
+                yield f"ledger={shared.path}: {count} of these records, together {_spent(shared)}"
+            if shared.max_epsilon is not None:
+                more = shared.affords(self.priced.event)
                 fits = "any number" if math.isinf(more) else f"{more:.0f}"
-                cap = f"max_total_epsilon={self.shared.max_epsilon:g}"
+                cap = f"max_total_epsilon={shared.max_epsilon:g}"
                 yield f"{cap}: {fits} of this release fit into what is left for these records"
-        events, others = self._beside(known)
-        said = "output_dir: {} other run{} beside this one"
-        if events:
-            total = epsilon_of_all([self.priced.event, *(event for run in events for event in run)], self._delta)
-            bound = f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "too much for any epsilon"
-            price = f"together with this one {bound} at delta {format_delta(self._delta)}"
-            alone = "" if self.seed is None else ", if no two share a seed"
-            runs = said.format(len(events), "s" * (len(events) > 1))
-            yield f"{runs} released something of these records, {price}{alone}"
-        if others:
-            rule = "cannot be added up with this one: their adjacency or delta differs, or their ledger is unreadable"
-            yield f"{said.format(others, 's' * (others > 1))} on these records {rule}"
-
-    def _beside(self, known: Collection[str]) -> tuple[list[list[Event]], int]:
-        """What runs on the same records released in the folders beside this one, and how many others there are.
-
-        `known` are names of runs that the ledger of all runs has counted.
-        """
-        runs, num_others, own = [], 0, self.folder.path.resolve()
-        terms = self.priced.aggregator.adjacency, self._delta
+        runs, others, own = list[list[Event]](), 0, self.folder.path.resolve()
         for beside in map(RunFolder, sorted(own.parent.iterdir())[:_MOST]):
             try:
                 text = read_text(beside.path / "private.sha256", rule="a digest", remedy="none")
@@ -238,12 +222,22 @@ class Payment(Drawn):
                 continue
             try:
                 ledger = Ledger.stored(beside.ledger, data=self.data)
-                require((ledger.adjacency, ledger.target_delta) == terms, "ledger", beside.ledger, "the same terms")
-                if found := [entry.event for entry in ledger.entries if entry.key[:32] not in known]:
-                    runs.append(found)
+                same = (ledger.adjacency, ledger.target_delta) == (self.priced.aggregator.adjacency, delta)
+                require(same, "ledger", beside.ledger, "the same terms")
+                runs.append([entry.event for entry in ledger.entries if entry.key[:32] not in known])
             except (InvalidValue, OSError):
-                num_others += 1
-        return runs, num_others
+                others += 1
+        said = "output_dir: {} other run{} beside this one"
+        if events := list(filter(None, runs)):
+            total = epsilon_of_all([self.priced.event, *(event for run in events for event in run)], delta)
+            bound = f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "too much for any epsilon"
+            price = f"together with this one {bound} at delta {format_delta(delta)}"
+            alone = "" if self.seed is None else ", if no two share a seed"
+            folders = said.format(len(events), "s" * (len(events) > 1))
+            yield f"{folders} released something of these records, {price}{alone}"
+        if others:
+            rule = "cannot be added up with this one: their adjacency or delta differs, or their ledger is unreadable"
+            yield f"{said.format(others, 's' * (others > 1))} on these records {rule}"
 
     def save(self, release: Release, names: PublicNames, monitor: Monitor) -> None:
         """Commits the digest of the release's file, writes the file where it is missing, and says the total.
@@ -253,11 +247,12 @@ class Payment(Drawn):
         Raises:
             InvalidValue: nothing of it was committed, so nothing of it was paid for; the file is not that of the draw.
         """
-        kind, charge = type(self.priced.aggregator).__name__, self._charge_of(self.own, self._name)
+        name, kind = _draws(self.folder)[-1], type(self.priced.aggregator).__name__
+        charge = _charge_of(self.own, name)
         require(charge != "", "aggregator", kind, "one that draws by `ReleaseContext.drawn`, which pays for it")
         content = npz_bytes(**release.arrays(), **names.arrays())
         if self._written is None:
-            self.own.add(f"{self._name}{_WRITTEN}", charge, hashlib.sha256(content).hexdigest().encode)
+            self.own.add(f"{name}{_WRITTEN}", charge, hashlib.sha256(content).hexdigest().encode)
         if not os.path.lexists(self.release):
             make_folder(self.release.parent, within=self.folder.path)
             with replacing(self.release) as file:
@@ -266,18 +261,17 @@ class Payment(Drawn):
         if self.shared is not None:
             count = len(self.shared.entries)
             said = f"all {count} releases of these records cost" if count > 1 else "this first release costs"
-            monitor.say(f"ledger={self.shared.path}: {said} epsilon {self._spent}")
+            monitor.say(f"ledger={self.shared.path}: {said} {_spent(self.shared)}")
 
     def require_paid(self) -> None:
         """Raises unless the ledger holds the charges of all draws, each at the price, and the release is as it was."""
-        charges = self.own.entries
+        charges, draws, path = self.own.entries, _draws(self.folder), self.folder.ledger
+        good = all(entry.event == self.priced.event and entry.key.startswith(draws[0]) for entry in charges)
         rule = f"exactly the charges of this run, each at its price; {_GONE}"
-        names = self._names
-        good = all(entry.event == self.priced.event and entry.key[:32] == names[0] for entry in charges)
-        require(good and len(charges) in (len(names), len(names) - 1), "ledger", self.folder.ledger, rule)
+        require(good and len(charges) in (len(draws), len(draws) - 1), "ledger", path, rule)
         if os.path.lexists(self.release):
             written, rule = self._written, f"the one that {self.release} came from; {_GONE}"
-            require(written is not None, "ledger", self.folder.ledger, rule)
+            require(written is not None, "ledger", path, rule)
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
             require(written == file_digest(self.release, remedy=_GONE), "release", self.release, rule)
 
@@ -287,7 +281,7 @@ class Payment(Drawn):
         if (known := ledger.read(key)) is not None:
             return known
         content = make()  # which may commit parts of its own; the first of them carries the charge
-        if charge := self._charge_of(ledger, name):
+        if charge := _charge_of(ledger, name):
             return ledger.add(key, charge, lambda: content)
         of_each = [f"{each.name} {format_epsilon(each.epsilon)}" for each in self.priced.classes]
         classes = f", epsilon {', '.join(of_each)}" if of_each else ""  # the charge is that of the largest budget
@@ -298,7 +292,7 @@ class Payment(Drawn):
                 lambda: content,
                 adjacency=self.priced.aggregator.adjacency,
                 description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
-                run=self._names[0],
+                run=_draws(self.folder)[0],
                 noise=seed_name(self.seed),
             )
         except BudgetExceeded as error:
@@ -316,23 +310,20 @@ class Payment(Drawn):
             rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
             rest = "; or new_account=true, whose epsilons do not count what these people have spent there"
             raise InvalidValue(f"ledger={shared.path}: expected {rule}{rest}")
-        for name in self._draws:
+        for name in _draws(self.folder):
             for part, content in self._parts_of(name).items():
-                self._committed(shared, self._shared_name(name), part, partial(bytes, content))
+                self._committed(shared, self._shared_name(shared, name), part, partial(bytes, content))
 
-    def _shared_name(self, name: str) -> str:
+    def _shared_name(self, shared: Ledger, name: str) -> str:
         """A draw's name in the ledger of all runs; another one where that has another release under it.
 
         Of two copies of a folder, each of which drew before it was given the ledger, each has released something.
         """
-        assert self.shared is not None
         if name not in self._shared_names:
             own, found = self._parts_of(name), name
-            while others := [
-                mine for part, mine in own.items() if self.shared.read(f"{found}:{part}") not in (None, mine)
-            ]:
+            while others := [mine for part, mine in own.items() if shared.read(f"{found}:{part}") not in (None, mine)]:
                 rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
-                require(self.seed is None, "ledger", self.shared.path, rule)
+                require(self.seed is None, "ledger", shared.path, rule)
                 found = f"{found}-{hashlib.sha256(others[0]).hexdigest()[:32]}"
             self._shared_names[name] = found
         return self._shared_names[name]
@@ -342,48 +333,11 @@ class Payment(Drawn):
         keys = [key for key in self.own.keys if key.startswith(f"{name}:") and not key.endswith(_WRITTEN)]
         return {key.partition(":")[2]: self.own.read(key) or b"" for key in keys}
 
-    def _charge_of(self, ledger: Ledger, name: str) -> str:
-        """The key of a draw's charge in a ledger; empty where it was not charged."""
-        return next((entry.key for entry in ledger.entries if entry.key.startswith(f"{name}:")), "")
-
-    @property
-    def _draws(self) -> list[str]:
-        """The name of each draw: the run's, and for a redraw the run's and one of its own."""
-        run, *others = self._names
-        return [run, *(f"{run}-{name}" for name in others)]
-
-    @property
-    def _name(self) -> str:
-        """Of the draw that is going on."""
-        return self._draws[-1]
-
-    @property
-    def _names(self) -> list[str]:
-        return _names_in(self.folder)
-
-    @property
-    def _delta(self) -> float:
-        return self.budget.target_delta
-
     @property
     def _written(self) -> str | None:
         """The digest of the release's file once it was written."""
-        found = self.own.read(f"{self._name}{_WRITTEN}")
+        found = self.own.read(f"{_draws(self.folder)[-1]}{_WRITTEN}")
         return None if found is None else found.decode()
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        adjacency, accountant = self.priced.aggregator.adjacency, self.budget.accountant
-        return {"adjacency": adjacency, "target_delta": self._delta, "accountant": accountant}
-
-    @property
-    def _spent(self) -> str:
-        assert self.shared is not None
-        spent = format_epsilon(self.shared.spent_epsilon)
-        return f"{spent} at delta {format_delta(self._delta)}, {self.shared.adjacency}"
-
-    def _ledger(self, path: Path) -> Ledger:
-        return Ledger(path, **self._settings, data=self.data)
 
     def _price(self, draws: int) -> float:
         """The plan's price of so many draws; infinity where their failure probabilities use up delta."""
@@ -395,22 +349,34 @@ class Payment(Drawn):
             return math.inf
 
 
-def _names_in(folder: RunFolder) -> list[str]:
-    """A run's name and those of its redraws: drawn once, from the operating system."""
+def _charge_of(ledger: Ledger, name: str) -> str:
+    """The key of a draw's charge in a ledger; empty where it was not charged."""
+    return next((entry.key for entry in ledger.entries if entry.key.startswith(f"{name}:")), "")
+
+
+def _spent(account: Ledger) -> str:
+    spent = format_epsilon(account.spent_epsilon)
+    return f"epsilon {spent} at delta {format_delta(account.target_delta)}, {account.adjacency}"
+
+
+def _draws(folder: RunFolder) -> list[str]:
+    """The name of each draw, from the operating system: the run's, for a redraw the run's and one of its own."""
     path = folder.path / "run.id"
     text = read_text(path, rule=_NAMES_RULE, remedy=FROM_BACKUP)
     if _NAMES.fullmatch(text) is None:
         raise damaged(path, _NAMES_RULE, "others", FROM_BACKUP)
-    return text.split()
+    run, *others = text.split()
+    return [run, *(f"{run}-{name}" for name in others)]
 
 
 def require_entered(path: Path | str, folder: RunFolder) -> None:
     """Raises unless a finished run is charged to a ledger of several runs."""
     data = read_text(folder.path / "private.sha256", rule="the digest of the private records", remedy=FROM_BACKUP)
     charged = Ledger.stored(path, data=data.strip()).entries if os.path.exists(path) else []
-    others = "remove report.json and run again, to charge it there too"
-    rule = f"the ledger that this finished run is charged to; or {others}"
-    name = _names_in(folder)[0]
+    rule = (
+        "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
+    )
+    name = _draws(folder)[0]
     require(any(entry.key.startswith(name) for entry in charged), "ledger", path, rule)
 
 

@@ -43,19 +43,19 @@ class Streams:
         entropy = self.entropy
         if isinstance(entropy, bytes):
             return cipher_generator(hmac.digest(entropy, f"pate {purpose}".encode(), "sha256"))
-        return np.random.default_rng(_sequence(entropy, purpose))
+        return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(_PURPOSES.index(purpose),)))
 
     def seeds(self, purpose: str, count: int) -> list[int]:
         """That many seeds of 32 bits; the first ones do not depend on the count."""
-        entropy = self.entropy
-        if isinstance(entropy, bytes):
-            return [int(seed) for seed in self.generator(purpose).integers(2**32, size=count, dtype=np.uint32)]
-        return [int(seed) for seed in _sequence(entropy, purpose).generate_state(count, np.uint32)]
+        if isinstance(self.entropy, bytes):
+            return self.generator(purpose).integers(2**32, size=count, dtype=np.uint32).tolist()
+        sequence = np.random.SeedSequence(self.entropy, spawn_key=(_PURPOSES.index(purpose),))
+        return sequence.generate_state(count, np.uint32).tolist()
 
 
 @dataclass(frozen=True)
 class Randomness:
-    """Independent streams for each purpose of a run; but for the noise the same whenever the run is continued.
+    """Independent streams (`Streams`) for each purpose of a run; but for the noise the same whenever it is continued.
 
     With a seed all streams derive from it, and the noise protects nobody who knows it. Without one, the noise comes
     from the operating system afresh each time and lies nowhere: what was released is read back, never drawn again. All
@@ -64,26 +64,25 @@ class Randomness:
 
     folder: Path  # of the run, an existing folder
     seed: int | None = None  # a whole number >= 0, or None
+    first: int = 0  # teacher of an ensemble that some of the teachers have the streams of
 
     def __post_init__(self) -> None:
         if self.seed is not None:
             require_count("seed", self.seed, minimum=0)
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """See `Streams.generator`."""
         return self._streams(purpose).generator(purpose)
 
     def seeds(self, purpose: str, count: int) -> list[int]:
-        """See `Streams.seeds`."""
-        return self._streams(purpose).seeds(purpose, count)
+        """See `Streams.seeds`; those of teachers begin with the first one's."""
+        skipped = self.first if purpose == "teachers" else 0
+        return self._streams(purpose).seeds(purpose, skipped + count)[skipped:]
 
     def _streams(self, purpose: str) -> Streams:
         if self.seed is not None:
             return Streams(self.seed)
-        return Streams.secret() if purpose == "noise" else Streams(self._for_training())
-
-    def _for_training(self) -> bytes:
-        """The secret of the folder; on disk before the first call returns."""
+        if purpose == "noise":
+            return Streams.secret()
         path, remedy = self.folder / "training.secret", "put it back as it was, or begin in a new output_dir"
         if not os.path.lexists(path):
             write_text(path, f"{secrets.token_hex(_BYTES)}\n")
@@ -91,8 +90,4 @@ class Randomness:
         rule = f"{2 * _BYTES} digits 0-9 and a-f and a line break"
         if not _FORM.fullmatch(text):
             raise InvalidValue(f"secret={path}: expected {rule}; {remedy}")
-        return bytes.fromhex(text.strip())
-
-
-def _sequence(seed: int, purpose: str) -> np.random.SeedSequence:
-    return np.random.SeedSequence(seed, spawn_key=(_PURPOSES.index(purpose),))
+        return Streams(bytes.fromhex(text.strip()))

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from pate import aggregators
 from pate.accounting import Adjacency, ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
-from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import failure_probability
 from pate.aggregators import Release
 from pate.data import Dataset, Split
@@ -28,9 +27,7 @@ from pate.report import (
     Privacy,
     PrivacyStatement,
     Report,
-    Scores,
     metric_intervals,
-    multilabel_metrics,
     per_label_metrics,
     privacy_card,
 )
@@ -93,15 +90,16 @@ def privacy_of(
     )
 
 
-def summary_of(release: Release) -> ReleaseSummary:
-    """How many queries were answered; of how right the answers are it says nothing."""
-    session = release.session
+def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
+    """How many queries were answered, and where their true labels `[Q, L]` are given how right the answers are."""
+    session, labels = release.session, release.labels[release.answered]
+    right = None if true is None or not len(labels) else true[release.answered]
     return ReleaseSummary(
         num_queries=release.num_queries,
         num_answered=release.num_answered,
         answer_rate=release.num_answered / release.num_queries,
-        label_accuracy=None,
-        micro_f1=None,
+        label_accuracy=None if right is None else float(np.mean(labels == right)),
+        micro_f1=None if right is None else micro_f1(labels, right),
         **({} if session is None else {name: getattr(session, name) for name in _OF_A_SESSION}),
     )
 
@@ -128,13 +126,16 @@ class Results:
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
-        data, shape, frequencies = self.dataset, self.priced.shape, self.dataset.private.labels.mean(axis=0)
-        constants = {
-            name: Prediction(*made(frequencies).for_samples(len(data.test))) for name, made in CONSTANTS.items()
+        data, shape, true = self.dataset, self.priced.shape, self.dataset.test.labels
+        scores = {
+            name: summarized(self._per_label[name], micro_f1=micro_f1(each.labels, true))
+            for name, each in self._models.items()
         }
-        predictions, true = {**constants, **self.predictions}, data.test.labels
-        scores = {name: self._scores(name, prediction) for name, prediction in predictions.items()}
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
+        dependent = None
+        if self.says_data_dependent and self.histogram is not None:
+            terms = shape, self.budget.target_delta, self.release.answered
+            dependent = epsilon_on(self.priced.aggregator, self.histogram, *terms)
         return Report(
             privacy=privacy_of(
                 self.release,
@@ -144,7 +145,7 @@ class Results:
                 seeded=self.seed is not None,
                 unit=None if data.shared is None else data.shared.unit,
             ),
-            release=self._release_summary(),
+            release=summary_of(self.release, self.queries.labels if data.public_labeled else None),
             teachers=TeacherSummary(
                 num_teachers=shape.num_teachers,
                 mean_accuracy=float(self.teacher_accuracies.mean()) if len(self.teacher_accuracies) else None,
@@ -160,7 +161,7 @@ class Results:
                 better=self._better(),
             ),
             intervals={
-                name: metric_intervals(each.labels, each.probabilities, true) for name, each in predictions.items()
+                name: metric_intervals(each.labels, each.probabilities, true) for name, each in self._models.items()
             },
             data=DataSummary(
                 name=data.name,
@@ -177,34 +178,28 @@ class Results:
             duration_s=duration_s,
             heading=self.heading,
             membership=self.membership,
-            data_dependent=self._data_dependent(),
+            data_dependent=dependent,
         )
-
-    def _data_dependent(self) -> DataDependentEpsilon | None:
-        """What the release cost on the votes at hand, if asked and known."""
-        if not self.says_data_dependent or self.histogram is None:
-            return None
-        delta, answered = self.budget.target_delta, self.release.answered
-        return epsilon_on(self.priced.aggregator, self.histogram, self.priced.shape, delta, answered)
 
     def figures(self, report: Report) -> RunFigures:
         """The arrays behind the pictures."""
         num_teachers, student, data = self.priced.shape.num_teachers, self.predictions["student"], self.dataset
-        gaps = None if self.histogram is None else _largest_gaps(self.histogram, num_teachers)
-        test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
+        test, reached = self.priced.aggregator.stability_test(num_teachers=num_teachers), None
+        if test is not None:
+            reached = np.arange(test.num_teachers + 1)
         names = self.student_curve[0].keys() if self.student_curve else ()
         return RunFigures(
             label_names=data.label_names,
             answered=self.release.answered,
             labels=self.release.labels,
             epsilon_after_query=self._epsilon_after_query(report.privacy.epsilon),
-            gaps=gaps,
+            gaps=None if self.histogram is None else _largest_gaps(self.histogram, num_teachers),
             gap_name="largest gap",
             histogram=self.histogram,
             num_teachers=num_teachers,
-            pass_gaps=None if test is None else np.arange(test.num_teachers + 1),
-            pass_probability=None if test is None else test.pass_probabilities(np.arange(test.num_teachers + 1)),
-            per_label={name: found for name, found in self._per_label.items() if name in _EACH_LABEL},
+            pass_gaps=reached,
+            pass_probability=None if test is None else test.pass_probabilities(reached),
+            per_label={name: self._per_label[name] for name in _EACH_LABEL if name in self.predictions},
             precision_recall=PrecisionRecall.of(
                 student.probabilities,
                 student.labels,
@@ -214,6 +209,19 @@ class Results:
             ),
             student_curve={name: np.array([values[name] for values in self.student_curve]) for name in names},
         )
+
+    @cached_property
+    def _models(self) -> dict[str, Prediction]:
+        """What the constants and all models that were trained say."""
+        frequencies, count = self.dataset.private.labels.mean(axis=0), len(self.dataset.test)
+        constants = {name: made(frequencies).for_samples(count) for name, made in CONSTANTS.items()}
+        return {**{name: Prediction(*said) for name, said in constants.items()}, **self.predictions}
+
+    @cached_property
+    def _per_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """The metrics of each label, by model."""
+        true = self.dataset.test.labels
+        return {name: per_label_metrics(each.labels, each.probabilities, true) for name, each in self._models.items()}
 
     def _better(self) -> str:
         """A method that public numbers put far ahead on these data, in a sentence; empty where there is none."""
@@ -226,30 +234,6 @@ class Results:
             return ""
         reason = f"it learns from all {groups:,} private groups"
         return f"experiment=centered_votes would do far better at this price: {reason}."
-
-    def _release_summary(self) -> ReleaseSummary:
-        answered = self.release.answered
-        labels, true = self.release.labels[answered], self.queries.labels[answered]
-        measured = len(labels) > 0 and self.dataset.public_labeled
-        return replace(
-            summary_of(self.release),
-            label_accuracy=float(np.mean(labels == true)) if measured else None,
-            micro_f1=micro_f1(labels, true) if measured else None,
-        )
-
-    @cached_property
-    def _per_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
-        """The metrics of each label, by the models that were trained."""
-        true = self.dataset.test.labels
-        return {
-            name: per_label_metrics(model.labels, model.probabilities, true) for name, model in self.predictions.items()
-        }
-
-    def _scores(self, name: str, prediction: Prediction) -> Scores:
-        true = self.dataset.test.labels
-        if name in self._per_label:
-            return summarized(self._per_label[name], micro_f1=micro_f1(prediction.labels, true))
-        return multilabel_metrics(prediction.labels, prediction.probabilities, true)
 
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
         """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's.

@@ -23,37 +23,7 @@ from pate.run.randomness import Randomness
 from pate.teachers import Engine, Voter
 from pate.validation import require, require_choice, require_count, require_text
 from pate.votes.histogram import limited
-from pate.votes.source import VoteSource
 from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, queries_digest
-
-
-@dataclass(frozen=True)
-class HolderRandomness(Randomness):
-    """The streams of an ensemble, of which a holder has some of the teachers."""
-
-    first: int = 0  # the number of its first teacher
-
-    def seeds(self, purpose: str, count: int) -> list[int]:
-        skipped = self.first if purpose == "teachers" else 0
-        return super().seeds(purpose, skipped + count)[skipped:]
-
-
-@dataclass(frozen=True, eq=False)
-class Share:
-    """A holder's records, dealt to its teachers."""
-
-    dataset: Dataset  # whose private records are the holder's alone
-    partition: Partition  # of these
-    teacher: Voter  # the recipe, with teachers apart from each other where the whole ensemble has them apart
-    randomness: Randomness  # the streams of its teachers
-
-
-def require_groups(dataset: Dataset, num_teachers: int) -> None:
-    """Raises where there are fewer units of privacy than teachers."""
-    require_count("teacher.num_teachers", num_teachers)
-    groups = dataset.private.num_groups
-    require(num_teachers <= groups, "num_teachers", num_teachers, f"at most {groups}, the number of private groups")
-
 
 _DONE = "cast.sha256"
 _CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, see pate-release mailbox="
@@ -69,7 +39,7 @@ class HolderPlan:
     num_teachers: int | None
     engine: Engine  # how they are trained
     holder: str  # its name, which no other holder has; a number of 1..holders where records are dealt
-    # among how many holders the records of the data set are dealt, see `share_of`; None where all of them are this
+    # among how many holders the records of the data set are dealt, see `ensemble_of`; None where all of them are this
     # holder's
     holders: int | None = None
     num_queries: int | None = None  # how many public samples are asked, the first ones; None for all
@@ -98,8 +68,12 @@ class HolderPlan:
             require(self.seed is not None, "seed", self.seed, "a number beside holders=, the same at every place")
 
     def num_teachers_of(self, dataset: Dataset) -> int:
-        """How many teachers its private records are dealt to."""
-        return self.num_teachers or dataset.private.num_groups
+        """How many teachers its private records are dealt to; raises where there are fewer units of privacy."""
+        groups = dataset.private.num_groups
+        each = self.num_teachers or groups
+        total = each * (self.holders or 1)
+        require(total <= groups, "num_teachers", total, f"at most {groups}, the number of private groups")
+        return each
 
 
 def cast_vote_file(
@@ -108,18 +82,13 @@ def cast_vote_file(
     """Trains a holder's teachers in a folder of its own, and writes their votes to a file.
 
     A finished file is not written again. A call that was killed is continued by the same call, with the same bytes.
-
-    Args:
-        plan: what is cast.
-        output: the file, of mode 0600: whoever has it sees what every teacher says.
-        output_dir: the folder of partition and checkpoints, of mode 0700.
-        monitor: told of progress.
+    `output` gets the mode 0600: whoever has it sees what every teacher says. Partition and checkpoints are in
+    `output_dir`, of mode 0700.
 
     Raises:
         InvalidValue: a plan that cannot work; another file under that name; a folder of another call.
     """
-    output, output_dir = Path(output), Path(output_dir)
-    folder, monitor = RunFolder(output_dir), monitor or NullMonitor()
+    output, folder, monitor = Path(output), RunFolder(Path(output_dir)), monitor or NullMonitor()
     require(plan.teacher.votes_in_bits, "teacher", type(plan.teacher).__name__, _CLASS)
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
     make_folder(output.parent)
@@ -136,64 +105,57 @@ def cast_vote_file(
         pool = len(dataset.public)
         num_queries = plan.num_queries or pool
         require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples")
-        require_groups(dataset, plan.num_teachers_of(dataset) * (plan.holders or 1))
+        _ = plan.num_teachers_of(dataset)  # refuses what cannot be
         if os.path.lexists(output):  # one that this holder was killed over is written again
             own = is_vote_file(output) and VoteFile.open(output).manifest.holder == plan.holder
             require(own, "output", output, "the name of a new file, or of this holder's own votes")
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
-        share = share_of(plan, dataset, output_dir)
-        votes = ensemble_of(plan, share, num_queries, output_dir, monitor).votes()
-        file = _write_votes(plan, share, votes, output)
+        file = _write_votes(plan, ensemble_of(plan, dataset, num_queries, folder.path, monitor), output)
         write_text(folder.path / _DONE, file_digest(output, remedy=FROM_BACKUP) + "\n")
     return file
 
 
-def share_of(plan: HolderPlan, dataset: Dataset, folder: Path | str) -> Share:
-    """The records that a holder teaches with; their partition is kept in its folder.
+def ensemble_of(plan: HolderPlan, dataset: Dataset, num_queries: int, folder: Path, monitor: Monitor) -> Ensemble:
+    """A holder's teachers, trained when their votes are read; they and their partition are kept in its folder.
 
     With `holders` all have the data set, to try on one machine what many places would do. The seed deals the groups to
     `holders * num_teachers` teachers, as `pate-train` with that many teachers and this seed does. Holder h of
     1..holders has the teachers from (h - 1) num_teachers on.
     """
-    folder, each = Path(folder), plan.num_teachers_of(dataset)
-    total = each * (plan.holders or 1)
-    require_groups(dataset, total)
+    each, teacher = plan.num_teachers_of(dataset), plan.teacher
     if plan.holders is None or plan.seed is None:
         randomness = Randomness(folder, plan.seed)
-        return Share(dataset, deal(dataset.private, each, randomness), plan.teacher, randomness)
-    first = (int(plan.holder) - 1) * each
-    randomness = HolderRandomness(folder, plan.seed, first)
-    whole = Partition.draw(dataset.private.group_ids, total, randomness.generator("partition"))
-    rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < first + each))
-    private, partition = dataset.private.take(rows), Partition(whole.teacher_of[rows] - first, each)
-    if not os.path.lexists(path := folder / "partition.json"):
-        write_text(path, partition.to_json(private))
-    apart = isolated(plan.teacher, dataset.private.group_ids)
-    return Share(replace(dataset, private=private), partition, apart, randomness)
-
-
-def ensemble_of(plan: HolderPlan, share: Share, num_queries: int, folder: Path | str, monitor: Monitor) -> Ensemble:
-    """A holder's teachers; they are trained when their votes are read, and kept in the folder."""
+        partition = deal(dataset.private, each, randomness)
+    else:
+        first = (int(plan.holder) - 1) * each
+        randomness = Randomness(folder, plan.seed, first)
+        whole = Partition.draw(dataset.private.group_ids, each * plan.holders, randomness.generator("partition"))
+        rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < first + each))
+        teacher = isolated(teacher, dataset.private.group_ids)  # where the whole ensemble has teachers apart
+        dataset = replace(dataset, private=dataset.private.take(rows))
+        partition = Partition(whole.teacher_of[rows] - first, each)
+        if not os.path.lexists(path := folder / "partition.json"):
+            write_text(path, partition.to_json(dataset.private))
     return Ensemble(
-        teacher=share.teacher,
-        partition=share.partition,
-        dataset=share.dataset,
+        teacher=teacher,
+        partition=partition,
+        dataset=dataset,
         num_queries=num_queries,
-        folder=Path(folder),
-        randomness=share.randomness,
+        folder=folder,
+        randomness=randomness,
         engine=plan.engine,
         monitor=monitor,
     )
 
 
-def manifest_of(plan: HolderPlan, share: Share, num_queries: int) -> VoteManifest:
+def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
     """What a holder vouches for."""
-    dataset = share.dataset
+    dataset, names = ensemble.dataset, ensemble.public_names
     return VoteManifest(
         holder=plan.holder,
-        queries=queries_digest(np.asarray(dataset.public.inputs[:num_queries]), dataset.published_ids[:num_queries]),
-        num_teachers=share.partition.num_teachers,
-        num_queries=num_queries,
+        queries=queries_digest(np.asarray(ensemble.queries.inputs), names.record_ids),
+        num_teachers=ensemble.num_teachers,
+        num_queries=ensemble.num_queries,
         num_labels=dataset.num_labels,
         num_records=len(dataset.private),
         num_groups=dataset.private.num_groups,
@@ -206,7 +168,8 @@ def manifest_of(plan: HolderPlan, share: Share, num_queries: int) -> VoteManifes
     )
 
 
-def _write_votes(plan: HolderPlan, share: Share, votes: VoteSource, output: Path) -> VoteFile:
+def _write_votes(plan: HolderPlan, ensemble: Ensemble, output: Path) -> VoteFile:
+    votes, names = ensemble.votes(), ensemble.public_names
     votes.prepare()
     clip, says_more = plan.vote_clip, plan.cast == "confidences"
 
@@ -215,10 +178,10 @@ def _write_votes(plan: HolderPlan, share: Share, votes: VoteSource, output: Path
 
     return VoteFile.write(
         output,
-        manifest_of(plan, share, votes.num_queries),
+        manifest_of(plan, ensemble),
         bits=bits,
-        record_ids=share.dataset.published_ids[: votes.num_queries],
-        label_names=share.dataset.label_names,
+        record_ids=names.record_ids,
+        label_names=names.label_names,
         confidences=votes.confidences if says_more else None,
         label_shares=votes.label_shares() if says_more else None,
     )

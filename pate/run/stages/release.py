@@ -155,35 +155,13 @@ class ReleasePlan:
         return Budget(target_delta=self.target_delta, target_epsilon=self.target_epsilon, accountant=self.accountant)
 
 
-def price_votes(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> PricedRelease:
-    """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent."""
-    aggregator, budget = plan.aggregator, plan.budget
-    aggregator.check_run()
-    aggregator.require_source(source)
-    if aggregator.expects_prior and (plan.queries is None or plan.student is None):
-        rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
-        raise InvalidValue(f"queries=None: expected {rule}")
-    shape = ReleaseShape(num_queries=source.num_queries, num_labels=source.num_labels, num_teachers=source.num_teachers)
-    priced = plan_release(aggregator, shape, budget, names=_NAMES)
-    doubts = require_useful(
-        aggregator, priced, budget, names=_NAMES, num_groups=cohort.num_groups, allow_useless=plan.allow_useless
-    )
-    return replace(priced, doubts=doubts)
-
-
 def release_votes(
     plan: ReleasePlan, source: VoteSource, cohort: Cohort, output_dir: Path | str, monitor: Monitor | None = None
 ) -> Terms:
     """Prices, charges, draws and writes a release of votes that others cast, or continues one that was killed.
 
-    The order is that of a run. A finished release is read back at no cost.
-
-    Args:
-        plan: what is released.
-        source: the votes.
-        cohort: who cast them.
-        output_dir: the folder, of mode 0700; of it `release/` may be published.
-        monitor: told of progress.
+    The order is that of a run. A finished release is read back at no cost. `output_dir` gets the mode 0700; of it
+    `release/` may be published.
 
     Raises:
         InvalidValue: an aggregator that needs votes which are not there; a target that no noise reaches. A release that
@@ -192,9 +170,10 @@ def release_votes(
     """
     folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
     with folder.opened(plan.settings):
-        priced = price_votes(plan, source, cohort)
+        priced, config = _priced(plan, source, cohort), None
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
-            plan.public_settings(priced.aggregator, cohort, **_counts(priced.shape))
+            counts = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
+            config = plan.public_settings(priced.aggregator, cohort, **counts)
         across = _across(plan, cohort)
         payment = Payment(priced, plan.budget, folder, data=cohort.account, seed=plan.seed, across=across)
         folder.claim(plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account)
@@ -210,8 +189,28 @@ def release_votes(
             monitor.say(line)
         draw = payment.begin(redraw=plan.redraw, monitor=monitor)
         place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, RunWriter(None), draw)
-        release = _drawn(plan, source, cohort, payment, place)
-        return _write(plan, release, cohort, payment, place)
+        inputs, count = np.zeros((0, 1), dtype=np.float32), source.num_queries
+        if priced.aggregator.expects_prior and plan.queries is not None:
+            queries = plan.queries()
+            require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
+            inputs = queries.inputs[:count]
+        names = PublicNames(cohort.record_ids, cohort.label_names)
+        release = release_once(payment, source, place, student=plan.student, inputs=inputs, names=names)
+        return _write(plan, release, cohort, payment, place, config)
+
+
+def _priced(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> PricedRelease:
+    """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent."""
+    aggregator, budget = plan.aggregator, plan.budget
+    aggregator.check_run()
+    aggregator.require_source(source)
+    if aggregator.expects_prior and (plan.queries is None or plan.student is None):
+        rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
+        raise InvalidValue(f"queries=None: expected {rule}")
+    shape = ReleaseShape(num_queries=source.num_queries, num_labels=source.num_labels, num_teachers=source.num_teachers)
+    priced = plan_release(aggregator, shape, budget, names=_NAMES)
+    told: dict[str, Any] = {"names": _NAMES, "num_groups": cohort.num_groups, "allow_useless": plan.allow_useless}
+    return replace(priced, doubts=require_useful(aggregator, priced, budget, **told))
 
 
 def _across(plan: ReleasePlan, cohort: Cohort) -> AcrossRuns | None:
@@ -228,16 +227,6 @@ def _across(plan: ReleasePlan, cohort: Cohort) -> AcrossRuns | None:
     return AcrossRuns(Path(plan.ledger), plan.max_total_epsilon)
 
 
-def _drawn(plan: ReleasePlan, source: VoteSource, cohort: Cohort, payment: Payment, place: Workplace) -> Release:
-    inputs, count = np.zeros((0, 1), dtype=np.float32), source.num_queries
-    if payment.priced.aggregator.expects_prior and plan.queries is not None:
-        queries = plan.queries()
-        require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
-        inputs = queries.inputs[:count]
-    names = PublicNames(cohort.record_ids, cohort.label_names)
-    return release_once(payment, source, place, student=plan.student, inputs=inputs, names=names)
-
-
 def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> None:
     """Raises where these are too few samples, by a rule, or not those that were asked; an empty digest cannot tell."""
     require(len(queries) >= count, "queries", len(queries), rule)
@@ -246,11 +235,13 @@ def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> 
     require(digest in ("", found), "queries", "others", rule)
 
 
-def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, place: Workplace) -> Terms:
+def _write(
+    plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, place: Workplace, config: str | None
+) -> Terms:
     """The files of `release/` but the student's, and what the student's will say of it."""
-    folder, priced, shape, places = place.folder, payment.priced, payment.priced.shape, cohort.places
-    privacy = privacy_of(release, priced, plan.budget, epsilon=payment.epsilon, seeded=plan.seed is not None)
-    summary = summary_of(release)
+    folder, shape, places, features = place.folder, payment.priced.shape, cohort.places, dict(cohort.features)
+    seeded, summary = plan.seed is not None, summary_of(release)
+    privacy = privacy_of(release, payment.priced, plan.budget, epsilon=payment.epsilon, seeded=seeded)
     write_price(
         folder.release,
         privacy,
@@ -258,30 +249,18 @@ def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment
         shape,
         name=plan.aggregator_name,
         data=cohort.dataset if cohort.real else f"{cohort.dataset} (synthetic)",
-        features=dict(cohort.features) or None,
+        features=features or None,
         places=places.said(release, plan.budget, num_draws=place.draw) if places is not None else (),
     )
-    if plan.public_settings is not None:
-        write_text(folder.release / "config.yaml", plan.public_settings(priced.aggregator, cohort, **_counts(shape)))
-    terms = Terms(
-        privacy,
-        summary,
-        shape.num_labels,
-        shape.num_teachers,
-        cohort.dataset,
-        cohort.real,
-        cohort.queries,
-        _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY),
-        dict(cohort.features),
-    )
+    if config is not None:
+        write_text(folder.release / "config.yaml", config)
+    files = _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY)
+    counts, data = (shape.num_labels, shape.num_teachers), (cohort.dataset, cohort.real, cohort.queries)
+    terms = Terms(privacy, summary, *counts, *data, files, features)
     terms.write(folder.release)
     terms.write(folder.path)
     Manifest(1, _digests(folder.path, *_DONE)).write(folder.path)
     return terms
-
-
-def _counts(shape: ReleaseShape) -> dict[str, int]:
-    return {"num_queries": shape.num_queries, "num_teachers": shape.num_teachers}
 
 
 def _digests(folder: Path, *names: str) -> Mapping[str, str]:

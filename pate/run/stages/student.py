@@ -15,19 +15,8 @@ from pate.accounting import Adjacency, NoOpEvent
 from pate.aggregators.centered_votes import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
 from pate.aggregators.vote_rounds import RoundsRelease
+from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import (
-    MANIFEST,
-    Manifest,
-    damaged,
-    file_digest,
-    make_folder,
-    read_text,
-    remove_partials,
-    replacing,
-    require_no_links,
-    write_text,
-)
 from pate.report.card import PRIVACY
 from pate.run.bundle.bundle import Bundle
 from pate.run.bundle.form import SCHEMA, ModelForm
@@ -42,7 +31,6 @@ from pate.validation import InvalidValue, require
 
 _GIVEN = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
 _MADE = ("README.md", SCHEMA, "extractor.safetensors", "student/student.json", "student/student.safetensors")
-_NEEDED = ("labels", "answered")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,29 +49,26 @@ def train_on_release(
 ) -> StudentModel:
     """Trains a student on a release and writes the bundle that `pate.load` reads: post-processing, at no price.
 
-    Args:
-        plan: what is trained.
-        release: the folder of `pate-release`, or its `release/` or a copy of that.
-        output: a folder for the bundle; None writes into `release/` itself.
-        monitor: told of progress.
+    `release` is the folder of `pate-release`, or its `release/` or a copy of that. The bundle goes into `output`, or
+    where that is None into `release/` itself.
 
     Raises:
         InvalidValue: no release, an altered one, one that has another student; samples that were not asked.
     """
-    monitor = monitor or NullMonitor()
-    release, output = Path(release), None if output is None else Path(output)
-    source = folder_of(release)
-    target = output or source
-    require_no_links(*((release, "release") if output is None else (output, "output")))
+    monitor, release = monitor or NullMonitor(), Path(release)
+    target = source = folder_of(release)
+    disk.require_no_links(*((release, "release") if output is None else (Path(output), "output")))
+    if output is not None:
+        target = Path(output)
     terms = _terms_of(source, release)
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")
         return Bundle.load(target).model
-    for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):  # what a killed call half-wrote there
-        remove_partials(path.parent, [re.escape(path.name)])
+    for path in (target / name for name in (*_GIVEN, *_MADE, disk.MANIFEST)):  # what a killed call half-wrote there
+        disk.remove_partials(path.parent, [re.escape(path.name)])
     for name, digest in terms.sha256.items():
-        if file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
-            raise damaged(source / name, "the file as it was released", "it is another", ANEW)
+        if disk.file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
+            raise disk.damaged(source / name, "the file as it was released", "it is another", ANEW)
     with monitor.stage("reading what was released"):
         found, names = _read_release(source / "release.npz", Adjacency.parse(terms.privacy.adjacency))
         queries, count = plan.queries(), found.num_queries
@@ -92,42 +77,36 @@ def train_on_release(
     require(bool(same), "queries", "others", f"those that were asked: {count} samples with the ids of release.npz")
     if queries.label_names and terms.queries:
         require(queries.label_names == names.label_names, "queries.label_names", "others", "those of the release")
-    model = _trained(plan, found, queries, source, monitor)
-    for line in student_is_the_prior(model, queries.inputs):
+    inputs, entropy = queries.inputs, plan.seed
+    plan.student.check(tuple(inputs.shape[1:]), found.labels.shape[1])
+    if entropy is None:
+        entropy = int(disk.file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16)
+    seed = Streams(entropy).seeds("student", 1)[0]
+    with monitor.stage("training the student"):
+        model = plan.student.learn(found.training_set(inputs[:count]), pool=inputs[count:], seed=seed)
+    for line in student_is_the_prior(model, inputs):
         monitor.say(line)
-    if output is not None:
-        make_folder(output)
+    if target != source:
+        disk.make_folder(target)
         for path in filter(Path.is_file, (source / name for name in _GIVEN)):
-            with path.open("rb") as given, replacing(output / path.name) as file:
+            with path.open("rb") as given, disk.replacing(target / path.name) as file:
                 shutil.copyfileobj(given, file)
-    _write(plan, model, queries, terms, names, target)
+    form = ModelForm.of(model, terms.dataset, queries.kind, names.label_names, queries.preprocessing)
+    _write(plan, model, form, terms, target)
     return model
 
 
-def _trained(plan: StudentPlan, release: Release, queries: Queries, folder: Path, monitor: Monitor) -> StudentModel:
-    inputs, count, entropy = queries.inputs, release.num_queries, plan.seed
-    plan.student.check(tuple(inputs.shape[1:]), release.labels.shape[1])
-    if entropy is None:
-        entropy = int(file_digest(folder / "release.npz", rule="a release", remedy=ANEW)[:16], 16)
-    seed = Streams(entropy).seeds("student", 1)[0]
-    with monitor.stage("training the student"):
-        return plan.student.learn(release.training_set(inputs[:count]), pool=inputs[count:], seed=seed)
-
-
-def _write(
-    plan: StudentPlan, model: StudentModel, queries: Queries, terms: Terms, names: PublicNames, folder: Path
-) -> None:
+def _write(plan: StudentPlan, model: StudentModel, form: ModelForm, terms: Terms, folder: Path) -> None:
     """The bundle beside the release; the terms go last, and then it is complete."""
     model.save(folder / "student")
-    form = ModelForm.of(model, terms.dataset, queries.kind, names.label_names, queries.preprocessing)
     form.write(folder)
-    write_text(folder / "README.md", model_card(form, terms.privacy, terms.release))
+    disk.write_text(folder / "README.md", model_card(form, terms.privacy, terms.release))
     if (folder / "config.yaml").exists():
-        text = read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
-        write_text(folder / "config.yaml", plan.with_student(text))
+        text = disk.read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
+        disk.write_text(folder / "config.yaml", plan.with_student(text))
     of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
     listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
-    Manifest.of(folder, listed, remedy=ANEW).write(folder)
+    disk.Manifest.of(folder, listed, remedy=ANEW).write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
 
@@ -151,19 +130,20 @@ def _terms_of(source: Path, release: Path) -> Terms | None:
 
 def _is_finished(folder: Path) -> bool:
     """Whether a bundle is complete there."""
-    return (folder / MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
+    return (folder / disk.MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
 
 
 def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:
     """What was released, and what it is called; scores with it, where there are some."""
-    arrays = read_arrays(path, beside=PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")})
+    forms = PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")}
+    arrays = read_arrays(path, beside=forms)
     rule = "labels, answered, record_ids and label_names of a release"
-    if lacking := [name for name in (*_NEEDED, *PublicNames.FORMS) if name not in arrays]:
-        raise damaged(path, rule, f"it lacks {', '.join(lacking)}", ANEW)
-    labels, answered = arrays["labels"], arrays["answered"]
-    ids, names = arrays["record_ids"], tuple(map(str, arrays["label_names"].tolist()))
+    if lacking := sorted(forms.keys() - arrays.keys()):
+        raise disk.damaged(path, rule, f"it lacks {', '.join(lacking)}", ANEW)
+    labels, answered, ids = arrays["labels"], arrays["answered"], arrays["record_ids"]
+    names = tuple(map(str, arrays["label_names"].tolist()))
     if labels.ndim != 2 or answered.shape != ids.shape or labels.shape != (len(answered), len(names)):
-        raise damaged(path, rule, "arrays of different lengths", ANEW)
+        raise disk.damaged(path, rule, "arrays of different lengths", ANEW)
     for kind, own in ((CenteredRelease, {"scores", "noise_std", "center"}), (RoundsRelease, {"scores", "student"})):
         if own <= arrays.keys():
             return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(ids, names)
