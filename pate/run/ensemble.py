@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 
@@ -26,12 +26,9 @@ from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyon
 from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
-NUM_ASKED = 2048
-"""Rows of the public pool that trained teachers are asked of in rounds."""
-
+NUM_ASKED = 2048  # rows of the public pool that trained teachers are asked of in rounds
 _MANIFEST = "the partition of this run's private records"
 _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
-
 _MOST_LOSSES = 10_000  # curves of more take longer than training
 
 
@@ -58,11 +55,6 @@ class Ensemble:
         """N."""
         return self.partition.num_teachers
 
-    @cached_property
-    def num_groups(self) -> int:
-        """The units of privacy in the private split."""
-        return self.dataset.private.num_groups
-
     @property
     def queries(self) -> Split:
         """The public samples that are asked."""
@@ -86,12 +78,14 @@ class Ensemble:
     def train(self, teacher: Teacher) -> CheckpointStore:
         """Trains the teachers that have no checkpoint yet."""
         total, private = self.num_teachers, self.dataset.private
-        store = CheckpointStore(self.folder / "teachers", records=self.partition.digest)
+        store, apart = (
+            CheckpointStore(self.folder / "teachers", records=self.partition.digest),
+            -(-total // _MOST_LOSSES),
+        )
         done = total - len(store.missing(total))
         if done == total:
             return store
         make_folder(store.folder, within=self.folder)
-        apart = -(-total // _MOST_LOSSES)
 
         def shard(teacher: int) -> Shard:
             rows = self.partition.indices(teacher)
@@ -107,8 +101,7 @@ class Ensemble:
                     self.on_loss(teacher, loss)
                 advance(done)
 
-            seeds = self.randomness.seeds("teachers", total)
-            recipe = isolated(teacher, private.group_ids)
+            recipe, seeds = isolated(teacher, private.group_ids), self.randomness.seeds("teachers", total)
             self.engine.train(TrainingJob(recipe, shard, seeds, store, on_progress))
         return store
 
@@ -120,7 +113,8 @@ class TrainedVotes(VoteSource):
         self.ensemble, self.teacher = ensemble, teacher
         self.num_teachers, self.num_queries = ensemble.num_teachers, ensemble.num_queries
         self.num_labels = ensemble.dataset.num_labels
-        self.records_per_teacher = ensemble.num_groups / ensemble.num_teachers
+        self.num_groups = ensemble.dataset.private.num_groups
+        self.records_per_teacher = self.num_groups / ensemble.num_teachers
 
     def prepare(self) -> None:
         self._store()
@@ -144,7 +138,7 @@ class TrainedVotes(VoteSource):
         count = affordable_directions(
             noise_multiplier=noise_multiplier,
             num_teachers=self.num_teachers,
-            num_records=self.ensemble.num_groups,
+            num_records=self.num_groups,
             num_labels=self.num_labels,
             noise_share=SHARE_IN_ROUNDS,
         )
@@ -176,8 +170,8 @@ class TrainedVotes(VoteSource):
         return PoolAnswers(beyond, asked)
 
     def label_shares(self) -> Array:
-        partition = self.ensemble.partition
-        return mean_labels(self.ensemble.dataset.private.labels, partition.teacher_of, self.num_teachers)
+        labels, teacher_of = self.ensemble.dataset.private.labels, self.ensemble.partition.teacher_of
+        return mean_labels(labels, teacher_of, self.num_teachers)
 
     def _store(self) -> VoteStore:
         """The votes as bits, cast first where they are missing."""
@@ -226,15 +220,13 @@ def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition
     manifest = dealt.to_json(private)
     if not os.path.lexists(path):
         write_text(path, manifest)
-    text = read_text(path, rule=_MANIFEST, remedy=_DEAL_AGAIN)
-    if text == manifest:
-        return dealt
-    try:
-        partition = Partition.from_json(text, private)
-    except InvalidValue as error:
-        raise damaged(path, _MANIFEST, str(error), _DEAL_AGAIN) from None
-    found = partition.num_teachers
-    require(found == num_teachers, "partition.num_teachers", found, f"{num_teachers}, as configured")
-    if partition.digest != dealt.digest:
-        raise damaged(path, _MANIFEST, "the training.secret there deals another", _DEAL_AGAIN)
-    return partition
+    if (text := read_text(path, rule=_MANIFEST, remedy=_DEAL_AGAIN)) != manifest:
+        try:
+            kept = Partition.from_json(text, private)
+        except InvalidValue as error:
+            raise damaged(path, _MANIFEST, str(error), _DEAL_AGAIN) from None
+        found = kept.num_teachers
+        require(found == num_teachers, "partition.num_teachers", found, f"{num_teachers}, as configured")
+        if kept.digest != dealt.digest:
+            raise damaged(path, _MANIFEST, "the training.secret there deals another", _DEAL_AGAIN)
+    return dealt

@@ -16,6 +16,7 @@ from pate.validation import InvalidValue, require, require_count
 
 _SMALLEST_DELTA = 1e-60
 _POINTS = 48
+_BOTH = 2  # holders of one person, the case that a card prices
 
 
 def group_epsilon(event: Event, size: int, budget: Budget) -> float:
@@ -25,13 +26,7 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     that is (e, d)-private for one unit is (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k: d is chosen so that
     this is the budget's delta.
 
-    Args:
-        event: the release, as one unit is charged for it.
-        size: units that change, >= 1.
-        budget: delta, and the accountant of the first rule.
-
-    Returns:
-        The bound; infinity where none of these rules gives one.
+    `event` is the release, as one unit is charged for it. The bound is infinity where none of these rules gives one.
 
     Source: docs/proofs/many_places.md.
     """
@@ -64,9 +59,6 @@ def _shared_by(event: Event, size: int) -> Event | None:
     return None
 
 
-_BOTH = 2  # holders of one person, the case that a card prices
-
-
 @dataclass(frozen=True)
 class Places:
     """How teachers are spread over holders; public."""
@@ -90,10 +82,7 @@ class Places:
     def said(self, release: Release, budget: Budget, *, num_draws: int = 1) -> tuple[str, ...]:
         """A sentence or two for each question that a holder asks; no line says more than its proof.
 
-        Args:
-            release: with its event, as one unit is charged for it, and what one unit is.
-            budget: delta and accountant.
-            num_draws: how often it was drawn with fresh noise.
+        The release, drawn `num_draws` times with fresh noise, has its event, as one unit is charged for it.
         """
 
         def priced(size: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,29 +19,32 @@ from pate.run.randomness import Randomness, Streams
 from pate.votes.source import Bits, VoteSource
 
 
-@dataclass(frozen=True, eq=False)
-class StudentPrior:
-    """The labels that a student expects, trained on what was released before: public inputs and released labels."""
+def expected_labels(
+    student: Learner,
+    inputs: NDArray[np.float32],
+    seed: int,
+    never_empty: bool,
+    labels: Bits,
+    answered: Bits,
+    num_queries: int,
+) -> Bits:
+    """The labels of the next queries that a student expects, trained on what was released before, `[start, L]`.
 
-    student: Learner  # the recipe
-    inputs: NDArray[np.float32]  # float32 `[Q, …]`, the public samples asked about
-    seed: int  # of the student's training
-    never_empty: bool  # whether every answer has a label; a student that predicts none then names its likeliest
-
-    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Of the following queries; nothing before anything was answered."""
-        start = len(labels)
-        expected = np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)
-        if not answered.any():
-            return expected
-        released = TrainingSet(self.inputs[:start][answered], labels[answered])
-        model = self.student.learn(released, pool=self.inputs[:0], seed=self.seed)
-        following = self.inputs[start : start + num_queries]
-        expected |= model.predict(following)
-        if self.never_empty:
-            likeliest = model.predict_proba(following).argmax(axis=1)
-            expected[np.flatnonzero(~expected.any(axis=1)), likeliest[~expected.any(axis=1)]] = True
+    Nothing before anything was answered. Where every answer has a label, `never_empty`, a student that predicts none
+    names its likeliest. `inputs` are those of all queries.
+    """
+    start = len(labels)
+    expected = np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)
+    if not answered.any():
         return expected
+    released = TrainingSet(inputs[:start][answered], labels[answered])
+    model = student.learn(released, pool=inputs[:0], seed=seed)
+    following = inputs[start : start + num_queries]
+    expected |= model.predict(following)
+    if never_empty:
+        empty = ~expected.any(axis=1)
+        expected[np.flatnonzero(empty), model.predict_proba(following).argmax(axis=1)[empty]] = True
+    return expected
 
 
 def draw(
@@ -67,7 +70,8 @@ def draw(
     """
     aggregator, prior = priced.aggregator, None
     if aggregator.expects_prior and student is not None:
-        prior = StudentPrior(student, inputs, streams.seeds("student", 1)[0], never_empty=aggregator.never_empty)
+        seed = streams.seeds("student", 1)[0]
+        prior = partial(expected_labels, student, inputs, seed, aggregator.never_empty)
     context = ReleaseContext(streams.generator("noise"), None, drawn, prior, watch)
     with without_warning():  # who priced it has judged it
         return aggregator.release_from(source, context)
@@ -82,27 +86,19 @@ def release_once(
     inputs: NDArray[np.float32],
     names: PublicNames,
 ) -> Release:
-    """The release of a run, in the ledger and in its file: read back, or else drawn.
-
-    Args:
-        payment: what is released, and the ledgers that it is committed to.
-        source: the votes.
-        place: where the run works.
-        student: as for `draw`.
-        inputs: float32 `[Q, …]`, the queries.
-        names: of the queries and labels.
+    """The release of a run, in the ledger and in its file: read back, or else drawn. For arguments see `draw`.
 
     Raises:
         InvalidValue: the ledger does not hold exactly the price. Nothing is written to the published folder then.
     """
-    priced, streams = payment.priced, place.randomness
-    epsilon = priced.epsilon
+    priced = payment.priced
     with place.monitor.stage("releasing labels", priced.shape.num_queries) as advance:
 
         def watch(asked: int, hits: int, left: int) -> None:
-            place.events.hits(asked, hits=hits, remaining_hits=left, epsilon=epsilon)
-            advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(epsilon)}")
+            place.events.hits(asked, hits=hits, remaining_hits=left, epsilon=priced.epsilon)
+            advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(priced.epsilon)}")
 
+        streams = place.randomness
         release = draw(priced, source, streams=streams, student=student, inputs=inputs, drawn=payment, watch=watch)
     payment.save(release, names, place.monitor)
     return release

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
-from pate.data import Dataset, Split
+from pate.data import Dataset
 from pate.models.student import OnEpoch
 from pate.report.metrics import Membership, average_precisions, label_losses, log_odds, unusual
 from pate.run.folder import Workplace
@@ -39,28 +39,6 @@ class Prediction:
         return cls(model.predict(inputs), model.predict_proba(inputs), model.threshold)
 
 
-def _references(training: TrainingSet, dataset: Dataset, seed: int) -> list[StudentModel]:
-    """Models that anybody could train, each on half of some public records; none where that is not cheap.
-
-    By the labels of the public records, or those that were released where the pool has none.
-    """
-    rows, labels = training.inputs, training.labels
-    if dataset.public_labeled:
-        rows, labels = dataset.public.inputs, dataset.public.labels
-    if dataset.kind != "features" or len(rows) < _FEWEST_REFERRED or rows.shape[1] * labels.shape[1] > _MOST_WEIGHTS:
-        return []
-    count, rng = min(len(rows), _MOST_REFERRED), np.random.default_rng(seed)
-    halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
-    return [_REFERENCE.fit(np.asarray(rows[half]), labels[half], seed=seed) for half in halves]
-
-
-def _tried(split: Split) -> NDArray[np.int64]:
-    """Rows in order, evenly: groups are independent, records of one need not be."""
-    firsts = np.sort(np.unique(split.group_ids, return_index=True)[1])
-    number = min(len(firsts), _MOST_TRIED)
-    return firsts[np.arange(number) * len(firsts) // max(number, 1)]
-
-
 def train_student(
     student: Student,
     training: TrainingSet,
@@ -70,15 +48,9 @@ def train_student(
     seed: int,
     on_epoch: OnEpoch | None = None,
 ) -> StudentModel:
-    """Trains a student, the one way for all commands.
+    """Trains a student on what was released, the one way for all commands.
 
-    Args:
-        student: the recipe.
-        training: what was released.
-        dataset: whose public samples behind the queries are the student's pool.
-        num_queries: how many public samples were asked, answered or refused.
-        seed: of the training.
-        on_epoch: told the losses after each epoch.
+    Public samples of the data set behind the `num_queries` that were asked, answered or refused, are its pool.
     """
     pool = dataset.public.take(slice(num_queries, None)).inputs
     return student.learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
@@ -100,20 +72,18 @@ def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> St
     recipes, private = ceilings(student), dataset.private
     inputs = np.asarray(private.inputs)
     if len(recipes) > 1 and inputs.size <= _MOST_NUMBERS:
-        recipes = (max(recipes, key=lambda recipe: _on_held_out(recipe, private, seed)),)
+        rows = np.linspace(0, len(private) - 1, min(len(private), _MOST_CHOOSING)).astype(np.int64)
+        some = private.take(rows)
+        held = np.isin(some.group_ids, np.unique(some.group_ids)[::_EVERY])
+        true = some.labels[held]
+
+        def precision(recipe: Student) -> float:
+            model = recipe.fit(some.inputs[~held], some.labels[~held], seed=seed)
+            return float(np.nanmean(average_precisions(model.predict_proba(some.inputs[held]), true)))
+
+        if true.any():
+            recipes = (max(recipes, key=precision),)
     return recipes[0].learn(TrainingSet(inputs, private.labels), pool=inputs[:0], seed=seed)
-
-
-def _on_held_out(recipe: Student, private: Split, seed: int) -> float:
-    """The mean average precision on a fifth of the groups, trained on others; 0 where no label is there."""
-    rows = np.linspace(0, len(private) - 1, min(len(private), _MOST_CHOOSING)).astype(np.int64)
-    some = private.take(rows)
-    held = np.isin(some.group_ids, np.unique(some.group_ids)[::_EVERY])
-    true = some.labels[held]
-    if not true.any():
-        return 0.0
-    model = recipe.fit(some.inputs[~held], some.labels[~held], seed=seed)
-    return float(np.nanmean(average_precisions(model.predict_proba(some.inputs[held]), true)))
 
 
 @dataclass(frozen=True)
@@ -150,19 +120,34 @@ class Students:
 
     def membership(self, model: StudentModel, training: TrainingSet) -> Membership | None:
         """What a student tells of who is private: at most 10,000 records of each split, one of each group."""
-        splits = [split.take(_tried(split)) for split in (self.dataset.private, self.dataset.test)]
+        splits = []
+        for split in (self.dataset.private, self.dataset.test):  # in order, evenly: records of one group depend
+            firsts = np.sort(np.unique(split.group_ids, return_index=True)[1])
+            number = min(len(firsts), _MOST_TRIED)
+            splits.append(split.take(firsts[np.arange(number) * len(firsts) // max(number, 1)]))
         said = [model.predict_proba(split.inputs) for split in splits]
         losses = [label_losses(each, split.labels) for each, split in zip(said, splits, strict=True)]
-        models = _references(training, self.dataset, self.place.randomness.seeds("student", 1)[0])
+        models = self._references(training)
         if not models or not all(map(len, splits)):
             return Membership.of(losses[0], losses[1])
-        odds = np.concatenate([_odds(each, split) for each, split in zip(said, splits, strict=True)])
-        usual = [
-            np.concatenate([_odds(each.predict_proba(split.inputs), split) for split in splits]) for each in models
-        ]
-        private, test = np.split(unusual(odds, np.stack(usual)), [len(splits[0])])
+        labels = np.concatenate([split.labels for split in splits])
+        usual = [np.concatenate([each.predict_proba(split.inputs) for split in splits]) for each in models]
+        odds = unusual(log_odds(np.concatenate(said), labels), np.stack([log_odds(each, labels) for each in usual]))
+        private, test = np.split(odds, [len(splits[0])])
         return Membership.of(losses[0], losses[1], by_reference=(private, test))
 
+    def _references(self, training: TrainingSet) -> list[StudentModel]:
+        """Models that anybody could train, each on half of some public records; none where that is not cheap.
 
-def _odds(said: NDArray[np.floating], split: Split) -> NDArray[np.float64]:
-    return log_odds(said, split.labels)
+        By the labels of the public records, or those that were released where the pool has none.
+        """
+        rows, labels, dataset = training.inputs, training.labels, self.dataset
+        if dataset.public_labeled:
+            rows, labels = dataset.public.inputs, dataset.public.labels
+        few = len(rows) < _FEWEST_REFERRED
+        if dataset.kind != "features" or few or rows.shape[1] * labels.shape[1] > _MOST_WEIGHTS:
+            return []
+        seed = self.place.randomness.seeds("student", 1)[0]
+        count, rng = min(len(rows), _MOST_REFERRED), np.random.default_rng(seed)
+        halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
+        return [_REFERENCE.fit(np.asarray(rows[half]), labels[half], seed=seed) for half in halves]

@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
 from pate.aggregators.target_charging import Round
 from pate.pipeline import train
 from pate.run.plan import Plan
-from pate.run.release import StudentPrior
+from pate.run.release import expected_labels
 from pate.student import LinearStudent
 from tests.e2e.small_run import NUM_LABELS, NUM_TEACHERS, SilentMonitor, charges, released, small_plan
 
@@ -117,7 +118,7 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
 
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:
     inputs = np.eye(6, dtype=np.float32)
-    prior = StudentPrior(LinearStudent(), inputs, 0, never_empty=True)
+    prior = partial(expected_labels, LinearStudent(), inputs, 0, True)
     labels = np.array([[True, False], [False, True]])
     assert not prior(labels[:0], np.zeros(0, bool), 3).any()
     assert not prior(labels & False, np.zeros(2, bool), 3).any()
