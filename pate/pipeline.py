@@ -6,6 +6,7 @@ call. The release is priced before teachers are trained, and what is drawn is in
 
 from __future__ import annotations
 
+import math
 import time
 from os import PathLike
 from pathlib import Path
@@ -18,13 +19,15 @@ from pate.report import Report
 from pate.report.tensorboard import RunWriter
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder, Workplace
-from pate.run.payment import Payment, require_entered
+from pate.run.payment import AcrossRuns, Payment, require_entered
 from pate.run.plan import Plan, plan_warnings, price, record_weights, said_of_weights, student_is_the_prior, taught
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
 from pate.run.results import Results, write_report_files
 from pate.run.student import Prediction, Students
+
+_CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}  # values that all private inputs have together
 
 
 def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Report:
@@ -51,20 +54,19 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     started = time.monotonic()
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset(), weighted=True)
-    fitted = plan.fitted(dataset)
-    if fitted.num_queries != plan.num_queries:
-        monitor.say(f"num_queries={plan.num_queries}: the public pool has {fitted.num_queries} samples, all are asked")
-    plan = fitted
+    asked, plan = plan.num_queries, plan.fitted(dataset)
+    if plan.num_queries != asked:
+        monitor.say(f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked")
     priced = price(plan, dataset)
     private = dataset.private_digest()
-    payment = Payment(priced, plan.budget, folder, data=private, seed=plan.seed, across=plan.across(dataset))
+    across = None
+    if plan.ledger is not None:
+        across = AcrossRuns(Path(plan.ledger), plan.max_total_epsilon, dataset.owners, plan.new_account)
+    payment = Payment(priced, plan.budget, folder, data=private, seed=plan.seed, across=across)
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
-    for line in (
-        *said_of_weights(dataset, priced),
-        *priced.doubts,
-        *plan_warnings(dataset, *parts, num_teachers=num_teachers),
-    ):
+    warnings = plan_warnings(dataset, *parts, num_teachers=num_teachers)
+    for line in (*said_of_weights(dataset, priced), *priced.doubts, *warnings):
         monitor.say(line)
     draw = payment.begin(redraw=plan.redraw, monitor=monitor)
     events = RunWriter(folder.path / "tensorboard" if plan.tensorboard else None)
@@ -97,7 +99,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         baselines = {"majority_vote_student": students.train("majority_vote_student", majority.training_set(inputs))}
         if dataset.public_labeled:
             baselines["true_label_student"] = students.train("true_label_student", TrainingSet(inputs, labels))
-        if plan.trains_ceiling(dataset):
+        cheap = len(dataset.private) * math.prod(dataset.input_shape) <= _CHEAP[dataset.kind]
+        if cheap if plan.all_records is None else plan.all_records:
             baselines["all_records_model"] = students.train_ceiling()
         payment.require_paid()
         models = {"student": student, **baselines}

@@ -20,13 +20,11 @@ from pate.pricing import Budget, PricedRelease, ReleaseShape, budgets_of, plan_r
 from pate.pricing.remedies import OF_TRAINING
 from pate.report.report import Heading
 from pate.report.tables import format_epsilon
-from pate.run.payment import AcrossRuns
 from pate.run.places import Places
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count, require_positive
 
-_CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}  # values that all private inputs have together
 _KINDS: dict[str, type] = {"teacher": Voter, "engine": Engine, "aggregator": Aggregator, "student": Student}
 _FEW_RECORDS = 10
 _UNEVEN = 20  # times the width of the middle column
@@ -101,13 +99,9 @@ class Plan:
     @property
     def budget(self) -> Budget:
         """What the release may cost."""
-        return Budget(
-            target_delta=self.target_delta,
-            target_epsilon=self.target_epsilon if self.classes is None else None,
-            max_epsilon=self.max_epsilon,
-            accountant=self.accountant,
-            classes=self.classes,
-        )
+        target, classes = self.target_epsilon if self.classes is None else None, self.classes
+        most = {"target_epsilon": target, "max_epsilon": self.max_epsilon}
+        return Budget(target_delta=self.target_delta, accountant=self.accountant, classes=classes, **most)
 
     def fitted(self, dataset: Dataset) -> Plan:
         """The plan for a data set: its budget classes, and no more queries than public samples where none are named."""
@@ -127,20 +121,9 @@ class Plan:
             return self
         return replace(self, **changed, public_settings=partial(self.public_settings, **said))
 
-    def across(self, dataset: Dataset) -> AcrossRuns | None:
-        """The ledger of all runs on these records; None for none."""
-        if self.ledger is None:
-            return None
-        return AcrossRuns(Path(self.ledger), self.max_total_epsilon, dataset.owners, self.new_account)
-
     def places(self, num_teachers: int) -> Places | None:
         """How so many teachers are spread over holders; None where there is one."""
         return None if self.holders is None else Places.evenly(num_teachers, self.holders)
-
-    def trains_ceiling(self, dataset: Dataset) -> bool:
-        """Whether the model of all private records is trained."""
-        values = len(dataset.private) * math.prod(dataset.input_shape)
-        return values <= _CHEAP[dataset.kind] if self.all_records is None else self.all_records
 
 
 def price(plan: Plan, dataset: Dataset) -> PricedRelease:
@@ -161,30 +144,21 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     protected = plan.teacher.num_protected(num_teachers, groups)
     if (weights := record_weights(dataset, priced)) is not None:
         protected = max(1, math.floor(weights[np.unique(dataset.private.group_ids, return_index=True)[1]].sum()))
-    counted = replace(shape, num_teachers=protected)
-    doubts = require_useful(
-        plan.aggregator,
-        replace(priced, shape=counted),
-        plan.budget,
-        names=OF_TRAINING,
-        num_groups=groups,
-        allow_useless=plan.allow_useless,
-    )
-    return replace(priced, doubts=doubts)
+    counted = replace(priced, shape=replace(shape, num_teachers=protected))
+    told: dict[str, Any] = {"names": OF_TRAINING, "num_groups": groups, "allow_useless": plan.allow_useless}
+    return replace(priced, doubts=require_useful(plan.aggregator, counted, plan.budget, **told))
 
 
 def _require_weights_heeded(plan: Plan, dataset: Dataset, num_teachers: int) -> None:
     """Raises where groups count differently, and teachers or aggregator would not heed it."""
-    setting, cost = "data.budget", ""
-    if dataset.budgets is None and (shared := dataset.shared) is not None and shared.weights is not None:
+    setting, cost, by, groups = "data.budget", "", plan.aggregator.budgets_by, dataset.private.num_groups
+    if dataset.budgets is None:
+        if (shared := dataset.shared) is None or shared.weights is None:
+            return
         setting = f"data.group=[{','.join(shared.names)}]"
         cost = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
-    elif dataset.budgets is None:
-        return
-    groups = dataset.private.num_groups
-    by, by_teachers = plan.aggregator.budgets_by, dataset.budgets is not None
     good = plan.teacher.takes_weights and by == "weights" and num_teachers == groups
-    if not (good or (by_teachers and by == "teachers")):
+    if not good and (dataset.budgets is None or by != "teachers"):
         rule = f"teacher=kernel aggregator=centered_votes, with one teacher for each of {groups} private groups{cost}"
         raise InvalidValue(f"{setting}: expected {rule}")
 
@@ -265,15 +239,10 @@ def few_records(setting: str, num_records: int, num_teachers: int, remedy: str) 
 def uneven_records(dataset: Dataset) -> Iterator[str]:
     """Of labels that no record or every one has, and of a group that has a large part of the records."""
     for split, labels in (("private", dataset.private.labels), ("test", dataset.test.labels)):
-        shares = labels.mean(axis=0)
-        for share, said, effect in (
-            (0.0, f"no {split} record has", "no positive"),
-            (1.0, f"every {split} record has", "nothing else"),
-        ):
-            names = [name for name, found in zip(dataset.label_names, shares, strict=True) if found == share]
-            if names:
+        for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
+            if names := [dataset.label_names[place] for place in np.flatnonzero(labels.mean(axis=0) == share)]:
                 shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-                yield f"data.labels: {said} {shown}: there is {effect} to {_PURPOSE[split]}"
+                yield f"data.labels: {whose} {split} record has {shown}: there is {effect} to {_PURPOSE[split]}"
     groups, counts = np.unique(dataset.private.group_ids, return_counts=True)
     if len(groups) >= _FEW_GROUPS and counts.max() >= _LARGE_SHARE * counts.sum():
         found = f"one has {counts.max()} of {counts.sum()} private records"
