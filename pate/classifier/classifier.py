@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +37,7 @@ from pate.classifier.pools import (
     taken,
     warn_of_shared_rows,
 )
-from pate.classifier.tasks import Bits, FittedModel, LabelSets, OneClass, Rows, Task, task_of
+from pate.classifier.tasks import Bits, ClassModel, LabelModel, LabelSets, OneClass, Rows, Task, task_of
 from pate.data.partition import Partition
 from pate.models.sklearn import minds_scale, of_a_part, takes_nan
 from pate.models.student import OnEpoch
@@ -47,6 +48,18 @@ from pate.run.randomness import Streams
 from pate.run.release import draw
 from pate.validation import InvalidValue, require, require_array, require_count, require_moderate, require_positive
 from pate.votes.source import Array, VoteSource, mean_labels
+
+# ruff: noqa: N803 -- X is what scikit-learn calls it
+_REHEARSED, _FEWEST = 200, 20
+_SHOWN = 120
+_ROWS = 1000  # of a sparse matrix that are in full at a time
+_NAMES = SettingNames(
+    num_teachers="n_teachers={}",
+    target_epsilon="epsilon={}",
+    num_queries="n_queries={}",
+    noise="an aggregator with {}",
+    allow_useless="allow_useless=True",
+)
 
 
 @contextmanager
@@ -76,8 +89,8 @@ class FittedVotes(VoteSource):
         num_jobs: int | None,
         verbose: int = 0,
     ) -> None:
-        self.task, self.estimator, self.pools, self.num_jobs = task, estimator, pools, num_jobs
-        self.verbose = verbose
+        self.task, self.estimator, self.pools = task, estimator, pools
+        self.parallel = partial(Parallel, n_jobs=num_jobs, return_as="generator", verbose=verbose)
         self.num_teachers, self.num_queries, self.num_labels = num_teachers, len(pools.queries), task.num_labels
         self.partition = Partition.draw(pools.groups, num_teachers, streams.generator("partition"))
         self.seeds = streams.seeds("teachers", num_teachers)
@@ -89,8 +102,7 @@ class FittedVotes(VoteSource):
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         inputs, targets, queries = self.pools.inputs, self.pools.targets, self.pools.queries
         rows = [self.partition.indices(teacher) for teacher in range(self.num_teachers)]
-        pool = Parallel(n_jobs=self.num_jobs, return_as="generator", verbose=self.verbose)
-        said: Iterator[NDArray[np.float32]] = pool(
+        said: Iterator[NDArray[np.float32]] = self.parallel()(
             delayed(_confidences)(self.task, self.estimator, taken(inputs, shard), targets[shard], seed, queries)
             for shard, seed in zip(rows, self.seeds, strict=True)
         )
@@ -108,10 +120,6 @@ def _confidences(
         return task.fit(estimator, inputs, targets, seed=seed).confidences(queries)[None]
 
 
-_REHEARSED, _FEWEST = 200, 20
-_SHOWN = 120
-
-
 @dataclass(frozen=True)
 class EstimatorStudent:
     """A `Learner`: a clone of an estimator, fitted to the answers that it can learn from."""
@@ -119,7 +127,9 @@ class EstimatorStudent:
     task: Task  # how an estimator is fitted to labels
     estimator: Any  # unfitted
 
-    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> FittedModel:
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> LabelModel | ClassModel:
         """Without the pool and the scores, for which estimators have no use."""
         rows = self.task.usable(training.labels)
         return self.task.fit(self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed)
@@ -141,19 +151,6 @@ class EstimatorStudent:
             said = " ".join(str(error).split())[:_SHOWN]
             rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({said})"
             raise InvalidValue(f"{name}={type(self.estimator).__name__}: expected {rule}") from error
-
-
-# ruff: noqa: N803 -- X is what scikit-learn calls it
-
-
-_ROWS = 1000  # of a sparse matrix that are in full at a time
-_NAMES = SettingNames(
-    num_teachers="n_teachers={}",
-    target_epsilon="epsilon={}",
-    num_queries="n_queries={}",
-    noise="an aggregator with {}",
-    allow_useless="allow_useless=True",
-)
 
 
 class DoubtfulPlan(UserWarning):
@@ -304,8 +301,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if is_frame(pools.queries):
             EstimatorStudent(task, self._teacher).rehearse("estimator", pools.queries)
             student.rehearse("student", pools.queries)
+        drawn = paid_by(ledger, priced, seed=noise)
         with stage(f"{self.n_teachers} teachers and their release, epsilon {priced.epsilon:.4g}", self.verbose):
-            drawn = paid_by(ledger, priced, seed=noise)
             release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn)
         with stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose):
             training = release.training_set(pools.queries)
@@ -319,8 +316,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict(self, X: ArrayLike) -> Any:
         """Classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words."""
-        said = self._said("predict", X)
-        return self._task.decode(said)
+        return self._task.decode(self._said("predict", X))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of samples that are predicted without a mistake, as of all of scikit-learn's classifiers."""
@@ -336,7 +332,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _said(self, method: str, X: ArrayLike) -> NDArray[Any]:
         """What the student says; of a sparse matrix some rows after the others."""
-        inputs, ask = self._inputs(X), getattr(self.student_, method)
+        check_is_fitted(self, "student_")
+        framed, ask = is_frame(X), getattr(self.student_, method)
+        if not framed:
+            require_readable("X", X)
+        inputs = validate_data(self, X, reset=False, **({"skip_check_array": True} if framed else self._form))
         if not sparse.issparse(inputs):
             return np.asarray(ask(inputs))
         starts = range(0, inputs.shape[0], _ROWS)
@@ -357,27 +357,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _student(self) -> Any:
         return self._teacher if self.student is None else self.student
 
-    def _inputs(self, X: ArrayLike) -> Any:
-        check_is_fitted(self, "student_")
-        if is_frame(X):
-            return validate_data(self, X, reset=False, skip_check_array=True)
-        require_readable("X", X)
-        return validate_data(self, X, reset=False, **self._form)
-
     @property
     def _form(self) -> dict[str, Any]:
         """What inputs must be: values may be missing where teacher and student take that."""
-        return {
-            "dtype": np.float32,
-            "accept_sparse": "csr",
-            "ensure_all_finite": "allow-nan" if get_tags(self).input_tags.allow_nan else True,
-        }
+        finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
+        return {"dtype": np.float32, "accept_sparse": "csr", "ensure_all_finite": finite}
 
     def _validated(
         self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None
     ) -> tuple[Task, Pools]:
         """Private records and public samples; sets what a fit knows of their form."""
-        for name, chosen in (("estimator", self._teacher), ("student", self._student)):
+        both = (("estimator", self._teacher), ("student", self._student))
+        for name, chosen in both:
             able = all(hasattr(chosen, method) for method in ("fit", "predict", "get_params"))
             rule = "a scikit-learn estimator, such as LogisticRegression()"
             require(able and not isinstance(chosen, type), name, chosen, rule)
@@ -391,7 +382,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         bits = np.asarray(dense(labels))
         task, targets = task_of(bits, self.classes) if sets is None else (sets, bits.astype(np.bool_))
         if isinstance(task, OneClass):
-            for name, chosen in (("estimator", self._teacher), ("student", self._student)):
+            for name, chosen in both:
                 require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
         form = {"skip_check_array": True} if is_frame(inputs) else self._form
         public = None if X_public is None else validate_data(self, X_public, reset=False, **form)
@@ -426,22 +417,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require(self.ledger is not None, "max_total_epsilon", cap, "a ledger= beside it, the file of all fits")
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
-        budget, num_labels = self._budget, task.num_labels
-        require_achievable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
+        budget, counts = self._budget, {"num_queries": num_queries, "num_labels": task.num_labels}
+        require_achievable_delta(self.target_delta, **counts)
         aggregator = self._aggregator(task)
         aggregator.check_run()
-        shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=self.n_teachers)
+        shape = ReleaseShape(**counts, num_teachers=self.n_teachers)
         priced = plan_release(aggregator, shape, budget, names=_NAMES)
-        doubts = require_useful(
-            aggregator, priced, budget, names=_NAMES, num_groups=num_groups, allow_useless=self.allow_useless
-        )
-        return replace(priced, doubts=doubts)
+        told: dict[str, Any] = {"names": _NAMES, "num_groups": num_groups, "allow_useless": self.allow_useless}
+        return replace(priced, doubts=require_useful(aggregator, priced, budget, **told))
 
     def _doubts(self, pools: Pools) -> Iterator[str]:
         """What is allowed but rarely wanted, before anything is fitted; inputs are judged by the public ones."""
-        yield from few_records(
-            f"n_teachers={self.n_teachers}", pools.inputs.shape[0], self.n_teachers, "fewer teachers"
-        )
+        setting, count = f"n_teachers={self.n_teachers}", pools.inputs.shape[0]
+        yield from few_records(setting, count, self.n_teachers, "fewer teachers")
         chosen = {"teacher": self._teacher, "student": self._student}
         if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:
             yield from uneven_inputs(" and ".join(minding), numbers_of(pools.queries))

@@ -9,6 +9,7 @@ import os
 import secrets
 import uuid
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from pate.report.tables import format_epsilon
 from pate.run.payment import by_its_setting, require_room, seed_name
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_count
+
+_KEPT = 1000  # of each fit: the smallest digests, so that fits with records in common keep records in common
 
 
 class SeededNoise(UserWarning):
@@ -40,15 +43,9 @@ def streams_of(random_state: Any) -> Streams:
         seed = require_count("random_state", random_state, minimum=0)
     except InvalidValue as error:
         raise InvalidValue(f"{error}, or None for noise from the operating system") from None
-    warnings.warn(
-        f"random_state={seed}: the noise comes from this seed and protects nobody who knows it",
-        SeededNoise,
-        stacklevel=3,
-    )
+    line = f"random_state={seed}: the noise comes from this seed and protects nobody who knows it"
+    warnings.warn(line, SeededNoise, stacklevel=3)
     return Streams(seed)
-
-
-_KEPT = 1000  # of each fit: the smallest digests, so that fits with records in common keep records in common
 
 
 class RepeatedRelease(UserWarning):
@@ -85,17 +82,13 @@ _MEMORY = RecordMemory()
 def warn_of_repeats(inputs: NDArray[np.float32], epsilon: float, seed: int | None = None) -> None:
     """Warns where some of the records were fitted before in this process, with the same noise or with another."""
     count, spent = _MEMORY.add(inputs, epsilon, seed)
-    if count == 1:
-        return
-    price = f"and their epsilons add up, here to {format_epsilon(spent)}"
-    if math.isinf(spent):
-        price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
-    warnings.warn(
-        f"fit {count} of this process on the same records: each fit is a release of its own, {price}. A search or a "
-        "cross-validation makes many; ledger= keeps count",
-        RepeatedRelease,
-        stacklevel=3,
-    )
+    if count > 1:
+        price = f"and their epsilons add up, here to {format_epsilon(spent)}"
+        if math.isinf(spent):
+            price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
+        line = f"fit {count} of this process on the same records: each fit is a release of its own, {price}"
+        ending = "A search or a cross-validation makes many; ledger= keeps count"
+        warnings.warn(f"{line}. {ending}", RepeatedRelease, stacklevel=3)
 
 
 def ledger_of_fits(
@@ -115,14 +108,9 @@ def ledger_of_fits(
         InvalidValue: the cap has no room for the fit; a ledger of runs, or of other settings; another fit in it drew
             from this seed.
     """
+    terms: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "target_delta": budget.target_delta}
     with by_its_setting():
-        ledger = Ledger(
-            path,
-            adjacency=priced.aggregator.adjacency,
-            target_delta=budget.target_delta,
-            accountant=budget.accountant,
-            max_epsilon=max_total_epsilon,
-        )
+        ledger = Ledger(path, **terms, accountant=budget.accountant, max_epsilon=max_total_epsilon)
         rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
         require(not any(entry.data for entry in ledger.entries), "ledger", path, rule)
     rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
@@ -133,15 +121,7 @@ def ledger_of_fits(
 
 def paid_by(ledger: Ledger, priced: PricedRelease, *, seed: int | None) -> Drawn:
     """What charges a fit to its ledger, before anything of it is drawn."""
-
-    def charge() -> None:
-        ledger.once(
-            uuid.uuid4().hex,
-            priced.event,
-            bytes,
-            adjacency=priced.aggregator.adjacency,
-            description=f"a fit: {type(priced.aggregator).__name__}",
-            noise=seed_name(seed),
-        )
-
+    aggregator = priced.aggregator
+    said = {"description": f"a fit: {type(aggregator).__name__}", "noise": seed_name(seed)}
+    charge = partial(ledger.once, uuid.uuid4().hex, priced.event, bytes, adjacency=aggregator.adjacency, **said)
     return Drawn(charge)

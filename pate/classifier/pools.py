@@ -14,6 +14,8 @@ from scipy import sparse
 from pate.data.table.cells import one_spelling
 from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
 
+_MISSING = ("nan", "None", "<NA>", "NaT")  # as numpy and pandas write what is not there
+
 
 @dataclass(frozen=True, eq=False)
 class Pools:
@@ -40,15 +42,12 @@ class Pools:
         Raises:
             InvalidValue: no public samples or two kinds of them; groups of another length, or in both pools.
         """
-        num_rows = inputs.shape[0]
+        num_rows, given = inputs.shape[0], None if public is None else "given"
         ids = _group_ids(groups, num_rows)
         rule = "public samples, or public_fraction, which declares the last rows of X public; not both"
-        if fraction is None:
-            if public is None:
-                raise InvalidValue(f"X_public=None: expected {rule}")
-            return cls(inputs, targets, ids, public)
+        require((public is None) != (fraction is None), "X_public", given, rule)
         if public is not None:
-            raise InvalidValue(f"X_public=given: expected {rule}")
+            return cls(inputs, targets, ids, public)
         require(num_rows > 1, "n_samples", num_rows, "at least 2, of which one is public")
         share = require_probability("public_fraction", fraction)
         kept = num_rows - max(int(share * num_rows), 1)
@@ -82,15 +81,9 @@ def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32
         private, public = sparse.csr_array(private), sparse.csr_array(public)
     known = {row.tobytes() for row in rows_as_bytes(private)}
     shared = sum(row.tobytes() in known for row in rows_as_bytes(public))
-    if 2 * shared > public.shape[0]:
-        warnings.warn(
-            f"{shared} of {public.shape[0]} rows of X_public are rows of X: inputs that are public are not protected",
-            SharedRows,
-            stacklevel=4,
-        )
-
-
-_MISSING = ("nan", "None", "<NA>", "NaT")  # as numpy and pandas write what is not there
+    if 2 * shared > (count := public.shape[0]):
+        line = f"{shared} of {count} rows of X_public are rows of X: inputs that are public are not protected"
+        warnings.warn(line, SharedRows, stacklevel=4)
 
 
 def _group_ids(groups: Any, num_records: int) -> NDArray[np.int64]:
@@ -153,9 +146,9 @@ def require_frames(private: Any, public: Any) -> bool:
     framed = is_frame(private)
     if framed and len(private.columns) != len(set(private.columns)):
         raise InvalidValue("X.columns: expected each name once")
-    if public is not None and is_frame(public) != framed:
+    if public is not None:
         rule = "a DataFrame with the columns of X" if framed else "an array, as X is one"
-        raise InvalidValue(f"X_public={type(public).__name__}: expected {rule}")
+        require(is_frame(public) == framed, "X_public", type(public).__name__, rule)
     if not framed or public is None:
         return framed
     wanted, found = list(private.columns), list(public.columns)

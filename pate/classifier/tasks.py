@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -25,72 +23,81 @@ Rows = NDArray[np.float32]
 _SETS = (set, frozenset, list, tuple)
 
 
-class FittedModel(ABC):
-    """A teacher or a student: bits, probabilities and confidences of each label or class, `[n, L]`."""
+class LabelModel:
+    """A teacher or a student of labels: bits, probabilities and confidences of each, `[n, L]`."""
 
-    @abstractmethod
-    def predict(self, inputs: Rows) -> Bits: ...
+    def __init__(self, fitted: FittedLabels) -> None:
+        self.fitted = fitted
 
-    @abstractmethod
-    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]: ...
+    def predict(self, inputs: Rows) -> Bits:
+        return np.asarray(self.fitted.confidences(inputs) >= 0.5)
+
+    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
+        return self.fitted.confidences(inputs)
 
     def confidences(self, inputs: Rows) -> NDArray[np.float32]:
         """As a teacher's: a vote is a confidence of at least a half."""
+        return stretched(self.fitted.confidences(inputs))
+
+
+class ClassModel:
+    """The same of classes, by one model for all; none where fewer than two occurred, which are `present`."""
+
+    def __init__(self, num_classes: int, present: NDArray[np.int64], model: Any) -> None:
+        self.num_classes, self.present, self.model = num_classes, present, model
+
+    def predict(self, inputs: Rows) -> Bits:
+        first = self.present[0] if len(self.present) else 0
+        codes = np.full(len(inputs), first) if self.model is None else np.asarray(self.model.predict(inputs))
+        require(codes.shape == (len(inputs),), "predictions.shape", codes.shape, f"({len(inputs)},)")
+        return np.asarray(codes[:, None] == np.arange(self.num_classes))
+
+    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
+        if not len(self.present):
+            return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
+        probabilities = np.zeros((len(inputs), self.num_classes))
+        probabilities[:, self.present] = 1.0 if self.model is None else self.model.predict_proba(inputs)
+        return probabilities
+
+    def confidences(self, inputs: Rows) -> NDArray[np.float32]:
         return self.predict(inputs).astype(np.float32)
 
 
-class Task(ABC):
-    """Labels as bits and back, and how an estimator is fitted to them."""
+class Task:
+    """Any number of labels per sample, 0 and 1 for each: as bits and back, and how an estimator is fitted to them.
 
-    classes: Any
-    """As scikit-learn's `classes_`."""
+    `classes` are scikit-learn's `classes_`.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.classes: Any = [np.arange(2) for _ in range(count)]
 
     @property
     def num_labels(self) -> int:
         """L: labels, or classes."""
         return len(self.classes)
 
-    @abstractmethod
     def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
         """What is used where nothing is chosen; its noise is still to be solved for."""
-
-    @abstractmethod
-    def usable(self, labels: Bits) -> Bits:
-        """The answers `[n, L]` that a student can learn from, `[n]`."""
-
-    @abstractmethod
-    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
-        """A clone of the estimator, fitted; without rows, a model that knows nothing."""
-
-    @abstractmethod
-    def decode(self, bits: Bits) -> Any:
-        """Predictions in the form of the labels that were given."""
-
-
-class ManyLabels(Task):
-    """Any number of labels per sample: 0 and 1 for each."""
-
-    def __init__(self, count: int) -> None:
-        self.classes = [np.arange(2) for _ in range(count)]
-
-    def default_aggregator(self, adjacency: Adjacency) -> GaussianVotes:
         # every label's noisy majority also serves where teachers are few and disagree
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
+        """The answers `[n, L]` that a student can learn from, `[n]`."""
         return np.ones(len(labels), dtype=np.bool_)
 
-    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
+    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> LabelModel | ClassModel:
         """One model for each label, or one for all where the estimator takes several targets."""
         if not len(inputs):
-            return _LabelModel(FittedLabels(np.zeros(self.num_labels), np.arange(0), []))
-        return _LabelModel(FittedLabels.fit(estimator, inputs, bits, seed))
+            return LabelModel(FittedLabels(np.zeros(self.num_labels), np.arange(0), []))
+        return LabelModel(FittedLabels.fit(estimator, inputs, bits, seed))
 
-    def decode(self, bits: Bits) -> NDArray[np.int64]:
+    def decode(self, bits: Bits) -> Any:
+        """Predictions in the form of the labels that were given."""
         return bits.astype(np.int64)
 
 
-class LabelSets(ManyLabels):
+class LabelSets(Task):
     """A set of words for each sample; `classes` are all words, in ascending order."""
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -134,53 +141,15 @@ class OneClass(Task):
         # an aggregator for many labels may name none or several
         return np.asarray(labels.sum(axis=1) == 1)
 
-    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
+    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> ClassModel:
         """The estimator on the classes that occur; where one occurs, it is repeated."""
         codes = bits.argmax(axis=1)
         present = np.unique(codes)
         model = seeded(estimator, seed).fit(inputs, codes) if len(present) > 1 else None
-        return _ClassModel(self.num_labels, present, model)
+        return ClassModel(self.num_labels, present, model)
 
     def decode(self, bits: Bits) -> NDArray[Any]:
         return np.asarray(self.classes[bits.argmax(axis=1)])
-
-
-@dataclass(frozen=True, eq=False)
-class _LabelModel(FittedModel):
-    """One model for each label."""
-
-    fitted: FittedLabels
-
-    def predict(self, inputs: Rows) -> Bits:
-        return np.asarray(self.fitted.confidences(inputs) >= 0.5)
-
-    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
-        return self.fitted.confidences(inputs)
-
-    def confidences(self, inputs: Rows) -> NDArray[np.float32]:
-        return stretched(self.fitted.confidences(inputs))
-
-
-@dataclass(frozen=True, eq=False)
-class _ClassModel(FittedModel):
-    """One model for all classes; none where fewer than two occurred."""
-
-    num_classes: int
-    present: NDArray[np.int64]
-    model: Any
-
-    def predict(self, inputs: Rows) -> Bits:
-        first = self.present[0] if len(self.present) else 0
-        codes = np.full(len(inputs), first) if self.model is None else np.asarray(self.model.predict(inputs))
-        require(codes.shape == (len(inputs),), "predictions.shape", codes.shape, f"({len(inputs)},)")
-        return np.asarray(codes[:, None] == np.arange(self.num_classes))
-
-    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
-        if not len(self.present):
-            return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
-        probabilities = np.zeros((len(inputs), self.num_classes))
-        probabilities[:, self.present] = 1.0 if self.model is None else self.model.predict_proba(inputs)
-        return probabilities
 
 
 def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
@@ -199,7 +168,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
     if kind == "multilabel-indicator":
         require(classes is None, "classes", classes, "None where y has a column for each label")
         require_entries("y", np.isin(y, (0, 1)), "0 and 1 where y has a column for each label")
-        return ManyLabels(y.shape[1]), y.astype(np.bool_)
+        return Task(y.shape[1]), y.astype(np.bool_)
     if kind not in ("binary", "multiclass"):
         words = "; (y == 'yes').astype(int) makes them of words" if y.dtype.kind in "OUST" else ""
         raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]{words}")

@@ -23,8 +23,9 @@ from pate.networks.network import Network, Tensors
 from pate.validation import require
 
 _OPSET, _IR = 17, 8
-INPUTS, PROBABILITIES = "inputs", "probabilities"
-"""The names of what goes in and what comes out."""
+_MAKER = "pate-multilabel"
+INPUTS, PROBABILITIES = "inputs", "probabilities"  # the names of what goes in and what comes out
+Arrays = Mapping[str, NDArray[np.float32]]
 
 
 def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], features: Sequence[str]) -> None:
@@ -37,14 +38,18 @@ def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], featur
         InvalidValue: a student of a kind that has no graph.
     """
     require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
-    require(model.kind in _WRITERS, "model", model.kind, f"one of {', '.join(_WRITERS)}")
-    made = _WRITERS[model.kind](model, len(labels))
-    known = {
-        "labels": "\n".join(labels),
-        "features": "\n".join(features),
-        "threshold": " ".join(map(str, np.ravel(model.threshold).tolist())),
-    }
-    onnx.helper.set_model_props(made, known)
+    known = (*_GRAPHS, *_NETWORKS)
+    require(model.kind in known, "model", model.kind, f"one of {', '.join(known)}")
+    if isinstance(model, ImageModel) and "constant" not in model.arrays:
+        made = onnx.load_model_from_string(_exported(model))
+        made.producer_name = _MAKER
+    else:
+        graph = _Graph()
+        rows = graph.add("Flatten", INPUTS, axis=1) if len(model.input_shape) > 1 else INPUTS
+        made = graph.made(model, _GRAPHS.get(model.kind, _constant)(graph, rows, model.arrays), len(labels))
+    named = {"labels": "\n".join(labels), "features": "\n".join(features)}
+    named["threshold"] = " ".join(map(str, np.ravel(model.threshold).tolist()))
+    onnx.helper.set_model_props(made, named)
     onnx.checker.check_model(made)
     with replacing(path) as file:
         file.write(made.SerializeToString(deterministic=True))
@@ -77,19 +82,28 @@ class _Graph:
         ]
         graph = onnx.helper.make_graph(self.nodes, model.kind, values[:1], values[1:], self.constants)
         opset = onnx.helper.make_opsetid("", _OPSET)
-        return onnx.helper.make_model(graph, opset_imports=[opset], ir_version=_IR, producer_name="pate-multilabel")
+        return onnx.helper.make_model(graph, opset_imports=[opset], ir_version=_IR, producer_name=_MAKER)
 
 
-def _linear(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
-    scores = graph.add("Add", graph.add("MatMul", rows, arrays["weights"]), arrays["bias"])
-    return graph.add("Clip", scores, np.float32(0), np.float32(1))
+def _affine(graph: _Graph, rows: str, arrays: Arrays) -> str:
+    return graph.add("Add", graph.add("MatMul", rows, arrays["weights"]), arrays["bias"])
 
 
-def _logistic(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
-    return graph.add("Sigmoid", graph.add("Add", graph.add("MatMul", rows, arrays["weights"]), arrays["bias"]))
+def _linear(graph: _Graph, rows: str, arrays: Arrays) -> str:
+    return graph.add("Clip", _affine(graph, rows, arrays), np.float32(0), np.float32(1))
 
 
-def _scores(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+def _logistic(graph: _Graph, rows: str, arrays: Arrays) -> str:
+    return graph.add("Sigmoid", _affine(graph, rows, arrays))
+
+
+def _constant(graph: _Graph, rows: str, arrays: Arrays) -> str:
+    """What a student of images that learned from one row says of all."""
+    mean = graph.add("ReduceMean", graph.add("Mul", rows, np.float32(0)), axes=[1], keepdims=1)
+    return graph.add("Add", mean, arrays["constant"])
+
+
+def _scores(graph: _Graph, rows: str, arrays: Arrays) -> str:
     """Linear scores on features of one length, with or without their height; features of length 0 stay 0."""
     features = graph.add("MatMul", graph.add("Sub", rows, arrays["center"]), arrays["projection"])
     weights = arrays["weights"]
@@ -102,11 +116,11 @@ def _scores(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]])
     return graph.add("MatMul", graph.add("Div", features, graph.add("Add", lengths, flat)), weights)
 
 
-def _released(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+def _released(graph: _Graph, rows: str, arrays: Arrays) -> str:
     return graph.add("Sigmoid", graph.add("Add", _scores(graph, rows, arrays), arrays["bias"]))
 
 
-def _released_kernel(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+def _released_kernel(graph: _Graph, rows: str, arrays: Arrays) -> str:
     widened = np.pad(arrays["projection"], ((0, 0), (0, 1)))
     height = np.append(np.zeros((1, widened.shape[1] - 1)), [[1]], axis=1)
     linear = graph.add("Add", graph.add("MatMul", graph.add("Sub", rows, arrays["center"]), widened), height)
@@ -114,39 +128,26 @@ def _released_kernel(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.f
     values = graph.add("Exp", graph.add("Div", graph.add("Sub", cosines, np.float32(1)), arrays["reach"]))
     explained = graph.add("MatMul", linear, arrays["linear"])
     beside = graph.add("Sub", graph.add("MatMul", values, arrays["components"]), explained)
-    features = _of_length_1(graph, graph.add("Concat", linear, beside, axis=1))
-    return graph.add("Sigmoid", graph.add("Add", graph.add("MatMul", features, arrays["weights"]), arrays["bias"]))
+    return _logistic(graph, _of_length_1(graph, graph.add("Concat", linear, beside, axis=1)), arrays)
 
 
 def _of_length_1(graph: _Graph, rows: str) -> str:
     return graph.add("Div", rows, graph.add("ReduceL2", rows, axes=[1], keepdims=1))
 
 
-def _low_rank(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+def _low_rank(graph: _Graph, rows: str, arrays: Arrays) -> str:
     scores = _scores(graph, rows, arrays)
     distance = graph.add("Div", graph.add("Sub", scores, arrays["thresholds"]), arrays["spreads"])
     return graph.add("Sigmoid", distance)
 
 
-def _mlp(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+def _mlp(graph: _Graph, rows: str, arrays: Arrays) -> str:
     members = []
-    for hidden_weights, hidden_bias, weights, bias in zip(
-        *(arrays[name] for name in ("hidden_weights", "hidden_bias", "weights", "bias")), strict=True
-    ):
-        units = graph.add("Relu", graph.add("Add", graph.add("MatMul", rows, hidden_weights), hidden_bias))
-        members.append(graph.add("Sigmoid", graph.add("Add", graph.add("MatMul", units, weights), bias)))
+    for member in range(len(arrays["weights"])):
+        own = {name: array[member] for name, array in arrays.items() if name != "released"}
+        hidden = {"weights": own["hidden_weights"], "bias": own["hidden_bias"]}
+        members.append(_logistic(graph, graph.add("Relu", _affine(graph, rows, hidden)), own))
     return graph.add("Mul", graph.add("Mean", *members), arrays["released"])
-
-
-def _of_rows(build: Callable[[_Graph, str, Mapping[str, NDArray[np.float32]]], str]) -> Callable[..., Any]:
-    """The writer of a student on flat inputs."""
-
-    def write(model: StudentModel, num_labels: int) -> Any:
-        graph = _Graph()
-        rows = graph.add("Flatten", INPUTS, axis=1) if len(model.input_shape) > 1 else INPUTS
-        return graph.made(model, build(graph, rows, model.arrays), num_labels)
-
-    return write
 
 
 class _Members(torch.nn.Module):
@@ -188,25 +189,12 @@ def _exported(model: ImageModel) -> bytes:
     return file.getvalue()
 
 
-def _of_images(model: Any, num_labels: int) -> Any:
-    """The writer of a network on images."""
-    if "constant" in model.arrays:
-        graph = _Graph()
-        none = graph.add("Mul", graph.add("Flatten", INPUTS, axis=1), np.float32(0))
-        zeros = graph.add("MatMul", none, np.zeros((int(np.prod(model.input_shape)), num_labels), np.float32))
-        return graph.made(model, graph.add("Add", zeros, model.arrays["constant"]), num_labels)
-    made = onnx.load_model_from_string(_exported(model))
-    made.producer_name = "pate-multilabel"
-    return made
-
-
-_WRITERS: dict[str, Callable[..., Any]] = {
-    "linear": _of_rows(_linear),
-    "logistic": _of_rows(_logistic),
-    "low_rank": _of_rows(_low_rank),
-    "mlp": _of_rows(_mlp),
-    "released": _of_rows(_released),
-    "released_kernel": _of_rows(_released_kernel),
-    "cnn": _of_images,
-    "resnet50": _of_images,
+_NETWORKS = ("cnn", "resnet50")
+_GRAPHS: dict[str, Callable[[_Graph, str, Arrays], str]] = {
+    "linear": _linear,
+    "logistic": _logistic,
+    "low_rank": _low_rank,
+    "mlp": _mlp,
+    "released": _released,
+    "released_kernel": _released_kernel,
 }

@@ -32,7 +32,7 @@ from pate.accounting import (
 )
 from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows
-from pate.classifier.tasks import ManyLabels
+from pate.classifier.tasks import Task
 from pate.validation import InvalidValue
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -274,7 +274,7 @@ def test_jobs_give_the_same_votes(labels: Data) -> None:
             for jobs in (1, 2)
         )
     np.testing.assert_array_equal(one.release_.labels, two.release_.labels)
-    assert pickle.loads(pickle.dumps(ManyLabels(3))).num_labels == 3
+    assert pickle.loads(pickle.dumps(Task(3))).num_labels == 3
 
 
 @pytest.mark.slow

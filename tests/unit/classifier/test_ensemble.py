@@ -17,7 +17,7 @@ from pate.aggregators import (
 )
 from pate.classifier.classifier import FittedVotes
 from pate.classifier.pools import Pools
-from pate.classifier.tasks import ManyLabels, OneClass, Task
+from pate.classifier.tasks import OneClass, Task
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue
 
@@ -27,7 +27,7 @@ MANY = INPUTS + 0.3 * RNG.standard_normal((240, 3)) > 0
 ONE = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, None] == np.arange(3)
 GROUPS = np.arange(240) // 6
 QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
-TASKS = [(ManyLabels(3), MANY), (OneClass(np.arange(3)), ONE)]
+TASKS = [(Task(3), MANY), (OneClass(np.arange(3)), ONE)]
 
 
 def source(task: Task, targets: np.ndarray, **changes: Any) -> FittedVotes:
@@ -101,7 +101,7 @@ SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\
 def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(way: str, words: str, num_jobs: int | None) -> None:
     targets = MANY.copy()
     targets[:, 2] = np.arange(240) % 24 == 0
-    made = source(ManyLabels(3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs)
+    made = source(Task(3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs)
     with pytest.raises(InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"):
         list(made.bits())
 
@@ -118,7 +118,7 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(way: str, wor
 )
 def test_nothing_is_charged_for_teachers_that_fail(aggregator: Aggregator) -> None:
     ledger = Ledger(target_delta=1e-5)
-    made = source(ManyLabels(3), MANY, groups=np.arange(240), estimator=_Failing("nan"))
+    made = source(Task(3), MANY, groups=np.arange(240), estimator=_Failing("nan"))
     with pytest.raises(InvalidValue, match=r"^estimator=_Failing"):
         aggregator.release_from(made, ReleaseContext(np.random.default_rng(3), ledger))
     assert ledger.entries == []

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.classifier.tasks import LabelSets, ManyLabels, OneClass, task_of
+from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
 from pate.validation import InvalidValue
 
 
@@ -54,4 +54,4 @@ def test_sets_of_words_are_labels(kind: Any) -> None:
 def test_a_student_of_one_class_learns_from_answers_that_name_one() -> None:
     labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
     assert OneClass(np.arange(2)).usable(labels).tolist() == [True, False, False, True]
-    assert ManyLabels(2).usable(labels).all()
+    assert Task(2).usable(labels).all()
