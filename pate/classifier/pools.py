@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class Pools:
         if public is not None:
             return cls(inputs, targets, ids, public)
         require(num_rows > 1, "n_samples", num_rows, "at least 2, of which one is public")
-        share = require_probability("public_fraction", fraction)
+        share = require_probability("public_fraction", cast(float, fraction))
         kept = num_rows - max(int(share * num_rows), 1)
         shared = np.intersect1d(ids[:kept], ids[kept:])
         rule = "no group with private and public rows (public_fraction takes the last ones)"
