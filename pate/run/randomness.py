@@ -48,9 +48,9 @@ class Streams:
     def seeds(self, purpose: str, count: int) -> list[int]:
         """That many seeds of 32 bits; the first ones do not depend on the count."""
         if isinstance(self.entropy, bytes):
-            return self.generator(purpose).integers(2**32, size=count, dtype=np.uint32).tolist()
+            return list(map(int, self.generator(purpose).integers(2**32, size=count, dtype=np.uint32)))
         sequence = np.random.SeedSequence(self.entropy, spawn_key=(_PURPOSES.index(purpose),))
-        return sequence.generate_state(count, np.uint32).tolist()
+        return list(map(int, sequence.generate_state(count, np.uint32)))
 
 
 @dataclass(frozen=True)

@@ -184,9 +184,8 @@ class Results:
     def figures(self, report: Report) -> RunFigures:
         """The arrays behind the pictures."""
         num_teachers, student, data = self.priced.shape.num_teachers, self.predictions["student"], self.dataset
-        test, reached = self.priced.aggregator.stability_test(num_teachers=num_teachers), None
-        if test is not None:
-            reached = np.arange(test.num_teachers + 1)
+        test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
+        reached = np.arange(0 if test is None else test.num_teachers + 1)
         names = self.student_curve[0].keys() if self.student_curve else ()
         return RunFigures(
             label_names=data.label_names,
@@ -197,7 +196,7 @@ class Results:
             gap_name="largest gap",
             histogram=self.histogram,
             num_teachers=num_teachers,
-            pass_gaps=reached,
+            pass_gaps=None if test is None else reached,
             pass_probability=None if test is None else test.pass_probabilities(reached),
             per_label={name: self._per_label[name] for name in _EACH_LABEL if name in self.predictions},
             precision_recall=PrecisionRecall.of(

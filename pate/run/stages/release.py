@@ -255,8 +255,9 @@ def _write(
     if config is not None:
         write_text(folder.release / "config.yaml", config)
     files = _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY)
-    counts, data = (shape.num_labels, shape.num_teachers), (cohort.dataset, cohort.real, cohort.queries)
-    terms = Terms(privacy, summary, *counts, *data, files, features)
+    known: dict[str, Any] = {"dataset": cohort.dataset, "real": cohort.real, "queries": cohort.queries}
+    counts = shape.num_labels, shape.num_teachers
+    terms = Terms(privacy, summary, *counts, **known, sha256=files, features=features)
     terms.write(folder.release)
     terms.write(folder.path)
     Manifest(1, _digests(folder.path, *_DONE)).write(folder.path)
