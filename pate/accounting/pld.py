@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from functools import reduce, singledispatch
+from functools import lru_cache, reduce, singledispatch
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Self
@@ -278,6 +278,7 @@ def _reach(parts: list[tuple[LeafEvent, int]], delta: float) -> float:
     return reduce(lambda spent, part: spent.compose(*part), parts, RdpAccountant()).get_epsilon(delta)
 
 
+@lru_cache(maxsize=16)  # the price after each query asks again for the same
 def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
     """The distribution of one release, in dp-accounting's class, its losses multiples of `spacing`."""
     ends = math.ceil(reach / spacing)
