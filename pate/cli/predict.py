@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from pate.cli.app import run_app
 from pate.cli.run import require_named
 from pate.data import ImageForm, TableSchema
-from pate.data.table.cells import as_texts, require_columns
+from pate.data.table.cells import as_texts, require_column, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import strange_lines
 from pate.features.features import ExtractedForm
@@ -24,7 +24,7 @@ from pate.files.disk import read_bytes, replacing
 from pate.files.spreadsheet import SpreadsheetRows
 from pate.report.console import print_lines
 from pate.run.bundle import Bundle
-from pate.validation import InvalidValue, nearest, require
+from pate.validation import InvalidValue, require
 
 _RULES = {
     "release": "the folder release/ of a finished run",
@@ -89,22 +89,18 @@ def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Bl
 
 
 def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterator[Block]:
-    names = file.names
-    if identity is not None and identity not in names:
-        raise InvalidValue(f"id={identity}: expected a column of data={file.path}{nearest(identity, tuple(names))}")
-    require_columns("data", names, schema.names)
-    spelling = file.spelling(schema.spelling)
-    done, counts = 0, np.zeros((len(schema.columns), 2), np.int64)
-    for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
-        inputs, _, strange = schema.read_table(batch, first_row=done, spelling=spelling)
-        texts = [str(number) for number in range(done + 1, done + 1 + len(inputs))]
+    if identity is not None:
+        require_column("id", identity, file.names, f"data={file.path}")
+    require_columns("data", file.names, schema.names)
+    spelling, counts, last = file.spelling(schema.spelling), np.zeros((len(schema.columns), 2), np.int64), 0
+    for numbers, batch in file.rows([name for name in file.names if name in {*schema.names, identity}]):
+        inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]), spelling=spelling)
+        texts = [str(number + 1) for number in numbers]
         if identity is not None:
             texts = [text or "" for text in as_texts(batch.column(identity)).to_pylist()]
-        done += len(inputs)
-        counts += strange
+        counts, last = counts + strange, int(numbers[-1]) + 1
         yield texts, inputs
-    require(done > 0, "data", file.path, "at least one row")
-    for line in strange_lines("data", schema, counts, done):
+    for line in strange_lines("data", schema, counts, last):
         print_lines(f"warning: {line}", stderr=True)
 
 

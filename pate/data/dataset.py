@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import signature
+from io import BytesIO
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -225,9 +226,9 @@ class ImageForm(Preprocessing):
         require_extra("pictures", "train")
         from PIL import Image, ImageOps  # which is optional
 
-        if isinstance(picture, (str, PathLike)):
+        if isinstance(picture, (str, PathLike, BytesIO)):
             try:
-                with Image.open(Path(picture)) as opened:
+                with Image.open(picture) as opened:
                     return self.levels(ImageOps.exif_transpose(opened), name)
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
                 raise InvalidValue(f"{name}: expected a picture that can be read, such as .png or .jpg") from error

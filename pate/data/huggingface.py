@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +10,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
 
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Stage, unwatched
+from pate.data.image_folder import PictureColumn
 from pate.data.table.cells import arrow, missing_in, require_column
-from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import LABEL_HINT, LabelColumns, Rows, column_names, parts_of, private_cells
+from pate.data.table.rows import (
+    LABEL_HINT,
+    UNGROUPED,
+    LabelColumns,
+    Numbered,
+    Rows,
+    column_names,
+    parts_of,
+    private_cells,
+)
 from pate.data.table.schema import Encoded, TableSchema
 from pate.data.texts import TextReader, TfidfVectors
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text
@@ -25,52 +32,32 @@ _BATCH = 16384
 
 
 @dataclass(frozen=True)
-class WholeColumn:
-    """A column that holds whole inputs, pictures or lists of numbers; it encodes batches as `TableSchema` does.
-
-    What is wrong it refuses at once.
-    """
+class ListColumn:
+    """A column of lists of numbers, whole inputs, which it encodes as `TableSchema` does."""
 
     name: str
-    preprocessing: ImageForm | None = None  # of encoded pictures, each a row of bytes `[channels * height * width]`
-    length: int = 0  # of lists
+    length: int
 
-    columns: ClassVar[tuple[()]] = ()
     texts: ClassVar[dict[str, Any]] = {}
+
+    @property
+    def columns(self) -> tuple[ListColumn]:
+        return (self,)
 
     def encode(self, batch: Any, _: Any) -> Encoded:
         cells = batch.column(self.name).to_pylist()
-        form = self.preprocessing
-        rows = self._lists(cells) if form is None else self._pictures(cells, form)
-        return Encoded(rows, np.zeros((len(rows), 0), np.bool_), np.zeros((0, 2), np.int64))
-
-    def require_right(self, *_: Any) -> None:
-        """It is."""
-
-    def _pictures(self, cells: list[Any], form: ImageForm) -> NDArray[Any]:
-        rows = []
-        for place, cell in enumerate(cells, start=1):
-            content, path = (cell or {}).get("bytes"), (cell or {}).get("path")
+        rows = np.full((len(cells), self.length), np.nan, np.float32)
+        for place, cell in enumerate(cells):
             try:
-                with Image.open(io.BytesIO(content) if content is not None else str(path)) as opened:
-                    rows.append(form.levels(ImageOps.exif_transpose(opened), self.name).ravel())
-            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-                rule = f"pictures that can be read, one cannot, at place {place} of its block"
-                raise InvalidValue(f"data.inputs={self.name}: expected {rule}") from error
-        return np.stack(rows)
+                rows[place] = cell if len(cell) == self.length and np.isfinite(cell).all() else np.nan
+            except (TypeError, ValueError):  # no list, or numbers that are missing
+                rows[place] = np.nan
+        return Encoded(rows, np.isnan(rows.sum(axis=1, keepdims=True)), np.zeros((1, 2), np.int64))
 
-    def _lists(self, cells: list[Any]) -> NDArray[Any]:
-        wrong = sum(cell is None or len(cell) != self.length for cell in cells)
-        if wrong or not self.length:
-            rule = f"lists of {self.length} numbers, {wrong} of {len(cells)} records have others"
+    def require_right(self, _: str, wrong: NDArray[np.int64], count: int, __: Any) -> None:
+        if wrong[0, 0] or not self.length:
+            rule = f"lists of {self.length} finite numbers, {wrong[0, 0]} of {count} records have others"
             raise InvalidValue(f"data.inputs={self.name}: expected {rule}")
-        try:
-            rows = np.array(cells, np.float32)
-        except (TypeError, ValueError):
-            rows = np.full((len(cells), self.length), np.nan, np.float32)
-        if not np.isfinite(rows).all():
-            raise InvalidValue(f"data.inputs={self.name}: expected lists of finite numbers")
-        return rows
 
 
 @dataclass(frozen=True)
@@ -80,6 +67,7 @@ class LabelLists:
     name: str
     names: tuple[str, ...]  # of the labels
     of_classes: bool  # whether a list holds the classes that apply; else a 0 or 1 for each label
+    hint: str = LABEL_HINT
 
     @classmethod
     def of(cls, name: str, feature: Any) -> Self | None:
@@ -114,9 +102,6 @@ class LabelLists:
         wrong = np.repeat(missing_in(column)[:, None], len(self.names), axis=1)
         wrong[rows[~known]] = True
         return bits, wrong
-
-    def hint(self, label: str, words: Any) -> str:
-        return LABEL_HINT
 
 
 @dataclass(frozen=True)
@@ -167,30 +152,31 @@ class HuggingFace(TextReader):
         self.require_settings()
         form = self._form
         if self.text:
-            fit = self.text_fit or TfidfVectors.fit
-            form = form.fitted(self._table_of("public"), self.text, fit, stage)
-        of_cells = isinstance(form, TableSchema)
-        of_pictures = not of_cells and form.preprocessing is not None
-        rows = {split: self._rows(split, form) for split in SPLITS}
+            form = form.fitted(self._table_of("public"), self.text, self.text_fit or TfidfVectors.fit, stage)
+        named: Any = {"group": () if self.group is None else (self.group,), "id": self.id}
+        rows = {}
+        for split in SPLITS:
+            self._require_columns(split)
+            name = f"data.{split}"
+            rows[split] = Rows(self._batches(split), form, self._label_form, name=name, split=split, **named)
+        of_cells, of_pictures = isinstance(form, TableSchema), isinstance(form, PictureColumn)
 
         def shown(inputs: NDArray[Any]) -> Any:
             """Features as they are; pictures as bytes that read like numbers in [0, 1]."""
             if not of_pictures:
                 return inputs
-            levels = inputs.reshape(len(inputs), *form.preprocessing.input_shape)
-            return Pixels(levels, np.arange(len(levels), dtype=np.int64))
+            return Pixels(inputs.reshape(-1, *form.form.input_shape), np.arange(len(inputs), dtype=np.int64))
 
-        group = () if self.group is None else (self.group,)
-        parts = parts_of(rows, form, group=group, id=self.id, seed=self.seed, shown=shown)
-        notes = () if self.group is not None else (UNGROUPED,)
+        parts = parts_of(rows, form, **named, seed=self.seed, shown=shown)
+        private = (self._bitwise(table) for _, table in self._batches("private"))
         return Dataset(
             name=self.name,
             real=True,
             kind="images" if of_pictures else "features",
             label_names=self._label_form.names,
-            preprocessing=form if of_cells else form.preprocessing,
-            private_cells=private_cells(map(self._bitwise, self._batches("private")), split=None) if of_cells else None,
-            notes=(*notes, *parts.pop("notes")),
+            preprocessing=form if of_cells else form.form if of_pictures else None,
+            private_cells=private_cells(private) if of_cells else None,
+            notes=(*(() if self.group is not None else (UNGROUPED,)), *parts.pop("notes")),
             **parts,
         )
 
@@ -231,10 +217,11 @@ class HuggingFace(TextReader):
         if len(self.inputs) == 1 and not self.text:
             feature = public.features[self.inputs[0]]
             if type(feature).__name__ == "Image":
-                return WholeColumn(self.inputs[0], ImageForm(self.channels, self.image_size, self.image_size, self.fit))
+                form = ImageForm(self.channels, self.image_size, self.image_size, self.fit)
+                return PictureColumn(self.inputs[0], form, _picture)
             column = public.select_columns([self.inputs[0]]).with_format("arrow")[:1].column(0)
             if any(of(column.type) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
-                return WholeColumn(self.inputs[0], length=len(column[0].as_py() or ()))
+                return ListColumn(self.inputs[0], len(column[0].as_py() or ()))
         schema = TableSchema.of(self._table_of("public"), texts=self.text)
         schema.require_usable("data.public", texts=self.text)
         return schema
@@ -249,14 +236,16 @@ class HuggingFace(TextReader):
             named = getattr(self, role) or ()
             for column in (named,) if isinstance(named, str) else named:
                 if role != "labels" or not unlabeled:
-                    require_column(role, column, known, f"the split {getattr(self, split)}")
+                    require_column(f"data.{role}", column, known, f"the split {getattr(self, split)}")
 
-    def _batches(self, split: str) -> Iterator[Any]:
+    def _batches(self, split: str) -> Numbered:
         """Tables of the columns that are read."""
-        part = self._parts[split]
+        part, done = self._parts[split], 0
         wanted = [*self.inputs, *self.labels, *(each for each in (self.group, self.id) if each is not None)]
         columns = [each for each in dict.fromkeys(wanted) if each in part.column_names]
-        yield from part.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH)
+        for table in part.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH):
+            yield done + np.arange(len(table)), table
+            done += len(table)
 
     def _bitwise(self, table: Any) -> Any:
         """A table with a column of 0 and 1 for each label in place of lists, by which records are known again."""
@@ -267,7 +256,7 @@ class HuggingFace(TextReader):
                 table = table.append_column(name, arrow().array(label))
         return table
 
-    def _rows(self, split: str, form: Any) -> Rows:
-        self._require_columns(split)
-        named: Any = {"group": () if self.group is None else (self.group,), "id": self.id}
-        return Rows(self._batches(split), form, self._label_form, name=f"data.{split}", split=split, **named)
+
+def _picture(cell: Any) -> Any:
+    content, path = (cell or {}).get("bytes"), (cell or {}).get("path")
+    return path if content is None else io.BytesIO(content)

@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Split, Stage, named_owners, unwatched
-from pate.data.table.cells import as_texts, one_spelling, require_columns
+from pate.data.table.cells import one_spelling, require_column, require_columns
 from pate.data.table.files import TableFile
-from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import LABEL_HINT, LabelColumns, column_names, require_apart
-from pate.validation import (
-    InvalidValue,
-    as_setting,
-    nearest_column,
-    require,
-    require_choice,
-    require_count,
-    require_text,
-)
+from pate.data.table.rows import UNGROUPED, LabelColumns, Rows, column_names, require_apart
+from pate.data.table.schema import Encoded
+from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 
-_SHOWN = 100
+
+@dataclass(frozen=True)
+class PictureColumn:
+    """A column of pictures, each a row of bytes `[channels * height * width]`; it encodes as `TableSchema` does."""
+
+    name: str
+    form: ImageForm
+    opened: Callable[[Any], Any]  # from a cell to what `ImageForm.levels` takes
+    rule: str = "pictures that can be read"
+
+    texts: ClassVar[dict[str, Any]] = {}
+
+    @property
+    def columns(self) -> tuple[PictureColumn]:
+        return (self,)
+
+    def encode(self, batch: Any, _: Any) -> Encoded:
+        cells = batch.column(self.name).to_pylist()
+        rows: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
+        wrong = np.zeros((len(cells), 1), np.bool_)
+        for place, cell in enumerate(cells):
+            try:
+                rows[place] = self.form.levels(self.opened(cell), self.name)
+            except InvalidValue:
+                wrong[place] = True
+        return Encoded(rows.reshape(len(cells), -1), wrong, np.zeros((1, 2), np.int64))
+
+    def require_right(self, name: str, wrong: NDArray[np.int64], count: int, _: Any) -> None:
+        if wrong[0, 0]:
+            found = f"{wrong[0, 0]} of {count} are not, row {wrong[1, 0] + 1} is the first"
+            raise InvalidValue(f"{name}.{self.name}: expected {self.rule}, {found}")
+
+    def levels(self, rows: Rows) -> NDArray[np.uint8]:
+        """The pictures of a split, `[n, channels, height, width]`."""
+        return rows.inputs.reshape(-1, *self.form.input_shape)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -60,46 +86,52 @@ class ImageFolder:
         there = self.root is not None and Path(self.root).is_dir()
         require(there, "data.root", self.root, "the folder of the pictures")
         require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
-        within = Path(str(self.root), str(self.table))
-        there = Path(str(self.table)).exists() or not within.is_file()
-        require(there, "data.table", self.table, f"a file that is there: {as_setting('data.table', within)}")
-        rule = "the columns that are labels: 'data.labels=[NAME,NAME]'"
-        require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
+        require(len(self.labels) > 0, "data.labels", list(self.labels), "columns: 'data.labels=[NAME,NAME]'")
 
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the table and decodes all pictures, which is announced."""
         self.require_settings()
+        root, done = Path(str(self.root)).resolve(), 0
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
-        columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]
+        columns = list(dict.fromkeys([self.file, *self.labels, *([self.group] if self.group is not None else [])]))
         for role, holds in (("file", "paths below data.root"), ("split", "private, public or test")):
-            if (named := getattr(self, role)) not in file.names:
-                rule = f"a column of data.table that holds {holds}, data.{role}=NAME"
-                raise InvalidValue(f"data.{role}={named}: expected {rule}{nearest_column(named, file.names)}")
+            where = f"data.table that holds {holds}, data.{role}=NAME"
+            require_column(f"data.{role}", getattr(self, role), file.names, where)
         require_columns("data.table", file.names, columns)
-        table = file.read(list(dict.fromkeys(columns)))
-        require(table.num_rows > 0, "data.table", file.path, "at least one row")
-        words = {name: _words(table, name) for name in (self.file, self.split, self.group) if name is not None}
-        labels, wrong = LabelColumns(self.labels).read(table)
-        for name, count in zip(self.labels, wrong.sum(axis=0).tolist(), strict=True):
-            if count:
-                found = f"{count} of {table.num_rows} rows hold something else"
-                rule = f"0 or 1 in a label's column, {found}{LABEL_HINT}"
-                raise InvalidValue(f"data.table.{name}: expected {rule}")
-        if len(set(words[self.file])) < table.num_rows:
-            raise InvalidValue(f"data.table.{self.file}: expected each picture once")
-        rows_of = dict(self._rows(words[self.split]))
+        group = () if self.group is None else (self.group,)
+
+        def opened(name: str | None) -> Any:
+            nonlocal done
+            advance(done := done + 1)
+            path = (root / (name or "")).resolve()
+            return path if path.is_relative_to(root) else None
+
+        rule = f"pictures that can be read and lie below data.root={self.root}, endings such as .png included"
         form = ImageForm(self.channels, self.image_size, self.image_size, self.fit)
-        levels = self._decoded(form, words[self.file], stage)
-        whose = words[self.file] if self.group is None else list(map(one_spelling, words[self.group]))
-        groups = np.unique(whose, return_inverse=True)[1].astype(np.int64)
-        rows_of["public"] = np.random.default_rng(self.seed).permutation(rows_of["public"])
-        rows = np.arange(len(levels), dtype=np.int64)
-        known = (levels, labels, rows, groups)
-        parts: dict[str, Any] = {split: Split.of_pictures(rows_of[split], *known) for split in SPLITS}
-        if self.group is not None:
-            require_apart("group", self.group, [parts[split].group_ids for split in SPLITS])
-        files, private = np.array(words[self.file], np.str_), rows_of["private"]
-        owners = named_owners(id=files[private], group=None if self.group is None else np.array(whose)[private])
+        pictures = PictureColumn(self.file, form, opened, rule)
+        named: Any = {"group": group, "id": self.file}
+        total = sum(table.num_rows for table in file.batches(columns[:1]))
+        with stage("decoding pictures", total) as advance:
+            rows_of = {split: replace(file, split=self.split, part=split).rows(columns) for split in SPLITS}
+            read = {
+                split: Rows(rows, pictures, LabelColumns(self.labels), name=file.name, split=split, **named)
+                for split, rows in rows_of.items()
+            }
+        ends = np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
+        files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
+        require(len(np.unique(files)) == total, f"data.table.{self.file}", "a name twice", "each picture once")
+        whose = files
+        if group:
+            whose = np.array([one_spelling(word) for rows in read.values() for word in rows.groups[0].to_pylist()])
+        groups = np.split(np.unique(whose, return_inverse=True)[1].astype(np.int64), ends)
+        if group:
+            require_apart("group", self.group, groups)
+        order = [np.arange(len(each), dtype=np.int64) for each in groups]
+        order[1] = np.random.default_rng(self.seed).permutation(order[1])
+        parts: dict[str, Any] = {
+            split: Split.of_pictures(shown, pictures.levels(rows), rows.labels, rows.numbers, its)
+            for (split, rows), shown, its in zip(read.items(), order, groups, strict=True)
+        }
         return Dataset(
             self.name,
             True,
@@ -107,51 +139,8 @@ class ImageFolder:
             self.labels,
             **parts,
             preprocessing=form,
-            public_ids=files[rows_of["public"]],
-            notes=() if self.group is not None else (UNGROUPED,),
-            owners=owners,
+            public_ids=np.split(files, ends)[1][order[1]],
+            public_labeled=read["public"].labeled,
+            notes=() if group else (UNGROUPED,),
+            owners=named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None),
         )
-
-    def _rows(self, said: list[str]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        strange = [row for row, each in enumerate(said) if each not in SPLITS]
-        if strange:
-            found = f"{len(strange)} of {len(said)} rows have something else, row {strange[0] + 1} is the first"
-            raise InvalidValue(f"data.split={self.split}: expected private, public or test, {found}")
-        for split in SPLITS:
-            rows = np.flatnonzero(np.array(said) == split).astype(np.int64)
-            require(len(rows) > 0, "data.split", self.split, f"rows with {split}, the table has none")
-            yield split, rows
-
-    def _decoded(self, form: ImageForm, files: list[str], stage: Stage) -> NDArray[np.uint8]:
-        """All pictures as bytes `[n, channels, height, width]`; raises with the number of those that cannot be read."""
-        root = Path(str(self.root)).resolve()
-        levels = np.empty((len(files), *form.input_shape), np.uint8)
-        broken: list[int] = []
-        with stage("decoding pictures", len(files)) as advance:
-            for place, name in enumerate(files):
-                path = (root / name).resolve()
-                require(path.is_relative_to(root), f"data.table.{self.file}", "a path", f"one below {self.root}")
-                try:
-                    levels[place] = form.levels(path, name)
-                except InvalidValue:
-                    broken.append(place)
-                if place % _SHOWN == 0:
-                    advance(place)
-        absent = [place for place in broken if not (root / files[place]).is_file()]
-        for places, rule, verb in (
-            (absent, f"files that are below data.root={self.root}, endings such as .png included", "are not"),
-            (broken, "pictures that can be read", "cannot"),
-        ):
-            if places:
-                found = f"{len(places)} of {len(files)} {verb}, row {places[0] + 1} is the first"
-                raise InvalidValue(f"data.table.{self.file}: expected {rule}, {found}")
-        return levels
-
-
-def _words(table: Any, name: str) -> list[str]:
-    """A column as words, none missing."""
-    words = as_texts(table.column(name))
-    if words.null_count:
-        found = f"{words.null_count} of {len(words)} rows have none"
-        raise InvalidValue(f"data.table.{name}: expected a value in each row, {found}")
-    return list(words.to_pylist())

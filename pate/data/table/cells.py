@@ -17,16 +17,15 @@ from numpy.typing import NDArray
 from pate.validation import InvalidValue, as_setting, nearest, nearest_column, require, require_choice, require_extra
 
 _DAY_S = 86400.0
+_IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
 _NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
 _COMMA_ZERO = re.compile(r"([+-]?\d+),0{1,2}")  # 7,0 is 7 under any setting; 7,000 may be seven thousand
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"  # words that `one_spelling` leaves as they are, but for true and false
-_NAMES = 5  # shown of those that are lacking
 _SAMPLE = 2000  # words that tell which spelling is likely
 _WHOLE_BELOW = 2.0**63
-_IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _TRUTHS = {"false": "0", "true": "1"}
 
 
@@ -34,8 +33,7 @@ def visible(text: str) -> str:
     """A text without characters that nobody sees: zero-width blanks, marks of direction, soft hyphens, controls."""
     if text.isascii() and text.isprintable():
         return text
-    seen = (each for each in _UNSEEN.sub("", text) if each.isspace() or category(each) not in ("Cf", "Cc"))
-    return "".join(seen)
+    return "".join(each for each in _UNSEEN.sub("", text) if each.isspace() or category(each) not in ("Cf", "Cc"))
 
 
 def column_name(text: str) -> str:
@@ -48,28 +46,19 @@ def column_name(text: str) -> str:
     return normalize("NFC", " ".join(text.split()) if re.search(r"[^\S ]", text) else text)
 
 
-def require_once(name: str, names: list[str]) -> None:
-    """Raises where a column's name occurs twice, or is empty."""
-    rule = "a name for each column; an index that pandas wrote is left out by to_csv(FILE, index=False)"
-    for each in names:
-        require(names.count(each) == 1, f"{name}.columns", each, "each name once")
-        require(bool(each.strip()), f"{name}.columns", repr(each), rule)
-
-
-def require_columns(name: str, found: list[str], wanted: Iterable[str]) -> None:
-    """Raises unless the columns are there; others may be, too."""
-    require_once(name, found)
-    lacking = [each for each in wanted if each not in found]
-    if lacking:
-        more = f" and {len(lacking) - _NAMES} more" if len(lacking) > _NAMES else ""
-        hint = nearest(lacking[0], tuple(found))
-        raise InvalidValue(f"{name}: expected also the column {', '.join(lacking[:_NAMES])}{more}{hint}")
+def require_columns(name: str, found: list[str], wanted: Iterable[str] = ()) -> None:
+    """Raises unless each column has a name of its own, and some are there; others may be, too."""
+    rule = "a name for each column, once; an index that pandas wrote is left out by to_csv(FILE, index=False)"
+    for each in found:
+        require(bool(each.strip()) and found.count(each) == 1, f"{name}.columns", each or "''", rule)
+    if lacking := [each for each in wanted if each not in found]:
+        raise InvalidValue(f"{name}: expected also the column {lacking[0]}{nearest(lacking[0], tuple(found))}")
 
 
 def require_column(role: str, column: str, names: list[str], where: str) -> None:
-    """Raises unless the column that `data.role` names is one of those `where` says."""
+    """Raises unless the column that the setting `role` names is one of those `where` says."""
     if column not in names:
-        raise InvalidValue(f"data.{role}={column}: expected a column of {where}{nearest_column(column, names)}")
+        raise InvalidValue(f"{role}={column}: expected a column of {where}{nearest_column(column, names)}")
 
 
 def one_spelling(word: str) -> str:
@@ -83,7 +72,7 @@ def one_spelling(word: str) -> str:
     ['7', '7', '7', '007', '2025-01-31', 'True']
     """
     word = " ".join(normalize("NFKC", visible(word)).split())
-    if word.lower() in ("true", "false"):
+    if word.lower() in _TRUTHS:
         return word.capitalize()
     if (number := _NUMBER.fullmatch(word)) and (number[2] or number[3]):
         sign, whole, fraction, exponent = number.groups()
@@ -93,19 +82,17 @@ def one_spelling(word: str) -> str:
         plain = f"{whole or 0}.{fraction}" if fraction else whole or "0"
         return f"-{plain}" if sign in ("-", "\u2212") and plain.strip("0.") else plain
     if moment := _MOMENT.fullmatch(word):
-        return _one_moment(*moment.groups())
+        day, time, seconds, fraction, zone = moment.groups()
+        time += seconds or ":00"
+        if zone is not None:
+            try:
+                there = datetime.fromisoformat(f"{day} {time}{zone}")
+                day, time = str(there.astimezone(UTC).replace(tzinfo=None)).split()
+            except (ValueError, OverflowError):
+                time += zone
+        fraction = (fraction or "").rstrip("0")
+        return day if time == "00:00:00" and not fraction else f"{day} {time}{'.' * bool(fraction)}{fraction}"
     return one_spelling(comma_zero[1]) if (comma_zero := _COMMA_ZERO.fullmatch(word)) else word
-
-
-def _one_moment(day: str, time: str, seconds: str | None, fraction: str | None, zone: str | None) -> str:
-    time += seconds or ":00"
-    if zone is not None:
-        try:
-            day, time = str(datetime.fromisoformat(f"{day} {time}{zone}").astimezone(UTC).replace(tzinfo=None)).split()
-        except (ValueError, OverflowError):
-            time += zone
-    fraction = (fraction or "").rstrip("0")
-    return day if time == "00:00:00" and not fraction else f"{day} {time}{'.' if fraction else ''}{fraction}"
 
 
 @dataclass(frozen=True)
@@ -132,28 +119,25 @@ class Spelling:
 
     def known(self, table: Any) -> Any:
         """A pyarrow table whose missing cells are null, those that a word says among them."""
-        if not self.missing:
-            return table
-        return arrow().table([self._known(column) for column in table.columns], names=table.column_names)
-
-    def _known(self, column: Any) -> Any:
-        pa, array = arrow(), _decoded(column)
-        words = pa.array(self.missing, pa.string())
-        if _is_text(array):
-            gone = pa.compute.is_in(as_values(as_texts(array), self), as_values(words, self), skip_nulls=True)
-        elif _is_numeric(array) and not pa.types.is_boolean(array.type):
-            numbers = as_numbers(words, self)
-            gone = pa.array(np.isin(as_numbers(array), numbers[np.isfinite(numbers)]))
-        else:
-            return array
-        return pa.compute.if_else(gone, pa.scalar(None, array.type), array)
+        pa = arrow()
+        words, columns = pa.array(self.missing, pa.string()), []
+        numbers = as_numbers(words, self)
+        for array in map(_decoded, table.columns if self.missing else ()):
+            if array.type == pa.string():
+                gone = pa.compute.is_in(as_values(as_texts(array), self), as_values(words, self), skip_nulls=True)
+            elif pa.types.is_boolean(array.type):
+                gone = pa.array(np.zeros(len(array), np.bool_))
+            else:
+                gone = pa.array(np.isin(as_numbers(array), numbers[np.isfinite(numbers)]))
+            columns.append(pa.compute.if_else(gone, pa.scalar(None, array.type), array))
+        return pa.table(columns, names=table.column_names) if self.missing else table
 
     def ungrouped(self, texts: Any) -> Any:
         """Words `[n]`, numbers among them without what stands between thousands."""
         if self.thousands is None:
             return texts
-        compute, mark, between = arrow().compute, re.escape(self.mark), GROUPING[self.thousands]
-        grouped = rf"^[+-]?\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}}(?:{mark}\d*)?$"
+        compute, between = arrow().compute, GROUPING[self.thousands]
+        grouped = rf"^[+-]?\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}}(?:{re.escape(self.mark)}\d*)?$"
         is_grouped = compute.match_substring_regex(texts, grouped)
         return compute.if_else(is_grouped, compute.replace_substring_regex(texts, between, ""), texts)
 
@@ -166,8 +150,18 @@ class Spelling:
         if self.mark == ".":
             return texts
         doubtful = r"\." if self.thousands == "." else r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
-        is_doubtful = compute.match_substring_regex(texts, doubtful)
-        return compute.if_else(is_doubtful, "no number", with_points(texts))
+        return compute.if_else(compute.match_substring_regex(texts, doubtful), "no number", with_points(texts))
+
+    def others(self) -> Iterator[tuple[Spelling, frozenset[str]]]:
+        """All other ways to write numbers, and the settings that make each of this one."""
+        between = (None, *(GROUPING if self.thousands is None else [self.thousands]))
+        for decimal, thousands in product(("point", "comma"), between):
+            other = replace(self, decimal=decimal, thousands=thousands)
+            said = {f"data.decimal={decimal}"} if decimal != self.decimal else set()
+            if thousands != self.thousands:
+                said.add(as_setting("data.thousands", thousands) if thousands else "no data.thousands")
+            if said and thousands != other.mark:
+                yield other, frozenset(said)
 
 
 USUAL = Spelling()
@@ -204,9 +198,9 @@ def as_values(words: Any, spelling: Spelling = USUAL) -> Any:
     coded = (words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words).dictionary_encode()
     words = spelling.ungrouped(coded.dictionary)
     words = with_points(words) if spelling.mark == "," else words
-    lower = pa.compute.utf8_lower(words)
     plain = pa.compute.match_substring_regex(words, _PLAIN)
-    odd = pa.compute.or_(pa.compute.invert(plain), pa.compute.is_in(lower, pa.array(["true", "false"])))
+    truth = pa.compute.is_in(pa.compute.utf8_lower(words), pa.array([*_TRUTHS]))
+    odd = pa.compute.or_(pa.compute.invert(plain), truth)
     mended = pa.array([one_spelling(word) or None for word in words.filter(odd).to_pylist()], words.type)
     return pa.compute.replace_with_mask(words, odd, mended).take(coded.indices)
 
@@ -217,11 +211,10 @@ def counts_of(words: Any) -> dict[str, int]:
     return {each["values"]: each["counts"] for each in counted.to_pylist()}
 
 
-def of_split(batch: Any, column: str | None, split: str) -> Any:
-    """The rows of a split; all of them where no column says it."""
-    if column is None:
-        return batch
-    return batch.filter(arrow().compute.equal(as_texts(batch.column(column)), split).fill_null(False))
+def distinct_words(array: Any) -> tuple[Any, NDArray[np.int64]]:
+    """The words of a column, pyarrow strings, and how often each occurs."""
+    counts = counts_of(as_texts(array))
+    return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)
 
 
 def missing_in(words: Any) -> NDArray[np.bool_]:
@@ -235,13 +228,14 @@ def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
     Truth values, also as words, are 0 and 1; durations are seconds.
     """
     pa, array = arrow(), _decoded(array)
-    if _is_text(array):
+    if array.type == pa.string():
         texts = spelling.numbers(as_texts(array))
         return _parsed(texts, lambda each: each.cast(pa.float64()), lambda word: float(_TRUTHS.get(word.lower(), word)))
     if pa.types.is_duration(array.type):
         in_second = _IN_SECOND[array.type.unit]
         array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
-    if not _is_numeric(array):
+    types = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal
+    if not any(is_one(array.type) for is_one in types):
         return np.where(missing_in(array), np.nan, np.inf)
     cast = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
     return np.asarray(cast.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))  # null is NaN, too
@@ -250,18 +244,19 @@ def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
 def as_dates(array: Any) -> NDArray[np.float64]:
     """Cells as days since 1970, otherwise as `as_numbers`."""
     pa, array = arrow(), _decoded(array)
+    is_text = array.type == pa.string()
 
     def days(cells: Any) -> Any:
-        seconds = cells.cast(pa.timestamp("s"), safe=_is_text(cells)).cast(pa.int64())
+        seconds = cells.cast(pa.timestamp("s"), safe=is_text).cast(pa.int64())
         return pa.compute.divide(seconds.cast(pa.float64()), _DAY_S)
 
     def one(word: str) -> float:
         moment = datetime.fromisoformat(word)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / _DAY_S
 
-    if _is_text(array):
+    if is_text:
         return _parsed(as_texts(array), days, one)
-    if not pa.types.is_temporal(array.type) or pa.types.is_time(array.type) or pa.types.is_duration(array.type):
+    if not (pa.types.is_date(array.type) or pa.types.is_timestamp(array.type)):
         return np.where(missing_in(array), np.nan, np.inf)
     return np.asarray(days(array).to_numpy(zero_copy_only=False))
 
@@ -291,86 +286,52 @@ def as_texts(array: Any) -> Any:
     An empty word is missing, which is null.
     """
     pa, array = arrow(), _decoded(array)
-    if not _is_text(array):
-        if pa.types.is_floating(array.type):
-            values = array.to_numpy(zero_copy_only=False)
-            known = values[~np.isnan(values)]
-            array = pa.array(values, pa.float64(), from_pandas=True)
-            if np.all(np.abs(known) < _WHOLE_BELOW) and not np.any(known % 1):
-                array = array.cast(pa.int64(), safe=False)
-        try:
-            array = array.cast(pa.string())
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
-            array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
-    trimmed = pa.compute.utf8_trim_whitespace(array.cast(pa.string()))
+    if pa.types.is_floating(array.type):
+        values = array.to_numpy(zero_copy_only=False)
+        known = values[~np.isnan(values)]
+        array = pa.array(values, pa.float64(), from_pandas=True)
+        if np.all(np.abs(known) < _WHOLE_BELOW) and not np.any(known % 1):
+            array = array.cast(pa.int64(), safe=False)
+    try:
+        array = array.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
+        array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
+    trimmed = pa.compute.utf8_trim_whitespace(array)
     return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
 def _decoded(array: Any) -> Any:
-    """One array of plain values: chunks joined, dictionaries looked up."""
+    """One array of plain values: chunks joined, dictionaries looked up, text of one type."""
     pa = arrow()
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    return array.cast(pa.string()) if pa.types.is_null(array.type) else array
-
-
-def _is_text(array: Any) -> bool:
-    types = arrow().types
-    return bool(types.is_string(array.type) or types.is_large_string(array.type) or types.is_string_view(array.type))
-
-
-def _is_numeric(array: Any) -> bool:
-    types = arrow().types
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    return any(test(array.type) for test in tests)
+    texts = pa.types.is_null, pa.types.is_large_string, pa.types.is_string_view
+    return array.cast(pa.string()) if any(is_one(array.type) for is_one in texts) else array
 
 
 def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
-    """Raises where all cells of a column are numbers in another spelling, with the settings that read them."""
+    """Raises where all cells of a column are numbers in another spelling, with the fewest settings that read them."""
     distinct = distinct_words(array)[0]
     first = distinct.slice(0, _SAMPLE)
-    fitting = {
-        frozenset(changed_settings(each, spelling)): each
-        for each in other_spellings(spelling)
+    ways = [
+        (each, said)
+        for each, said in spelling.others()
         if fits(as_numbers(first, each)) and fits(as_numbers(distinct, each))
-    }
-    least = {said: each for said, each in fitting.items() if not any(other < said for other in fitting)}
-    if not least:
+    ]
+    if not ways:
         return
     word = distinct.filter(arrow().array(np.isinf(as_numbers(distinct, spelling))))[0].as_py()
     reads = []
-    for said, each in least.items():
-        value = np.format_float_positional(as_numbers(arrow().array([word]), each)[0], trim="-")
-        reads.append(f"{' '.join(sorted(said))} reads it as {value}")
+    for each, said in ways:
+        if not any(other < said for _, other in ways):
+            value = np.format_float_positional(as_numbers(arrow().array([word]), each)[0], trim="-")
+            reads.append(f"{' '.join(sorted(said))} reads it as {value}")
     between = spelling.thousands or "nothing"
     rule = f"numbers with a decimal {spelling.decimal} and {between} between thousands, and there is {word}"
     remedy = f"{as_setting('data.category', [name])} where these are words"
     raise InvalidValue(f"data.public.{name}: expected {rule}: {', '.join(reads)}; {remedy}")
-
-
-def other_spellings(spelling: Spelling) -> Iterator[Spelling]:
-    """All other ways to write numbers."""
-    between = (None, *(GROUPING if spelling.thousands is None else [spelling.thousands]))
-    for decimal, thousands in product(("point", "comma"), between):
-        other = replace(spelling, decimal=decimal, thousands=thousands)
-        if other != spelling and thousands != other.mark:
-            yield other
-
-
-def changed_settings(other: Spelling, spelling: Spelling) -> set[str]:
-    """The settings that make it of the present spelling."""
-    said = {f"data.decimal={other.decimal}"} if other.decimal != spelling.decimal else set()
-    if other.thousands == spelling.thousands:
-        return said
-    return said | {as_setting("data.thousands", other.thousands) if other.thousands else "no data.thousands"}
-
-
-def distinct_words(array: Any) -> tuple[Any, NDArray[np.int64]]:
-    """The words of a column, pyarrow strings, and how often each occurs."""
-    counts = counts_of(as_texts(array))
-    return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)
 
 
 def numbered(columns: list[Any], spelling: Spelling = USUAL) -> list[NDArray[np.int64]]:

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS
-from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, numbered, require_once
+from pate.data.table import cells
+from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name
 from pate.files.disk import replacing
-from pate.validation import InvalidValue, nearest_column, require, require_count
+from pate.validation import InvalidValue, require, require_count
 
 MISSING_WORDS = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA", "#N/A N/A",
@@ -30,29 +31,18 @@ MISSING_WORDS = (
 
 _KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".jsonl": "json", ".ndjson": "json"}
-_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _SEPARATORS = (",", ";", "\t", "|")
-_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # the first bytes of a file
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
 _BATCH_ROWS, _BLOCK_BYTES = 8192, 2**25  # a row has to fit into a block
 _BETWEEN_WORDS = ";"  # of lists in JSON, which become cells
-_EMPTY = "a line of names and rows below it, and the file is empty"
+_QUOTES = "a closing quote for each opening one"
 _LONGEST_HEAD = 2**20
 _LARGE_SHARE = 0.2
 
 
-class Head(NamedTuple):
-    """What a CSV file says above its rows."""
-
-    names: list[str]
-    separator: str
-    skipped: int  # lines above the names, blank or `sep=;`
-    unnamed: int  # columns at the end without a name: every line ends with separators
-
-
 @dataclass(frozen=True)
 class TableFile:
-    """A table in a file."""
+    """A table in a file, or its rows of one split."""
 
     path: Path  # its ending says what it is: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow
     name: str  # of the setting that names it, for messages
@@ -60,16 +50,44 @@ class TableFile:
     decimal: str | None = None  # `comma` where numbers read 3,5; None where nobody said it, as with the other two
     thousands: str | None = None  # what stands between thousands
     missing: tuple[str, ...] = ()  # words that are missing cells, beside `MISSING_WORDS`
+    split: str | None = None  # the column that says which split a row is of, where there are several
+    part: str | None = None  # the split whose rows are meant then
 
     def __post_init__(self) -> None:
         self.spelling().require(self._setting)
 
     def spelling(self, known: Spelling = USUAL) -> Spelling:
         """How its cells are spelled: as settings say, and as is known where they say nothing."""
-        implied = {".": "comma", ",": "point"}.get(self.thousands or "", known.decimal)
-        decimal = self.decimal or implied
+        decimal = self.decimal or {".": "comma", ",": "point"}.get(self.thousands or "", known.decimal)
         same = known.thousands if decimal == known.decimal and self.thousands is None else self.thousands
         return Spelling(decimal, same, self.missing or known.missing)
+
+    def rows(self, columns: list[str] | None = None) -> Iterator[tuple[NDArray[np.int64], Any]]:
+        """Of the rows that are meant tables as of `batches`, and their numbers in the file, from 0; raises for none."""
+        done, none = 0, True
+        if self.split is not None:
+            cells.require_column("data.split", self.split, self._all_names, self.name)
+            columns = [*(columns or self.names), self.split]
+        for batch in self.batches(columns):
+            numbers = np.arange(done, done + batch.num_rows)
+            done += batch.num_rows
+            if self.split is not None:
+                said = as_texts(batch.column(self.split)).to_numpy(zero_copy_only=False)
+                if (strange := ~np.isin(said, SPLITS)).any():
+                    rule = f"private, public or test, row {numbers[strange][0] + 1} has something else"
+                    raise InvalidValue(f"data.split={self.split}: expected {rule}")
+                mine = said == self.part
+                batch, numbers = batch.drop_columns([self.split]).filter(arrow().array(mine)), numbers[mine]
+            if batch.num_rows:
+                none = False
+                yield numbers, batch
+        if none:
+            rule = "at least one row" if self.split is None else f"rows with {self.split}={self.part}"
+            raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
+
+    def read(self, columns: list[str] | None = None) -> Any:
+        """All rows that are meant."""
+        return arrow().concat_tables([table for _, table in self.rows(columns)])
 
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Tables of some thousand rows, all or some of the columns, in order; at least one, which may have no row.
@@ -77,36 +95,28 @@ class TableFile:
         The cells of a CSV file are words as they stand there, null where they are one of `MISSING_WORDS`. What is wrong
         with a file, such as names that occur twice or rows of another length, is said without any cell.
         """
-        pa = arrow()
-        readers = {"csv": self._csv, "json": self._json}
+        pa, kind = arrow(), self._kind
+        in_text = f"text in {self.encoding}; name its encoding: {self._setting('encoding')}=latin-1 or utf-16, say"
         try:
-            yield from readers.get(self._kind, self._binary)(columns)
-        except UnicodeError as error:
-            raise self._wrong(self._other_encoding()) from error
-        except LookupError as error:
-            rule = "an encoding, such as latin-1"
-            raise InvalidValue(f"{self._setting('encoding')}={self.encoding}: expected {rule}") from error
-        except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
-            said, rule = str(error), f"a whole {self._kind} file"  # pyarrow shows cells, which stay unsaid
-            if "UTF8" in said or "UTF-8" in said:
-                rule = self._other_encoding()
-            elif "Empty CSV" in said:
-                rule = _EMPTY
-            elif "straddling" in said or "quote" in said.lower():
-                rule = "a closing quote for each opening one"
-            raise self._wrong(rule) from None
+            yield from {"csv": self._csv, "json": self._json}.get(kind, self._binary)(columns)
+        except (UnicodeError, LookupError) as error:
+            raise self._wrong(in_text) from error
+        except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:  # pyarrow shows cells, which stay unsaid
+            whole = f"a whole {kind} file{f', with {_QUOTES}' * (kind == 'csv')}"
+            raise self._wrong(in_text if re.search("UTF-?8", str(error)) else whole) from None
         except OSError as error:
             raise self._wrong(f"a file that can be read ({error.strerror or 'damaged, or of another kind'})") from None
 
     def _wrong(self, rule: str) -> InvalidValue:
         return InvalidValue(f"{self.name}={self.path}: expected {rule}")
 
-    def read(self, columns: list[str] | None = None) -> Any:
-        """All of it."""
-        return arrow().concat_tables(list(self.batches(columns)))
+    @property
+    def names(self) -> list[str]:
+        """Of all columns but that of splits."""
+        return [name for name in self._all_names if name != self.split]
 
     @cached_property
-    def names(self) -> list[str]:
+    def _all_names(self) -> list[str]:
         return list(next(self.batches()).column_names)
 
     @property
@@ -120,59 +130,74 @@ class TableFile:
 
     @property
     def _kind(self) -> str:
-        require(not self.path.is_dir(), self.name, self.path, "a file, and this is a folder")
-        require(self.path.is_file(), self.name, self.path, "a file that is there")
-        ending = self.ending.lower()
-        require(ending not in _SPREADSHEETS, self.name, self.path, "a table: save the spreadsheet as .csv first")
-        kind = _KINDS.get(ending.removesuffix(".gz"))
-        require(kind is not None, self.name, self.path, f"a file that ends in {', '.join(_KINDS)}, or .csv.gz")
+        kind = _KINDS.get(self.ending.lower().removesuffix(".gz"))
+        rule = f"a file that is there and ends in {', '.join(_KINDS)} or .csv.gz; a spreadsheet is saved as .csv first"
+        require(kind is not None and self.path.is_file(), self.name, self.path, rule)
         return str(kind)
 
-    def head(self) -> Head:
-        """The names of a CSV file, each once, and what stands above them."""
+    def head(self) -> tuple[list[str], str, int, int]:
+        """What a CSV file says above its rows.
+
+        Names, each once; the separator; the lines above, blank or `sep=;`; and the columns at the end without a name,
+        where every line ends with separators.
+        """
         skipped, separator = 0, ""
         with self._opened(newline="") as text:
             line = text.readline().removeprefix("\ufeff")
             while line and ((found := _SAYS_SEPARATOR.fullmatch(line.strip())) or not line.strip()):
                 separator = found[1] if found else separator
                 line, skipped = text.readline(), skipped + 1
-            require(bool(line), self.name, self.path, f"{_EMPTY}{' but for blank lines' if skipped else ''}")
+            require(bool(line), self.name, self.path, "a line of names and rows below it, and the file is empty")
             while line.count('"') % 2 and len(line) < _LONGEST_HEAD and (more := text.readline()):
                 line += more  # a name with a line break
         self._require_no_nul("\0" in line)
+        require(line.count('"') % 2 == 0, self.name, self.path, _QUOTES)
         separator = separator or max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
-        require(line.count('"') % 2 == 0, self.name, self.path, "a closing quote for each opening one")
         names = [column_name(name) for name in next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))]
         named = len(names)
         while named > 1 and not names[named - 1].strip():
             named -= 1
-        require_once(self.name, names[:named])
-        return Head(names[:named], separator, skipped, len(names) - named)
+        cells.require_columns(self.name, names[:named])
+        return names[:named], separator, skipped, len(names) - named
 
     def _json(self, columns: list[str] | None) -> Iterator[Any]:
         """Lines of JSON: an object each, whose fields are columns; lists of words become one cell each."""
         pa, names = arrow(), list[str]()
+
+        def cell(value: Any) -> str | None:
+            """A value as a word of a CSV file."""
+            if isinstance(value, list):
+                return _BETWEEN_WORDS.join(str(each) for each in value)
+            if isinstance(value, dict):
+                return json.dumps(value)
+            word = str(int(value) if isinstance(value, bool) else value)
+            return None if word in MISSING_WORDS else word
+
         with self._opened() as text:
             while lines := list(islice(text, _BATCH_ROWS)):
                 try:
                     rows = [json.loads(line) for line in lines if line.strip()]
                     names = names or list(dict.fromkeys(name for row in rows for name in row))
-                    cells = [pa.array([_cell(row.get(name)) for row in rows], pa.string()) for name in names]
+                    made = [pa.array([cell(row.get(name)) for row in rows], pa.string()) for name in names]
                 except (ValueError, AttributeError, TypeError, RecursionError) as error:
                     raise self._wrong(f"an object of JSON in each line ({type(error).__name__})") from None
                 plain = list(map(column_name, names))
-                require_once(self.name, plain)
+                cells.require_columns(self.name, plain)
                 if names:
-                    yield pa.table(cells, names=plain).select(columns or plain)
+                    yield pa.table(made, names=plain).select(columns or plain)
         require(len(names) > 0, self.name, self.path, "a line for each record, and the file is empty")
 
     def _csv(self, columns: list[str] | None) -> Iterator[Any]:
-        pa, head = arrow(), self.head()
+        pa, (names, separator, skipped, unnamed) = arrow(), self.head()
         from pyarrow import csv as arrow_csv
 
-        places = list(map(str, range(len(head.names) + head.unnamed)))
-        wanted = columns or head.names
-        broken = _Broken(head)
+        places = list(map(str, range(len(names) + unnamed)))
+        count, broken = 0, list[int]()  # rows with more or fewer cells, which are left out
+
+        def leave_out(row: Any) -> str:
+            broken.append((row.number or 0) - skipped - 1)
+            return "skip"
+
         with arrow_csv.open_csv(
             pa.input_stream(str(self.path), compression="detect"),
             read_options=arrow_csv.ReadOptions(
@@ -180,11 +205,11 @@ class TableFile:
                 block_size=_BLOCK_BYTES,
                 encoding=self.encoding,
                 column_names=places,
-                skip_rows=head.skipped,
+                skip_rows=skipped,
                 skip_rows_after_names=1,  # the names, which may have line breaks
             ),
             parse_options=arrow_csv.ParseOptions(
-                delimiter=head.separator, newlines_in_values=True, invalid_row_handler=broken, ignore_empty_lines=True
+                delimiter=separator, newlines_in_values=True, invalid_row_handler=leave_out, ignore_empty_lines=True
             ),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(places, pa.string()),
@@ -192,31 +217,23 @@ class TableFile:
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,
             ),
-        ) as rows:
-            count = 0
-            yield pa.table({name: pa.array([], pa.string()) for name in wanted})
-            for batch in (
-                block.slice(first, _BATCH_ROWS) for block in rows for first in range(0, len(block), _BATCH_ROWS)
-            ):
-                for place, column in enumerate(batch.columns):
+        ) as blocks:
+            yield pa.table({name: pa.array([], pa.string()) for name in columns or names})
+            for batch in (each.slice(at, _BATCH_ROWS) for each in blocks for at in range(0, len(each), _BATCH_ROWS)):
+                for column in batch.columns:
                     self._require_no_nul(pa.compute.any(pa.compute.match_substring(column, "\0")).as_py())
-                    if place >= len(head.names) and column.null_count < len(column):
-                        rule = f"a name for each column, number {place + 1}, at the end, has cells and no name"
-                        raise self._wrong(rule)
+                if any(column.null_count < len(column) for column in batch.columns[len(names) :]):
+                    raise self._wrong("a name for each column, one at the end has cells and no name")
                 count += batch.num_rows
-                table = pa.table(batch.columns[: len(head.names)], names=head.names)
-                yield table.select(wanted)
+                yield pa.table(batch.columns[: len(names)], names=names).select(columns or names)
                 pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
-        if broken.count:
-            found = f"{broken.count} of {count + broken.count} rows have more or fewer"
-            row = f"row {broken.first} is the first{broken.hint}"
-            raise self._wrong(f"{len(places)} cells in every row, {found}, {row}")
+        if broken:
+            found = f"{len(broken)} of {count + len(broken)} rows have more or fewer, row {broken[0]} is the first"
+            raise self._wrong(f"{len(places)} cells in every row, as in the line of names, {found}")
 
     def _require_no_nul(self, found: bool | None) -> None:
         if found:
-            with self._opened() as text:
-                line = next(number for number, line in enumerate(text, 1) if "\0" in line)
-            raise self._wrong(f"text without NUL bytes, line {line} has one")
+            raise self._wrong("text without NUL bytes")
 
     def _binary(self, columns: list[str] | None) -> Iterator[Any]:
         pa = arrow()
@@ -237,7 +254,7 @@ class TableFile:
                     batches = file = ipc.open_stream(source)
                 schema = file.schema
             plain = list(map(column_name, schema.names))
-            require_once(self.name, plain)
+            cells.require_columns(self.name, plain)
             wanted = columns or plain
             named = [schema.names[plain.index(name)] for name in wanted]  # as the file calls them
             if self._kind == "parquet":
@@ -251,44 +268,9 @@ class TableFile:
         """What a setting of the file is called: of pate-train, whose files are below `data`, or of other commands."""
         return f"data.{name}" if "." in self.name else name
 
-    def _other_encoding(self) -> str:
-        """The rule that a file breaks whose text is not in its encoding, and the setting that names another."""
-        with self.path.open("rb") as file:
-            likely = _MARKS.get(file.read(2), "latin-1")
-        others = ("latin-1", "utf-16") if self.encoding == likely else (likely,)
-        return f"text in {self.encoding}; name its encoding: {self._setting('encoding')}={' or '.join(others)}, say"
-
     def _opened(self, newline: str | None = None) -> Any:
         opened = gzip.open if self.path.suffix == ".gz" else open
         return opened(self.path, "rt", encoding=self.encoding, newline=newline)
-
-
-def _cell(value: Any) -> str | None:
-    """A value of JSON as a word of a CSV file."""
-    if isinstance(value, list):
-        return _BETWEEN_WORDS.join(str(each) for each in value)
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, dict):
-        return json.dumps(value)
-    return None if value is None or str(value) in MISSING_WORDS else str(value)
-
-
-class _Broken:
-    """Rows of a CSV file with more or fewer cells than there are names; they are left out and counted."""
-
-    def __init__(self, head: Head) -> None:
-        self.head, self.count, self.first, self.hint = head, 0, 0, ""
-
-    def __call__(self, row: Any) -> str:
-        if not self.count:
-            self.first = (row.number or 0) - self.head.skipped - 1
-            if row.actual_columns == row.expected_columns + 1 and row.text.rstrip().endswith(self.head.separator):
-                self.hint = "; its line ends with a separator, the line of names does not"
-            elif row.actual_columns == row.expected_columns - self.head.unnamed:
-                self.hint = "; the line of names ends with a separator, this one does not"
-        self.count += 1
-        return "skip"
 
 
 @dataclass(frozen=True)
@@ -312,30 +294,27 @@ class Dealing:
         paths = {split: folder / f"{split}{self.file.ending}" for split in SPLITS}
         for path in paths.values():
             require(not path.exists(), "output", path, "a folder without such a file, which is kept as it is")
-        left = self.part_of_row()
+        part_of_row = self.part_of_row()
         with ExitStack() as stack:
             writers = [stack.enter_context(_writer(self.file, paths[split])) for split in SPLITS]
-            for batch in self.file.batches():
-                parts, left = np.split(left, [batch.num_rows])
+            for numbers, batch in self.file.rows():
                 for place, write in enumerate(writers):
-                    write(batch.filter(arrow().array(parts == place)))
+                    write(batch.filter(arrow().array(part_of_row[numbers] == place)))
         return paths
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
         """The number of each row's group, `[n]`."""
-        name, names = self.group, self.file.names
-        if name is not None and name not in names:
-            raise InvalidValue(f"group={name}: expected a column of data{nearest_column(name, names)}")
-        spelling = self.file.spelling()
-        words = [as_texts(spelling.known(batch).column(0)) for batch in self.file.batches([name or names[0]])]
-        column = arrow().chunked_array(words)
-        require(len(column) > 0, "data", self.file.path, "at least one row")
+        name, spelling = self.group, self.file.spelling()
+        if name is not None:
+            cells.require_column("group", name, self.file.names, "data")
+        tables = (table for _, table in self.file.rows([name or self.file.names[0]]))
+        column = arrow().chunked_array([as_texts(spelling.known(table).column(0)) for table in tables])
         if name is None:
             return np.arange(len(column), dtype=np.int64)
         rule = f"a value in each row, {column.null_count} of {len(column)} rows have none"
         require(column.null_count == 0, "group", name, rule)
-        return numbered([column], spelling)[0]
+        return cells.numbered([column], spelling)[0]
 
     def part_of_row(self) -> NDArray[np.int64]:
         """The place in `SPLITS` of each row, `[n]`."""
@@ -374,7 +353,7 @@ def _writer(file: TableFile, path: Path) -> Iterator[Callable[[Any], None]]:
         if file.ending.removesuffix(".gz").lower() in (".jsonl", ".ndjson"):
             yield lambda table: text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
         else:
-            rows = csv.writer(text, delimiter=file.head().separator, lineterminator="\n")
+            rows = csv.writer(text, delimiter=file.head()[1], lineterminator="\n")
             rows.writerow(first.column_names)
             yield lambda table: rows.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
         text.flush()

@@ -14,10 +14,6 @@ from pate.data.table.cells import Spelling, as_dates, as_numbers, distinct_words
 from pate.data.table.schema import DateColumn, NumberColumn, TableSchema
 from pate.validation import as_setting
 
-UNGROUPED = (
-    "data: no group is named, so each row by itself is protected; data.group=COLUMN protects a person's rows at once"
-)
-
 _FEWEST = 20  # rows, or values, that tell the numbers of people or records from other whole numbers
 _MOST_REPEATS = 5.0  # rows per value of a key, on average
 _FREQUENT = 10  # rows of one value, or a tenth of all: a key has fewer
@@ -51,41 +47,34 @@ def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: st
 
 
 def _nearly(array: Any, spelling: Spelling) -> str | None:
-    """Of a column of words most of which are numbers or dates."""
+    """Of a column of words most of which are numbers or dates, or have a number in them."""
     distinct, counts = distinct_words(array)
     if not len(counts):
         return None
+    ways = [(spelling, frozenset[str]()), *spelling.others(), (None, frozenset[str]())]  # of numbers; None for dates
 
     def wrong_in(words: Any, way: Spelling | None) -> NDArray[np.bool_]:
         return np.isinf(as_dates(words) if way is None else as_numbers(words, way))
 
-    def frequent(which: NDArray[np.bool_]) -> list[str]:
-        rows = zip(counts.tolist(), distinct.to_pylist(), which.tolist(), strict=True)
-        return [word for _, word in sorted((-count, word) for count, word, there in rows if there)]
+    def shown(which: NDArray[np.bool_]) -> list[str]:
+        """The most frequent of some words, as they are and cut."""
+        rows = sorted((-count, word) for count, word, there in zip(counts, words, which, strict=True) if there)
+        return [word if len(word) <= _LONGEST else f"{word[:_LONGEST]}…" for _, word in rows]
 
+    words = [" ".join(cells.visible(word).split()) for word in distinct.to_pylist()]
     first, head, total = distinct.slice(0, _SAMPLE), counts[:_SAMPLE], int(counts.sum())
-    ways = [spelling, *cells.other_spellings(spelling), None]  # of numbers; None for dates
-    way = max(ways, key=lambda way: int(head[~wrong_in(first, way)].sum()))
+    way, settings = max(ways, key=lambda way: int(head[~wrong_in(first, way[0])].sum()))
     wrong = wrong_in(distinct, way)
     if 2 * (left := int(counts[wrong].sum())) <= total:
-        rest, kind = frequent(wrong), "dates" if way is None else "numbers"
-        if way is not None and (settings := " ".join(sorted(cells.changed_settings(way, spelling)))):
-            kind = f"numbers with {settings}"
-        shown = ", ".join(map(_shown, rest[:_SHOWN])) + (", …" if len(rest) > _SHOWN else "")
-        others = f"{left} {'is' if left == 1 else 'are'} not ({shown})"
-        marks = [word for word in rest[:_SHOWN] if _shown(word) == word]
-        mends = f"{as_setting('data.missing', marks)} if that means a missing cell, or " if marks else ""
-        return f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mends}mend it in the file"
-    beside = np.array([_BESIDE.fullmatch(word) is not None for word in distinct.to_pylist()])
+        rest, kind = shown(wrong), "dates" if way is None else " with ".join(["numbers", *sorted(settings)])
+        others = f"{left} {'is' if left == 1 else 'are'} not ({', '.join(rest[:_SHOWN])}{', …' * (len(rest) > _SHOWN)})"
+        mend = f"{as_setting('data.missing', rest[:_SHOWN])} if that means a missing cell, or mend it in the file"
+        return f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mend}"
+    beside = np.array([_BESIDE.fullmatch(word) is not None for word in words])
     if 2 * (found := int(counts[beside].sum())) < total:
         return None
-    told = f"{found} of {total} cells are numbers with something beside them ({_shown(frequent(beside)[0])})"
+    told = f"{found} of {total} cells are numbers with something beside them ({shown(beside)[0]})"
     return f"{told}, so all are words; take it away in the file to make numbers of them"
-
-
-def _shown(word: str) -> str:
-    plain = " ".join(cells.visible(word).split())
-    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"
 
 
 def _has_codes(name: str, column: Any, numbers: NDArray[np.float64]) -> str | None:
@@ -100,35 +89,31 @@ def _has_codes(name: str, column: Any, numbers: NDArray[np.float64]) -> str | No
 
 def _numbers_rows(name: str, numbers: NDArray[np.float64], group: str | None) -> str | None:
     """Of another whole number in each row, as the numbers of contracts and cases are."""
-    if len(numbers) < _FEWEST or not np.isfinite(numbers).all() or np.any(numbers % 1):
-        return None
-    if len(np.unique(numbers)) < len(numbers):
+    whole = np.isfinite(numbers).all() and not np.any(numbers % 1)
+    if len(numbers) < _FEWEST or not whole or len(np.unique(numbers)) < len(numbers):
         return None
     whose = f", and {as_setting('data.group', name)} if it is that of a person" if group is None else ""
     away = f"{as_setting('data.drop', [name])} or {as_setting('data.id', name)}"
-    rule = f"if it is the number of a record, {away} leaves it out of the features"
-    return f"another number in each row; {rule}{whose}"
+    return f"another number in each row; if it is the number of a record, {away} leaves it out of the features{whose}"
 
 
 def _names_people(name: str, column: Any, numbers: NDArray[np.float64]) -> str | None:
     """Of whole numbers or words that occur a few times each, as those of people do who have several rows."""
-    if not fits(numbers) and fits(as_dates(column)):
-        return None
     if fits(numbers):
         known = numbers[~np.isnan(numbers)]
-        if np.any(known % 1):
-            return None
         values, counts = np.unique(known, return_counts=True)
         step = np.gcd.reduce(np.diff(values).clip(max=_LARGEST).astype(np.int64))
         width = (values[-1] - values[0]) / max(step, 1) + 1
-        if width <= _WIDE and len(values) < width:
+        if np.any(known % 1) or (width <= _WIDE and len(values) < width):
             return None
+    elif fits(as_dates(column)):
+        return None
     else:
         counts = distinct_words(column)[1]
     rows, different = int(counts.sum()), len(counts)
-    repeats = rows / different
-    rare = counts.max() <= max(_FREQUENT, rows / 10) and repeats <= _MOST_REPEATS
-    if different < _FEWEST or not rare or repeats == 1 == fits(numbers):
+    if different < _FEWEST or rows > _MOST_REPEATS * different or (rows == different and fits(numbers)):
+        return None
+    if counts.max() > max(_FREQUENT, rows / 10):
         return None
     told = f"{different} values in {rows} rows, which become features and are published"
     drop = as_setting("data.drop", [name])
@@ -149,8 +134,9 @@ def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num
         untold = missing if missing == num_records or not column.missing else 0
         found = [f"{untold:,} missing"] * (untold > 0)
         if unknown and isinstance(column, NumberColumn):
-            low, high = (_bound(column, end) for end in (column.low, column.high))
-            found.insert(0, f"{unknown:,} outside the public range {low} to {high}")
+            day = isinstance(column, DateColumn) and max(abs(column.low), abs(column.high)) < _DAYS
+            ends = (np.datetime64(int(end // 1), "D") if day else f"{end:.6g}" for end in (column.low, column.high))
+            found.insert(0, f"{unknown:,} outside the public range {' to '.join(map(str, ends))}")
         elif unknown:
             found.insert(0, f"{unknown:,} with a word that the public file does not have")
         if found:
@@ -159,8 +145,3 @@ def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num
     yield from ordered[:_COLUMNS_SHOWN]
     if len(ordered) > _COLUMNS_SHOWN:
         yield f"{name}: {len(ordered) - _COLUMNS_SHOWN} more columns have such cells"
-
-
-def _bound(column: NumberColumn, number: float) -> str:
-    day = isinstance(column, DateColumn) and abs(number) < _DAYS
-    return str(np.datetime64(int(number // 1), "D")) if day else f"{number:.6g}"

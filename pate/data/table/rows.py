@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,17 +15,21 @@ from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, one_spelling
 from pate.data.texts import TEXTS_ASKED, remarks_on, texts_of
 from pate.files.arrays import Spilled
-from pate.validation import InvalidValue, as_setting, require
+from pate.validation import InvalidValue, require
 
 _TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
-_LONGEST_WORD = 20
 _GATHERED = 2**25  # bytes of texts in memory
+UNGROUPED = (
+    "data: no group is named, so each row by itself is protected; data.group=COLUMN protects a person's rows at once"
+)
 LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not: leave its row out"
 _BETWEEN, _GONE = "\x1f", "\x00"
 _FEWEST_RECORDS = 100  # records; fewer may all be rare ones
 
 Bits = NDArray[np.bool_]
+Numbered = Iterable[tuple[NDArray[np.int64], Any]]
+"""Tables, and the numbers that their rows have in the file."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class LabelColumns:
     # Of a label whose words are neither 0 and 1 nor yes and no, those for no and for yes, as `label_word` gives them;
     # None for a word of no that does not occur.
     truths: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
-    true_setting: str | None = None  # that names a word for yes, for messages
+    hint: str = LABEL_HINT  # what is said where a cell is none of them
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -47,28 +51,19 @@ class LabelColumns:
         labels = np.zeros((table.num_rows, len(self.names)), np.bool_)
         wrong = np.zeros_like(labels)
         for place, name in enumerate(self.names):
-            column = table.column(name)
-            if name in self.truths:
-                codes = _coded(column, self.truths[name])
-                labels[:, place], wrong[:, place] = codes == 1, codes < 0
-                continue
-            numbers = cells.as_numbers(column, spelling)
-            labels[:, place], wrong[:, place] = numbers == 1, ~np.isin(numbers, (0, 1))
-            if wrong[:, place].any():
-                codes = _coded(column, (*_FALSE, *_TRUE))
-                said = wrong[:, place] & (codes >= 0)
-                labels[said, place], wrong[said, place] = codes[said] >= len(_FALSE), False
+            column, words = table.column(name), self.truths.get(name)
+            if words is None:
+                numbers = cells.as_numbers(column, spelling)
+                labels[:, place], wrong[:, place] = numbers == 1, ~np.isin(numbers, (0, 1))
+                if not wrong[:, place].any():
+                    continue
+            coded, known = as_texts(column).dictionary_encode(), words or (*_FALSE, *_TRUE)
+            place_of = {word: code for code, word in enumerate(known)}
+            codes = [*(place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()), -1]
+            said = np.array(codes)[coded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)]
+            rows = (said >= 0) | (words is not None)
+            labels[rows, place], wrong[rows, place] = said[rows] >= len(known) // 2, said[rows] < 0
         return labels, wrong
-
-    def hint(self, label: str, words: Collection[str]) -> str:
-        """The settings that read a label whose cells have two words: the names of no and yes, which are no secret."""
-        short = all(len(word) <= _LONGEST_WORD and word.isprintable() for word in words)
-        told = self.true_setting is None or label in self.truths
-        if told or not 0 < len(words) <= 2 or not short:
-            return LABEL_HINT
-        said = f"its {'words are' if len(words) == 2 else 'only word is'} {' and '.join(sorted(words))}"
-        ways = " or ".join(f"{self.true_setting}={word}" for word in sorted(words))
-        return f"{LABEL_HINT}; {said}: {ways} names the one for yes"
 
 
 @dataclass
@@ -79,6 +74,7 @@ class LabelSets:
     names: tuple[str, ...]  # of the labels, from public knowledge: a list, or the public file
     separator: str
     unknown: int = 0  # how often cells named a label that `names` lacks; it counts for nothing
+    hint: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,123 +93,87 @@ class LabelSets:
         self.unknown += int(strange[rows].sum())
         return known[rows], np.zeros((len(rows), len(self.names)), np.bool_)
 
-    def hint(self, label: str, words: Collection[str]) -> str:
-        return ""
-
 
 class Rows:
-    """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong.
-
-    Attributes:
-        numbers: int64 `[n]`, of the rows of the file, from 0.
-        inputs: features `[n, d]`, of a large table a read-only `np.memmap`.
-        labels: bits `[n, L]`.
-        labeled: false where all public labels are missing; they are False then.
-        groups: words `[n]` of each column that says whose a row is.
-        ids: words `[n]`, or None.
-        budgets: likewise.
-        strange: counts `[columns, 2]`: see `Encoded`.
-        texts: the first of each column of text.
-    """
+    """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong."""
 
     def __init__(
         self,
-        batches: Iterable[Any],
+        batches: Numbered,
         schema: Any,  # a `TableSchema`, or what encodes batches as it does
         labels: Any,  # `LabelColumns`, or what reads batches as these do
         *,
         name: str,
         split: str,
         spelling: Spelling = USUAL,
-        split_column: str | None = None,  # of a file whose rows are of several splits
         group: tuple[str, ...] = (),
         id: str | None = None,
         budget: str | None = None,
     ) -> None:
-        self._schema, self._labels, self._name, self._spelling = schema, labels, name, spelling
+        self._schema, self._labels, self._spelling = schema, labels, spelling
         self.inputs, self.labels = (Spilled(), Spilled())  # type: Any, Any
-        roles = {"id": id, "budget": budget if split == "private" else None}
-        self._words: dict[str, list[Any]] = {each: [] for each in (*group, *roles.values()) if each is not None}
-        self._wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
-        self._wrong_labels = np.zeros((2, len(labels.names)), np.int64)
-        self._label_words: dict[str, set[str]] = {}  # of labels with wrong cells
-        self.strange = np.zeros((len(schema.columns), 2), np.int64)
-        self.texts: dict[str, list[str]] = {name: [] for name in schema.texts}
-        self.labeled = split != "public"
-        numbers, done = [np.zeros(0, np.int64)], 0
-        for batch in batches:
-            rows = np.arange(done, done + batch.num_rows)
-            done += batch.num_rows
-            if split_column is not None:
-                mask = arrow().compute.equal(as_texts(batch.column(split_column)), split).fill_null(False)
-                batch, rows = batch.filter(mask), rows[mask.to_numpy(zero_copy_only=False)]
-            if batch.num_rows:
-                numbers.append(rows)
-                self._add(batch, rows)
-        self.numbers = np.concatenate(numbers)
-        rule = "at least one row" if split_column is None else f"rows with {split_column}={split}"
-        if not len(self.numbers):
-            raise InvalidValue(f"{name}: expected {rule}, the table has none")
-        self._require_right()
-        self.groups = [self._joined("group", column) for column in group]
-        self.ids, self.budgets = (self._joined(role, column) for role, column in roles.items())
+        self._words: dict[str, list[Any]] = {each: [] for each in (*group, id, budget) if each is not None}
+        self._wrong, self._wrong_labels = (
+            np.zeros((2, len(each)), np.int64) for each in (schema.columns, labels.names)
+        )
+        self.strange = np.zeros((len(schema.columns), 2), np.int64)  # see `Encoded`
+        self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}  # the first of each column of text
+        self.labeled = split != "public"  # false where all public labels are missing; they are False then
+        # int64 `[n]`, of the rows of the file, from 0
+        self.numbers = np.concatenate([np.zeros(0, np.int64), *(self._add(*each) for each in batches)])
+        schema.require_right(name, self._wrong, len(self.numbers), spelling)
+        for label, count, row in zip(labels.names, *self._wrong_labels.tolist(), strict=True):
+            if count and self.labeled:
+                found = f"{count} of {len(self.numbers)} rows hold something else, row {row + 1} is the first"
+                raise InvalidValue(f"{name}.{label}: expected 0 or 1 in a label's column, {found}{labels.hint}")
+        words: dict[str, Any] = {column: _joined(f"{name}.{column}", chunks) for column, chunks in self._words.items()}
+        self.groups = [words[column] for column in group]  # words `[n]` of each column that says whose a row is
+        self.ids, self.budgets = words.get(id or ""), words.get(budget or "")  # type: Any, Any  # words `[n]`, or None
+        # features `[n, d]`, of a large table a read-only `np.memmap`; bits `[n, L]`
         self.inputs, self.labels = self.inputs.whole(), self.labels.whole()
 
-    def _add(self, batch: Any, numbers: NDArray[np.int64]) -> None:
+    def _add(self, numbers: NDArray[np.int64], batch: Any) -> NDArray[np.int64]:
         """Rows of a batch, which have these numbers in the file."""
         features, wrong, strange = self._schema.encode(batch, self._spelling)
         self.inputs.append(features)
         self.strange += strange
         _count(self._wrong, wrong, numbers)
-        for name, known in self.texts.items():
-            known += texts_of(as_texts(batch.column(name)[: TEXTS_ASKED - len(known)]))
-        there = [name for name in self._labels.columns if name in batch.column_names]
+        for column, known in self.texts.items():
+            known += texts_of(as_texts(batch.column(column)[: TEXTS_ASKED - len(known)]))
+        there = [column for column in self._labels.columns if column in batch.column_names]
         batch = self._spelling.known(batch.select(list(dict.fromkeys((*there, *self._words)))))
         bits = np.zeros((batch.num_rows, len(self._labels.names)), np.bool_)
         if len(there) == len(self._labels.columns):
             bits, wrong = self._labels.read(batch, self._spelling)
             _count(self._wrong_labels, wrong, numbers)
-            for label in set(np.array(self._labels.names)[wrong.any(axis=0)].tolist()) & set(there):
-                said = cells.counts_of(as_texts(batch.column(label)))
-                self._label_words.setdefault(label, set()).update(said)
         self.labels.append(bits)
-        self.labeled = self.labeled or any(not cells.missing_in(as_texts(batch.column(name))).all() for name in there)
+        self.labeled |= any(not cells.missing_in(as_texts(batch.column(column))).all() for column in there)
         for column, words in self._words.items():
             words.append(as_texts(batch.column(column)))
-
-    def _require_right(self) -> None:
-        count = len(self.numbers)
-        self._schema.require_right(self._name, self._wrong, count, self._spelling)
-        for label, wrong, row in zip(self._labels.names, *self._wrong_labels.tolist(), strict=True):
-            if wrong and self.labeled:
-                found = f"{wrong} of {count} rows hold something else, row {row + 1} is the first"
-                rule = (
-                    f"0 or 1 in a label's column, {found}{self._labels.hint(label, self._label_words.get(label, ()))}"
-                )
-                raise InvalidValue(f"{self._name}.{label}: expected {rule}")
-
-    def _joined(self, role: str, column: str | None) -> Any:
-        if column is None:
-            return None
-        words = arrow().chunked_array(self._words[column])
-        unseen = arrow().compute.sum(arrow().compute.match_substring_regex(words, _UNSEEN)).as_py() or 0
-        if words.null_count + unseen:
-            found = f"{words.null_count + unseen} of {len(words)} rows have none"
-            raise InvalidValue(f"{self._name}.{column}: expected a value in each row, as data.{role}, {found}")
-        return words
+        return numbers
 
 
-def gathered(batches: Iterable[Any], size: int, advance: Callable[[int], object]) -> Iterator[Any]:
+def _joined(name: str, chunks: list[Any]) -> Any:
+    """Words of all batches, or raises where a row has none."""
+    words = arrow().chunked_array(chunks)
+    unseen = arrow().compute.sum(arrow().compute.match_substring_regex(words, _UNSEEN)).as_py() or 0
+    if missing := words.null_count + unseen:
+        raise InvalidValue(f"{name}: expected a value in each row, {missing} of {len(words)} rows have none")
+    return words
+
+
+def gathered(batches: Numbered, size: int, advance: Callable[[int], object]) -> Iterator[Any]:
     """Batches of a file with texts, so many together that all cores have some; tells how many kB are done, at most."""
-    waiting, done = list[Any](), 0
-    for batch in batches:
+    numbers, waiting, done = list[Any](), list[Any](), 0
+    for rows, batch in batches:
+        numbers.append(rows)
         waiting.append(batch)
         if sum(each.nbytes for each in waiting) >= _GATHERED:
-            yield (whole := arrow().concat_tables(waiting))
-            waiting, done = [], done + whole.nbytes // 1000
+            yield np.concatenate(numbers), (whole := arrow().concat_tables(waiting))
+            numbers, waiting, done = [], [], done + whole.nbytes // 1000
             advance(min(done, size))
     if waiting:
-        yield arrow().concat_tables(waiting)
+        yield np.concatenate(numbers), arrow().concat_tables(waiting)
         advance(size)
 
 
@@ -227,19 +187,17 @@ def _count(found: NDArray[np.int64], wrong: NDArray[np.bool_], numbers: NDArray[
 
 def column_names(name: str, values: Any) -> tuple[str, ...]:
     """A setting that lists different columns, as a tuple, or raises."""
-    if isinstance(values, str):
-        raise InvalidValue(f"{name}={values}: expected a list of columns: {as_setting(name, [values])}")
     good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
-    require(good, name, values, f"a list of columns: '{name}=[NAME,NAME]'")
-    require(len(set(values)) == len(values), name, list(values), "each column once")
+    require(
+        good and len(set(values)) == len(values), name, values, f"a list of columns, each once: '{name}=[NAME,NAME]'"
+    )
     return tuple(map(cells.column_name, values))
 
 
 def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -> None:
     """Raises where a group or record, `role`, is in two splits, whose ids are given."""
     for first, second in ((0, 1), (0, 2), (1, 2)):
-        shared = len(np.intersect1d(ids[first], ids[second]))
-        if shared:
+        if shared := len(np.intersect1d(ids[first], ids[second])):
             both = f"{SPLITS[first]} and {SPLITS[second]}"
             raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
 
@@ -275,27 +233,26 @@ def parts_of(
     }
     order = np.random.default_rng(seed).permutation(len(public.labels))
     names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
-    owners = {"id": [private.ids] if private.ids is not None else [], "group": private.groups}
-    budgets = None if private.budgets is None else cells.as_values(private.budgets, spelling).to_pylist()
     notes = [line for name, vectors in schema.texts.items() for line in remarks_on(name, vectors, private.texts[name])]
     notes += [] if shared is None else [shared.said()]
     notes += [line for split in ("private", "test") for line in unlike_public(split, schema.columns, rows[split])]
+    owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
+
+    def values(columns: list[Any]) -> frozenset[bytes]:
+        """The words of columns, in one spelling each."""
+        said = (cells.as_values(column.unique(), spelling).to_pylist() for column in columns)
+        return frozenset(str(word).encode() for words in said for word in words)
+
     return {
         **splits,
         "public": splits["public"].take(order),
         "public_ids": names[order],
         "public_labeled": public.labeled,
         "shared": shared,
-        "owners": {kind: _values(named, spelling) for kind, named in owners.items() if named},
-        "budgets": None if budgets is None else np.array(budgets, np.str_),
+        "owners": {kind: values(named) for kind, named in owners.items() if named},
+        "budgets": private.budgets and np.array(cells.as_values(private.budgets, spelling).to_pylist(), np.str_),
         "notes": tuple(notes),
     }
-
-
-def _values(columns: list[Any], spelling: Spelling) -> frozenset[bytes]:
-    """The words of columns, in one spelling each."""
-    said = (cells.as_values(column.unique(), spelling).to_pylist() for column in columns)
-    return frozenset(str(word).encode() for words in said for word in words)
 
 
 def _numbers_of(parts: list[Rows], group: tuple[str, ...], id: str | None, spelling: Spelling) -> Any:
@@ -343,36 +300,25 @@ def label_word(word: str) -> str:
     return one_spelling(word).casefold()
 
 
-def _coded(column: Any, words: tuple[str | None, ...]) -> NDArray[np.int64]:
-    """The place of each cell among words `[n]`, -1 where it is none of them."""
-    coded = as_texts(column).dictionary_encode()
-    place_of = {word: place for place, word in enumerate(words) if word is not None}
-    places = np.array([place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()], np.int64)
-    indices = coded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
-    return np.asarray(np.append(places, -1)[indices], np.int64)
-
-
 def label_words(text: str, separator: str) -> list[str]:
     """The labels that a cell names, each in one spelling."""
     return [word for part in text.split(separator) if (word := one_spelling(part))]
 
 
-def private_cells(batches: Iterable[Any], *, split: str | None, of_text: bool = False) -> str:
-    """SHA-256 in hexadecimal of all cells of the private rows, in whatever order they stand. Covered by no epsilon.
+def private_cells(tables: Iterable[Any], *, of_text: bool = False) -> str:
+    """SHA-256 in hexadecimal of all cells of private rows, in whatever order they stand. Covered by no epsilon.
 
     Of a CSV file (`of_text`) a decimal comma is a point, whatever settings say: none makes the records new ones.
     """
     from pandas.util import hash_array  # loads slowly
 
-    pa = arrow()
-    names: list[str] = []
-    rows = []
-    for batch in batches:
-        batch, names = cells.of_split(batch, split, "private"), sorted(batch.column_names)
-        texts = [as_texts(batch.column(name)).fill_null(_GONE) for name in names]
+    names, rows = list[str](), []
+    for table in tables:
+        names = sorted(table.column_names)
+        texts = [as_texts(table.column(name)).fill_null(_GONE) for name in names]
         if of_text:
             texts = [cells.with_points(each) for each in texts]
-        lines = pa.compute.binary_join_element_wise(*texts, _BETWEEN)
+        lines = arrow().compute.binary_join_element_wise(*texts, _BETWEEN)
         rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
     digest = hashlib.sha256(_BETWEEN.join(names).encode())
     digest.update(np.sort(np.concatenate(rows)).astype("<u8").tobytes())

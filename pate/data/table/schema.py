@@ -53,10 +53,7 @@ class Column:
     kind: ClassVar[str]
     expects: ClassVar[str]
     keys: ClassVar[tuple[str, ...]] = ()  # of a schema's file, beside its kind
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return ()  # where it can be no feature
+    feature_names: ClassVar[Any] = ()  # texts; none where it can be no feature
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         """Of a pyarrow array `[n]`."""
@@ -177,10 +174,11 @@ class NumberColumn(Column):
         return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        numbers = self._read(array, spelling)
+        numbers = as_numbers(array, spelling) if self.kind == NumberColumn.kind else as_dates(array)
         missing, known = np.isnan(numbers), np.isfinite(numbers)
         block = np.zeros((len(numbers), len(self.feature_names)), np.float32)
-        block[known, 0] = self._features(numbers[known])
+        powers = _powers((numbers[known].clip(self.low, self.high) - self.mean) / self.std, self.power)
+        block[known, 0] = (powers - self.center) / self.unit
         if self.missing:
             block[:, 1] = missing
         outside = (numbers < self.low) | (numbers > self.high)
@@ -201,14 +199,7 @@ class NumberColumn(Column):
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         scale = {key: float(said.get(key, usual)) for key, usual in _SCALE.items()}
-        return cls(name, _truth(said["missing"]), *(float(said[key]) for key in _BOUNDS), **scale)
-
-    def _features(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        powers = _powers((numbers.clip(self.low, self.high) - self.mean) / self.std, self.power)
-        return np.asarray((powers - self.center) / self.unit)
-
-    def _read(self, array: Any, spelling: Spelling) -> NDArray[np.float64]:
-        return as_numbers(array, spelling)
+        return cls(name, said["missing"], *(float(said[key]) for key in _BOUNDS), **scale)
 
 
 def _powers(numbers: NDArray[np.float64], power: float, way: str = "boxcox1p") -> NDArray[np.float64]:
@@ -219,15 +210,11 @@ def _powers(numbers: NDArray[np.float64], power: float, way: str = "boxcox1p") -
     return np.asarray(np.sign(numbers) * of(np.abs(numbers), np.where(numbers >= 0, power, 2 - power)))
 
 
-@dataclass(frozen=True)
 class DateColumn(NumberColumn):
     """Dates or moments in ISO 8601, as days since 1970: then as numbers are."""
 
     kind: ClassVar[str] = "date"
     expects: ClassVar[str] = "dates such as 2025-01-31"
-
-    def _read(self, array: Any, spelling: Spelling) -> NDArray[np.float64]:
-        return as_dates(array)
 
 
 @dataclass(frozen=True)
@@ -279,20 +266,14 @@ class CategoryColumn(Column):
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         categories = said["categories"]
-        if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
-            raise InvalidValue(f"{name}.categories: expected a list of words, numbers among them in quotes")
-        return cls(name, _truth(said["missing"]), tuple(categories))
+        good = isinstance(categories, list) and all(isinstance(each, str) for each in categories)
+        require(good, f"{name}.categories", categories, "a list of words, numbers among them in quotes")
+        return cls(name, said["missing"], tuple(categories))
 
 
 KINDS: dict[str, type[Column]] = {
     each.kind: each for each in (NumberColumn, DateColumn, CategoryColumn, TextColumn, EmptyColumn)
 }
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("missing: expected true or false")
-    return value
 
 
 @dataclass(frozen=True)
@@ -400,17 +381,13 @@ class TableSchema(Preprocessing):
 
         Those of `texts` get vectors later.
         """
-        useless = [column for column in self.columns if not column.feature_names and column.name not in texts]
-        if useless:
+        if useless := [column for column in self.columns if not column.feature_names and column.name not in texts]:
             first, names = useless[0], [column.name for column in useless]
             remedy = f"{as_setting('data.drop', names)} leaves {'it' if len(useless) == 1 else 'all such columns'} out"
             if first.kind == TextColumn.kind:
                 remedy += f"; {as_setting('data.text', [first.name])} makes features of its words"
-            if remarks and first.name in remarks:
-                remedy += f"; {remarks[first.name]}"
-            elif first.kind == TextColumn.kind:
-                remedy += f"; {as_setting('data.group', first.name)} where it says whose row it is"
-            raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}")
+            told = "".join(f"; {line}" for name, line in (remarks or {}).items() if name == first.name)
+            raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}{told}")
         require(len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id")
 
     def encode(self, table: Any, spelling: Spelling | None = None) -> Encoded:
@@ -456,11 +433,8 @@ class TableSchema(Preprocessing):
             if count:
                 found = f"{count} of {num_rows} rows hold something else, row {row + 1} is the first"
                 own = "data." if "." in name else ""  # settings that read numbers which are none as they are spelled
-                hint = f"; words for a missing cell need {own}missing=[WORD]"
-                if spelling.mark == ".":
-                    hint += f"; numbers such as 3,5 need {own}decimal=comma"
-                elif not spelling.thousands:
-                    hint = f"; numbers such as 1.234 need {own}thousands=. or {own}decimal=point, {hint[2:]}"
+                other = "point or " + own + "thousands=." if spelling.mark == "," else "comma"
+                hint = f"; other numbers need {own}decimal={other}, words for a missing cell {own}missing=[WORD]"
                 rule = f"{column.expects} as in the public file, {found}{hint * (column.kind == NumberColumn.kind)}"
                 raise InvalidValue(f"{name}.{column.name}: expected {rule}")
 
@@ -477,7 +451,7 @@ class TableSchema(Preprocessing):
         place = None if folder is None else Path(folder)
         read = tuple(_read_column(cells.column_name(str(key)), value, name, place) for key, value in columns.items())
         missing = said.get("missing", ())
-        missing = tuple(missing) if isinstance(missing, (list, tuple)) else missing
+        missing = tuple(missing) if isinstance(missing, list) else missing
         spelling = Spelling(said.get("decimal", Spelling.decimal), said.get("thousands"), missing)
         spelling.require(lambda setting: f"{name}.{setting}")
         return cls(read, spelling)
@@ -497,40 +471,34 @@ class TableSchema(Preprocessing):
         name = f"data.schema={path}"
         try:
             text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise InvalidValue(f"{name}: expected a file that pate-schema wrote ({error.strerror})") from error
-        except UnicodeDecodeError as error:
-            raise InvalidValue(f"{name}: expected YAML as pate-schema writes it, in UTF-8") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidValue(f"{name}: expected a file that pate-schema wrote ({type(error).__name__})") from error
         return cls.read(read_yaml(text, name, "YAML as pate-schema writes it"), name=name, folder=path.parent)
 
 
 def as_table(given: Any) -> Any:
     """A pyarrow table of a DataFrame, a pyarrow table or a mapping of columns; raises where a name occurs twice."""
     pa = arrow()
-    if hasattr(given, "to_frame") and not hasattr(given, "columns"):
-        raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame: frame.loc[[row]] is one of one row")
+
+    def array(series: Any) -> Any:
+        """A column; one of a DataFrame that has several types as words."""
+        try:
+            return pa.array(series, from_pandas=True)
+        except pa.ArrowException:
+            if not hasattr(series, "iloc"):
+                raise
+            return pa.array([None if each is None or each != each else str(each) for each in series], pa.string())
+
     try:
         if isinstance(given, Mapping) or (hasattr(given, "columns") and hasattr(given, "iloc")):
-            keys = list(given if isinstance(given, Mapping) else given.columns)
-            names = [cells.column_name(str(key)) for key in keys]
-            cells.require_once("data", names)
-            given = pa.table({name: _array(given[key]) for name, key in zip(names, keys, strict=True)})
+            names = [cells.column_name(str(key)) for key in given]
+            cells.require_columns("data", names)
+            given = pa.table({name: array(given[key]) for name, key in zip(names, given, strict=True)})
     except (pa.ArrowException, TypeError) as error:
         raise InvalidValue("data: expected columns of numbers, words or dates, of equal length") from error
     if not isinstance(given, pa.Table):
         raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame, or the name of a file")
     return given.rename_columns(list(map(cells.column_name, given.column_names)))
-
-
-def _array(series: Any) -> Any:
-    """A column; one of a DataFrame that has several types as words."""
-    pa = arrow()
-    try:
-        return pa.array(series, from_pandas=True)
-    except pa.ArrowException:
-        if not hasattr(series, "iloc"):
-            raise
-        return pa.array([None if each is None or each != each else str(each) for each in series], pa.string())
 
 
 def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Column:
@@ -555,18 +523,17 @@ def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Colu
 
 def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Column:
     kind = said.get("kind") if isinstance(said, Mapping) else None
-    if not isinstance(kind, str) or kind not in KINDS:
+    column = KINDS.get(str(kind))
+    if column is None:
         raise InvalidValue(f"{where}.columns.{name}.kind={str(kind)[:_LONGEST]}: expected one of {', '.join(KINDS)}")
-    lacking = [key for key in KINDS[kind].keys if key not in said]
-    if lacking:
-        hint = f"; pate-schema {as_setting('category', [name])} finds them" if kind == CategoryColumn.kind else ""
-        rule = f"also {', '.join(lacking)}, which kind: {kind} needs{hint}"
-        raise InvalidValue(f"{where}.columns.{name}: expected {rule}")
     try:
-        return KINDS[kind].read(name, said, folder)
+        if not isinstance(said.get("missing", False), bool):
+            raise TypeError("missing: expected true or false")
+        return column.read(name, said, folder)
     except DamagedFile:
         raise
     except InvalidValue as error:
         raise InvalidValue(f"{where}.columns.{error}") from error
     except (LookupError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidValue(f"{where}.columns.{name}: expected values as pate-schema writes them") from error
+        rule = f"{', '.join(column.keys) or 'values'} as pate-schema writes them for kind: {kind}"
+        raise InvalidValue(f"{where}.columns.{name}: expected {rule}") from error

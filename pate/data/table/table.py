@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, Split, Stage, unwatched
 from pate.data.table import cells, rows
-from pate.data.table.cells import Spelling, arrow, as_texts, column_name
+from pate.data.table.cells import Spelling, as_texts, column_name
 from pate.data.table.files import TableFile
-from pate.data.table.remarks import UNGROUPED, remarks
+from pate.data.table.remarks import remarks
+from pate.data.table.rows import LABEL_HINT, UNGROUPED
 from pate.data.table.schema import TableSchema
 from pate.data.texts import TextReader, TfidfVectors
 from pate.validation import InvalidValue, as_setting, require, require_count, require_text
 
 _ROLES = ("labels", "group", "id", "budget", "split", "drop")
+_FILES = (
+    "data.private=, data.public= and data.test=, three files; or one for all, data.path=FILE data.split=COLUMN; "
+    "pate-schema split=.1,.1 deals one file to three"
+)
+_LABELS = "the columns that are labels: 'data.labels=[NAME,NAME]'"
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,9 @@ class Table(TextReader):
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
         keep = partial(object.__setattr__, self)
+        for name in ("labels", "drop", "category", "text"):
+            keep(name, rows.column_names(f"data.{name}", getattr(self, name)))
+        keep("missing", tuple(self.missing) if isinstance(self.missing, list) else self.missing)
         if self.group is not None and not isinstance(self.group, str):
             named = rows.column_names("data.group", self.group)
             require(len(named) > 0, "data.group", "[]", "null, or the columns that say whose a row is")
@@ -80,43 +88,37 @@ class Table(TextReader):
         require(not several or self.budget is None, "data.budget", self.budget, "one column in data.group beside it")
         for name in (*SPLITS, "path", "split", "group", "budget", "id", "schema", "true", "label_separator"):
             value = getattr(self, name)
-            good = value is None or (isinstance(value, str) and value != "") or (name == "group" and several)
-            require(good, f"data.{name}", value, "a name")
-            if name in ("split", "group", "budget", "id") and isinstance(value, str):
+            is_name = isinstance(value, str) and value != ""
+            require(value is None or is_name or (name == "group" and several), f"data.{name}", value, "a name")
+            if name in _ROLES and is_name:
                 keep(name, column_name(value))
-        keep("missing", tuple(self.missing) if isinstance(self.missing, list) else self.missing)
         both = self.true is not None and self.label_separator is not None
         require(not both, "data.true", self.true, "nothing beside data.label_separator, whose cells name labels")
-        for name in ("labels", "drop", "category", "text"):
-            keep(name, rows.column_names(f"data.{name}", getattr(self, name)))
         role_of: dict[str, str] = {}
-        for role in _ROLES:
+        for role in (*_ROLES, "text"):
             for column in self._named(role):
                 there = role_of.setdefault(column, role)
-                both = {there, role} == {"group", "id"}
-                require(there == role or both, f"data.{role}", column, f"another column than data.{there}")
-        for column in self.text:
-            other = role_of.get(column, "category" if column in self.category else None)
-            require(other is None, "data.text", column, f"another column than data.{other}")
+                alike = there == role or {there, role} == {"group", "id"}
+                require(alike, f"data.{role}", column, f"another column than data.{there}")
+        twice = next((column for column in self.text if column in self.category), None)
+        require(twice is None, "data.text", twice, "another column than data.category")
 
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
         self.require_settings()
         self._require_columns()
         schema = self._with_vectors(self.table_schema, stage)
-        spelling = self._files["public"].spelling(schema.spelling)
-        splits = {split: self._rows(file, split, schema, spelling, stage) for split, file in self._files.items()}
-        group, private = self._named("group"), self._files["private"]
-        parts = rows.parts_of(splits, schema, group=group, id=self.id, seed=self.seed, spelling=spelling)
-        notes = (*self._notes(), *parts.pop("notes"))
+        spelling, private = self._public.spelling(schema.spelling), self._files["private"]
+        splits = {split: self._rows(split, schema, spelling, stage) for split in SPLITS}
+        parts = rows.parts_of(splits, schema, group=self._named("group"), id=self.id, seed=self.seed, spelling=spelling)
         return Dataset(
             name=self.name,
             real=True,
             kind="features",
             label_names=self.label_names,
             preprocessing=schema,
-            private_cells=rows.private_cells(private.batches(), split=self._split, of_text=private.is_text),
-            notes=notes,
+            private_cells=rows.private_cells((table for _, table in private.rows()), of_text=private.is_text),
+            notes=(*self._notes(), *parts.pop("notes")),
             **parts,
         )
 
@@ -125,38 +127,34 @@ class Table(TextReader):
         rule = "the file that pate-schema wrote of the public samples, the same at every place"
         require(self.schema is not None, "data.schema", self.schema, rule)
         require(self.private is not None, "data.private", self.private, "the file of the private records")
-        require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
+        require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
         require(self.budget is None, "data.budget", self.budget, PLAIN)
         require(not isinstance(self.group, tuple), "data.group", list(self._named("group")), PLAIN)
         schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
-        file = self._given["private"]
+        file = self._files["private"]
         spelling = file.spelling(schema.spelling)
-        read = self._rows(file, "private", schema, spelling)
+        read = self._rows("private", schema, spelling)
         ids = read.numbers if self.id is None else cells.numbered([read.ids], spelling)[0]
         groups = ids if self.group is None else cells.numbered(read.groups, spelling)[0]
-        known_by = rows.private_cells(file.batches(), split=None, of_text=file.is_text)
+        known_by = rows.private_cells((table for _, table in file.rows()), of_text=file.is_text)
         records = Split(read.inputs, read.labels, ids, groups)
         notes = (*self._notes(), *rows.unlike_public("private", schema.columns, read))
         return PrivateRecords(self.name, self.label_names, records, schema, known_by, notes=notes)
 
     def require_settings(self) -> None:
         """Raises unless settings name labels and three files, or one with a column of splits; no file is opened."""
-        given = [each for each in SPLITS if getattr(self, each) is not None]
+        given = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
-            require(not given, "data.path", self.path, f"no data.{given[0] if given else ''} beside it")
-            require(self.split is not None, "data.split", self.split, "the column that says private, public or test")
-        else:
-            require(self.split is None, "data.split", self.split, "data.path= beside it, one file for all splits")
-            for split in SPLITS:
-                rule = f"the file of the {split} records; or one file for all, data.path=FILE data.split=COLUMN"
-                rule += "; pate-schema split=.1,.1 deals one file to three"
-                require(split in given, f"data.{split}", getattr(self, split), rule)
-            for split, other in combinations(SPLITS, 2):
-                same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
-                rule = f"another file than data.{split}: no record may be in two splits"
-                require(not same, f"data.{other}", getattr(self, other), rule)
-        rule = "the columns that are labels: 'data.labels=[NAME,NAME]'"
-        require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
+            good = not any(given.values()) and self.split is not None
+            require(good, "data.path", self.path, f"data.split=COLUMN and no other file beside it: {_FILES}")
+        for split, path in given.items() if self.path is None else ():
+            require(path is not None and self.split is None, f"data.{split}", path, _FILES)
+            same = [
+                other for other in SPLITS[: SPLITS.index(split)] if Path(given[other]).resolve() == Path(path).resolve()
+            ]
+            rule = f"another file than data.{', data.'.join(same)}: no record may be in two splits"
+            require(not same, f"data.{split}", path, rule)
+        require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
 
     def public_schema(self) -> TableSchema:
         """What the public records say of all columns that settings do not call something else."""
@@ -166,8 +164,7 @@ class Table(TextReader):
         """A schema whose columns of text are fitted on the public ones."""
         if not self.text:
             return schema
-        public, fit = self._public_table(list(schema.names)), self.text_fit or TfidfVectors.fit
-        return schema.fitted(public, self.text, fit, stage)
+        return schema.fitted(self._public.read(list(schema.names)), self.text, self.text_fit or TfidfVectors.fit, stage)
 
     def public_remarks(self) -> tuple[str, ...]:
         """Lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
@@ -177,14 +174,14 @@ class Table(TextReader):
     @cached_property
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
         """The schema that the public records give, and by the names of columns what is to be said of them."""
-        file = self._public_file
-        self._wanted(file, "public")
+        file = self._public
+        self._wanted("public")
         features = [name for name in file.names if name not in self._no_features]
         require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
-        table, spelling = self._public_table(features), file.spelling()
         for role in ("category", "text"):
             for column in self._named(role):
-                cells.require_column(role, column, features, f"{file.name} that is a feature")
+                cells.require_column(f"data.{role}", column, features, f"{file.name} that is a feature")
+        table, spelling = file.read(features), file.spelling()
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
         others = table.select([name for name in features if name not in self.text])
         group = ", ".join(self._named("group")) or None
@@ -213,13 +210,15 @@ class Table(TextReader):
     def _label_form(self) -> rows.LabelColumns | rows.LabelSets:
         """How cells become a bit for each label."""
         if self.label_separator is None or not self.labels:
-            return rows.LabelColumns(self.labels, self._truths(), "data.true")
-        known = [name for file in self._given.values() for name in file.names]
+            hint = LABEL_HINT if self.true else f"{LABEL_HINT}; data.true=WORD names another word for yes"
+            return rows.LabelColumns(self.labels, self._truths(), hint)
+        known = [name for file in self._files.values() for name in file.names]
         column, names, separator = self.labels[0], self.labels[1:], self.label_separator
         if column not in known:  # the public column whose cells name the labels of the setting and no other
             names, wanted = self.labels, {word for label in self.labels for word in rows.label_words(label, separator)}
-            given = self._public_file.names if self.public or self.path else []
-            said = {name: self._labels_named_in(name, separator) for name in given}
+            said = {
+                name: self._labels_named_in(name, separator) for name in self._public.names if "public" in self._files
+            }
             found = [name for name, words in said.items() if words and words <= wanted]
             rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
             require(len(found) == 1, "data.labels", f"[{','.join(self.labels)}]", rule)
@@ -232,25 +231,24 @@ class Table(TextReader):
         return rows.LabelSets(column, names, separator)
 
     def _labels_named_in(self, column: str, separator: str) -> set[str]:
-        if not (self.public or self.path) or column not in self._public_file.names:
+        """Those that public rows name in a column."""
+        file = self._files.get("public")
+        if file is None or column not in file.names:
             return set()
-        table = self._public_file.spelling().known(self._public_table([column]))
-        return {
-            word
-            for text in cells.counts_of(as_texts(table.column(column)))
-            for word in rows.label_words(text, separator)
-        }
+        texts = cells.counts_of(as_texts(file.spelling().known(file.read([column])).column(column)))
+        return {word for text in texts for word in rows.label_words(text, separator)}
 
     def _truths(self) -> dict[str, tuple[str | None, str]]:
         """The words for no and yes of each label that has the word for yes somewhere."""
         if self.true is None or not self.labels:
             return {}
         yes, words = rows.label_word(self.true), {label: set[str]() for label in self.labels}
-        for file in self._given.values():
+        for file in self._files.values():
             there = [label for label in self.labels if label in file.names]
-            for batch in map(file.spelling().known, file.batches(there) if there else ()):
+            for _, batch in file.rows(there) if there else ():
                 for label in there:
-                    words[label] |= set(map(rows.label_word, cells.counts_of(as_texts(batch.column(label)))))
+                    cell = as_texts(file.spelling().known(batch).column(label))
+                    words[label] |= set(map(rows.label_word, cells.counts_of(cell)))
         found = {label: sorted(said - {yes}) for label, said in words.items() if yes in said}
         require(len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it")
         for label, others in found.items():
@@ -268,55 +266,48 @@ class Table(TextReader):
                 require(not self._named(role), f"data.{role}", list(self._named(role)), rule)
             schema = TableSchema.load(Path(self.schema)).without(self._no_features)
             known = {*schema.names, *self._no_features}
-            if unknown := [name for name in self._files["public"].names if name not in known]:
+            if unknown := [name for name in self._public.names if name not in known]:
                 rule = f"the column {unknown[0]}, or {as_setting('data.drop', unknown[:1])}"
                 raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
         else:
             schema, lines = self._public_reading
             said = dict(reversed(lines))  # of each column the first
-        schema.require_usable("data.public" if self.path is None else "data.path", said, self.text)
+        schema.require_usable(self._public.name, said, self.text)
         return schema
-
-    @property
-    def _split(self) -> str | None:
-        """The column that says which split a row is of; None where each is a file of its own."""
-        return self.split if self.path is not None else None
 
     @cached_property
     def _no_features(self) -> set[str]:
         """All columns that become no features."""
-        others = (each for each in (self.budget, self.id, self._split) if each)
+        others = (each for each in (self.budget, self.id) if each)
         return {*self.label_names, *self._label_form.columns, *self.drop, *self._named("group"), *others}
 
     @cached_property
-    def _given(self) -> dict[str, TableFile]:
-        given = {name: getattr(self, name) for name in ("path", *SPLITS)}
-        spelled = (self.encoding, self.decimal, self.thousands, self.missing)
-        return {name: TableFile(Path(path), f"data.{name}", *spelled) for name, path in given.items() if path}
-
-    @property
     def _files(self) -> dict[str, TableFile]:
-        return {split: self._given["path" if self.path is not None else split] for split in SPLITS}
+        """Of each split that settings name: its own, or the rows of one for all."""
+        spelled = self.encoding, self.decimal, self.thousands, self.missing
+        given = {split: getattr(self, split) for split in SPLITS}
+        if self.path is not None:
+            return {each: TableFile(Path(self.path), "data.path", *spelled, self.split, each) for each in SPLITS}
+        return {split: TableFile(Path(path), f"data.{split}", *spelled) for split, path in given.items() if path}
 
     @property
-    def _public_file(self) -> TableFile:
-        name = "path" if self.path is not None else "public"
-        require(name in self._given, f"data.{name}", None, "the file of the public records")
-        return self._given[name]
+    def _public(self) -> TableFile:
+        require("public" in self._files, "data.public", None, "the file of the public records")
+        return self._files["public"]
 
-    def _wanted(self, file: TableFile, split: str) -> list[str]:
+    def _wanted(self, split: str) -> list[str]:
         """The columns that settings name and a file has to have, or raises: a public one may have no label at all.
 
         One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
         """
-        there, wanted = {name.casefold() for name in file.names}, list[str]()
-        for role in _ROLES[:-1]:
+        file, wanted = self._files[split], list[str]()
+        there = {name.casefold() for name in file.names}
+        for role in ("labels", "group", "id", *(["budget"] if split == "private" else [])):
             named = self._label_form.columns if role == "labels" else self._named(role)
-            lacks = not any(name.casefold() in there for name in named)
-            if (role == "budget" and split != "private") or ((role, split) == ("labels", "public") and lacks):
+            if (role, split) == ("labels", "public") and not any(name.casefold() in there for name in named):
                 continue
             for column in named:
-                cells.require_column(role, column, file.names, file.name)
+                cells.require_column(f"data.{role}", column, file.names, file.name)
             wanted += named
         return wanted
 
@@ -332,36 +323,22 @@ class Table(TextReader):
         names_of = {split: file.names for split, file in self._files.items()}
         there = list(dict.fromkeys(name for names in names_of.values() for name in names))
         for column in self.drop:
-            cells.require_column("drop", column, there, "a file")
+            cells.require_column("data.drop", column, there, "a file")
         for split, file in self._files.items():
-            self._wanted(file, split)
+            self._wanted(split)
             for name in file.names:
                 lacking = next((each for each in SPLITS if name not in names_of[each]), None)
                 if lacking is not None and name not in self._no_features:
                     rule = f"it in every file, data.{lacking} lacks it; {as_setting('data.drop', [name])}"
                     raise InvalidValue(f"{file.name}.{name}: expected {rule}")
 
-    def _rows(
-        self, file: TableFile, split: str, schema: TableSchema, spelling: Spelling, stage: Stage = unwatched
-    ) -> rows.Rows:
-        columns = list(dict.fromkeys((*schema.names, *self._wanted(file, split))))
+    def _rows(self, split: str, schema: TableSchema, spelling: Spelling, stage: Stage = unwatched) -> rows.Rows:
+        file, budget = self._files[split], self.budget if split == "private" else None
+        columns = list(dict.fromkeys((*schema.names, *self._wanted(split))))
         cells.require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
-        batches, size = file.batches(columns), file.path.stat().st_size // 1000
-        named: Any = {"group": self._named("group"), "id": self.id, "budget": self.budget, "split_column": self._split}
+        batches, size = file.rows(columns), file.path.stat().st_size // 1000
+        named: Any = {"group": self._named("group"), "id": self.id, "budget": budget}
         with stage(f"texts of {split} records, kB", size) if schema.texts else unwatched("", 0) as advance:
             batches = rows.gathered(batches, size, advance) if schema.texts else batches
             return rows.Rows(batches, schema, self._label_form, name=name, split=split, spelling=spelling, **named)
-
-    def _public_table(self, columns: list[str]) -> Any:
-        file, split = self._public_file, self._split
-        table = file.read(list(dict.fromkeys([*columns, *([split] if split is not None else [])])))
-        if split is not None:
-            pa, said = arrow(), as_texts(table.column(split))
-            if strange := pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(SPLITS)))).as_py():
-                rule = f"private, public or test, {strange} of {len(said)} rows have something else"
-                raise InvalidValue(f"data.split={self.split}: expected {rule}")
-            table = cells.of_split(table, split, "public").select(columns)
-        rule = "at least one row" if self.split is None else f"rows with {self.split}=public"
-        require(table.num_rows > 0, file.name, file.path, rule)
-        return table

@@ -92,7 +92,7 @@ class Queries:
 def _own_words(message: str) -> str:
     """A message of a table about the queries, for which no setting names an encoding or a decimal mark."""
     rule = "; all places have the same file, in UTF-8 and with numbers as the schema's file says"
-    hints = r"; (?:name its encoding: encoding=|numbers such as |words for a missing cell need ).*"
+    hints = r"; (?:name its encoding: encoding=|other numbers need ).*"
     return re.sub(hints, rule, re.sub(r"^data\b", "queries", message))
 
 

@@ -137,7 +137,7 @@ def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
         (np.zeros((3, 5)), r"^data\.shape=\(3, 5\): expected \[n, 6\], or a DataFrame with the columns of the public"),
         (np.full((3, 6), np.nan), r"^inputs\[0, 0\]: expected finite numbers"),
         (np.array([[1, "F"]], object), r"^data\.dtype=object: expected a DataFrame with the columns of the public"),
-        ("nowhere.csv", r"^data=nowhere\.csv: expected a file that is there$"),
+        ("nowhere.csv", r"^data=nowhere\.csv: expected a file that is there and ends in "),
         ([{"age": 1}], r"^data=list: expected a DataFrame, or the name of a file$"),
     ):
         with pytest.raises(InvalidValue, match=line):

@@ -77,7 +77,7 @@ def test_a_forgotten_file_is_told_before_a_teacher_loads_torch() -> None:
     assert (done.returncode, done.stdout.strip()) == (2, "False")
     chosen, refused = done.stderr.splitlines()
     assert chosen.startswith("no teacher is named: teacher=kernel aggregator=centered_votes")
-    assert refused.startswith("data.public=None: expected the file of the public records;")
+    assert refused.startswith("data.public=None: expected data.private=, data.public= and")
 
 
 def test_a_stage_inside_another_is_shown_with_it() -> None:

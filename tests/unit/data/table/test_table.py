@@ -190,31 +190,40 @@ def private(row: str) -> dict[str, Any]:
         (private("q3,Secret,1,F,a,0,1"), {}, r"data\.private\.seen: expected dates such as .*, 1 of 4 rows .*"),
         (private("q3,2025-01-01,1,F,a,2,1"), {}, r"data\.private\.flu: expected 0 or 1 in a label's column, 1 of 4 .*"),
         ({"test": ["t1,2025-01-01,1,F,a,,1"]}, {}, r"data\.test\.flu: expected 0 or 1 in a label's column, 1 of 1 .*"),
-        (private(",2025-01-01,1,F,a,0,1"), {}, r"data\.private\.patient: .*, as data\.group, 1 of 4 rows have none"),
+        (private(",2025-01-01,1,F,a,0,1"), {}, r"data\.private\.patient: .* 1 of 4 rows have none"),
         (private("p3,2025-01-01,1,F,a,0,1"), {}, r"data\.group=patient: .* in one split, 1 are in private and public"),
         (private("Secret,2025-01-01,1,F"), {}, r"data\.private=\S+: expected 7 cells .*, 1 of 4 .*, row 4 .*"),
         ({"private": b""}, {}, r"data\.private=\S+: expected a line of names .*, and the file is empty"),
         ({"private": HEAD.encode() + b"\n"}, {}, r"data\.private: expected at least one row, the table has none"),
-        ({"private": b"a,b,a\n1,2,3\n"}, {}, r"data\.private\.columns=a: expected each name once"),
+        ({"private": b"a,b,a\n1,2,3\n"}, {}, r"data\.private\.columns=a: expected a name for each column, once.*"),
         ({"private": (HEAD + ",more\n").encode()}, {}, r"data\.private\.more: .*\.public lacks it; 'data\.drop=.*"),
         ({"private": HEAD.replace("age", "years").encode() + b"\n"}, {}, r"data\.private\.years: .* lacks it.*"),
         ({}, {"labels": ["flue"]}, r"data\.labels=flue: expected a column of data\.private \(did you mean flu\?\)"),
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
-        ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: 'data\.labels=\[flu\]'"),
+        (
+            {},
+            {"labels": "flu"},
+            r"data\.labels=flu: expected a list of columns, each once: 'data\.labels=\[NAME,NAME\]'",
+        ),
         ({}, {"labels": ["flu", "patient"]}, r"data\.group=patient: expected another column than data\.labels"),
         ({}, {"drop": ["agee"]}, r"data\.drop=agee: expected a column of a file \(did you mean age .*\)"),
         ({}, {"group": "person"}, r"data\.group=person: expected a column of data\.private.*"),
-        ({}, {"private": "nowhere.csv"}, r"data\.private=nowhere\.csv: expected a file that is there"),
-        ({}, {"private": None}, r"data\.private=None: expected the file of the private records; or one .*"),
-        ({}, {"private": __file__}, r"data\.private=\S+: expected a file that ends in \.csv, .*"),
-        ({}, {"encoding": "klingon"}, r"data\.encoding=klingon: expected an encoding, such as latin-1"),
+        ({}, {"private": "nowhere.csv"}, r"data\.private=nowhere\.csv: expected a file that is there .*"),
+        ({}, {"private": None}, r"data\.private=None: expected data\.private=, .* or one for all, .*"),
+        ({}, {"private": __file__}, r"data\.private=\S+: expected a file that is there and ends in \.csv, .*"),
+        (
+            {},
+            {"encoding": "klingon"},
+            r"data\.private=\S+: expected text in klingon; name its encoding: data\.encoding=.*",
+        ),
         ({}, {"id": "sex"}, r"data\.private\.sex: expected a value in each row.*|data\.(?:test|public)\.sex: .*"),
-        ({}, {"id": "age", "group": None, "drop": ["patient"]}, r"data\.private\.age: .*, as data\.id, 1 of 3 rows .*"),
+        ({}, {"id": "age", "group": None, "drop": ["patient"]}, r"data\.private\.age: .* 1 of 3 rows .*"),
         ({}, {"id": "patient", "group": None}, r"data\.id=patient: expected another id .*, 1 of 3 rows of private .*"),
         ({}, {"schema": "nowhere.yaml"}, r"data\.schema=nowhere\.yaml: expected a file that pate-schema wrote .*"),
-        ({}, {"path": "x.csv"}, r"data\.path=x\.csv: expected no data\.private beside it"),
+        ({}, {"path": "x.csv"}, r"data\.path=x\.csv: expected data\.split=COLUMN and no other file beside it: .*"),
         ({"public": REMARKS}, {}, r"data\.public\.note: expected numbers, dates .* occur again; 'data\.drop=\[.*"),
         ({"public": ["p1,2025-01-01,,F,a,0,1"]}, {}, r"data\.public\.age: expected a value in some row of the .*"),
+        ({"public": [",2025-01-01,3,F,a,0,1"]}, {"group": None}, r"data\.public\.patient: expected a value in some .*"),
         ({"private": [row[:-3] + "," for row in PRIVATE[:2]]}, {}, r"data\.private\.flu: .* column, 2 of 2 rows .*"),
     ],
 )
@@ -234,10 +243,13 @@ WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
         ("columns: [", r": expected YAML as pate-schema writes it, line 1"),
         ("rows: 3", r": expected `columns`, what is known of each, as pate-schema writes it"),
         ("columns: {age: {kind: digit}}", r"\.columns\.age\.kind=digit: expected one of number, .*"),
-        ("columns: {age: {kind: date, min: 0, missing: false}}", r"\.columns\.age: expected also mean, std, max, .*"),
+        (
+            "columns: {age: {kind: date, min: 0, missing: false}}",
+            r"\.columns\.age: expected mean, std, min, max, missing as pate-schema writes them .*",
+        ),
         (NUMBER.format("mean: 0, std: 0, min: 0, max: 1"), r"\.columns\.age=.*: expected finite numbers, and std > 0"),
-        (WORDS.format("[1]", "false"), r"\.columns\.age\.categories: expected a list of words.*"),
-        (WORDS.format("[a]", "3"), r"\.columns\.age: expected values as pate-schema writes them"),
+        (WORDS.format("[1]", "false"), r"\.columns\.age\.categories=\[1\]: expected a list of words.*"),
+        (WORDS.format("[a]", "3"), r"\.columns\.age: expected categories, missing as pate-schema writes them .*"),
         (WORDS.format("[a]", "true"), r": expected also the column seen, or 'data\.drop=\[seen\]'"),
     ],
 )
@@ -335,7 +347,9 @@ def test_yes_and_no_are_labels_and_a_decimal_comma_is_read_where_a_setting_says_
         with pytest.raises(InvalidValue, match=r"decimal=,: expected one of point, comma"):
             TableFile(tmp_path / "test.csv", name, decimal=",")
     mixed = written(tmp_path, private=[row.replace(".", ",") for row in FOREIGN_ROWS["private"]])
-    with pytest.raises(InvalidValue, match=r"^data\.private\.age: .*; numbers such as 3,5 need data\.decimal=comma$"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.private\.age: .*; other numbers need data\.decimal=comma, words for a"
+    ):
         Table(**mixed).load()
 
 
@@ -349,7 +363,7 @@ def test_encodings_are_named_and_read(tmp_path: Path, encoding: str, mark: str) 
         path.write_text(mark + path.read_text(encoding=encoding), encoding=encoding)
     assert len(Table(**settings, encoding=encoding).load().private) == len(wanted.private)
     if encoding != "utf-8":
-        line = rf"expected text in utf-8; name its encoding: (data\.)?encoding={encoding}, say"
+        line = r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
         for read in (Table(**settings).load, lambda: list(TableFile(tmp_path / "public.csv", "data").batches())):
             with pytest.raises(InvalidValue, match=line):
                 read()
@@ -359,9 +373,9 @@ def test_what_is_no_table_is_told_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "book.xlsx").write_bytes(b"PK")
     (tmp_path / "index.csv").write_text(",age\n0,3\n")
     for name, line in (
-        ("book.xlsx", "expected a table: save the spreadsheet as .csv first"),
-        (".", "expected a file, and this is a folder"),
-        ("index.csv", r"expected a name for each column; .* left out by to_csv\(FILE, index=False\)"),
+        ("book.xlsx", "expected a file .*; a spreadsheet is saved as .csv first"),
+        (".", "expected a file that is there"),
+        ("index.csv", r"expected a name for each column, .* left out by to_csv\(FILE, index=False\)"),
     ):
         with pytest.raises(InvalidValue, match=line):
             next(TableFile(tmp_path / name, "data").batches())
