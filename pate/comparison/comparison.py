@@ -1,26 +1,28 @@
-"""The comparison: ensembles trained once, methods by epsilons by seeds, each result on disk as it comes."""
+"""The comparison: ensembles trained once, methods by epsilons by seeds, each result on disk as soon as it is done."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pate.accounting import Accountant, AutoAccountant, PureDpEvent
 from pate.comparison.frontier import METRICS, Frontier, Run, write_runs
-from pate.comparison.method import Bench, Method, Reference, kind
-from pate.comparison.trial import Baseline, CachedRun, Calibration, Trial
+from pate.comparison.method import Bench, Contender, Method, Reference, Trained, kind
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
-from pate.files.disk import write_text
-from pate.files.values import digest, full_text
+from pate.files.disk import damaged, make_folder, read_value, write_text
+from pate.files.values import digest, full_text, to_json, to_json_line
 from pate.networks.device import one_thread
 from pate.pricing import Budget
 from pate.pricing.priced_release import require_achievable_delta
-from pate.report import metric_intervals
+from pate.report import metric_intervals, multilabel_metrics
 from pate.report.metrics import CONSTANTS
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
@@ -35,6 +37,12 @@ from pate.validation import (
     require_positive,
     require_probability,
 )
+
+_RULE = "the parameters that were solved for"
+_SOLVED_AGAIN = "remove it, and the same command solves for them again"
+_RESULT = {"rule": "a result of this comparison", "remedy": "remove it, and the same command makes it again"}
+_PLAIN = (int, float, str, bool, type(None))
+_SLACK = 1 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,46 +97,24 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
     Raises:
         InvalidValue: a plan that cannot work, said before anything is trained; a folder of something else.
     """
-    folder = RunFolder(Path(output_dir))
+    folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
     with folder.opened(plan.settings):
-        return _Comparison(plan, folder, monitor or NullMonitor()).frontier()
-
-
-class _Comparison:
-    def __init__(self, plan: ComparisonPlan, folder: RunFolder, monitor: Monitor) -> None:
-        self.plan, self.folder, self.monitor = plan, folder, monitor
-
-    def frontier(self) -> Frontier:
-        plan, folder = self.plan, self.folder
-        with self.monitor.stage("reading the data"):
+        with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
         if plan.fewer_queries:
-            self.plan = plan = replace(plan, num_queries=min(plan.num_queries, len(dataset.public)))
-        bench = Bench.of(
-            plan.load_dataset,
-            dataset,
-            num_queries=plan.num_queries,
-            engine=plan.engine,
-            student=plan.student,
-            ensemble_seed=plan.ensemble_seed,
-            folder=folder.path,
-        )
-        self._check(bench)
+            plan = replace(plan, num_queries=min(plan.num_queries, len(dataset.public)))
+        shared = {name: getattr(plan, name) for name in ("num_queries", "engine", "student", "ensemble_seed")}
+        bench = Bench.of(plan.load_dataset, dataset, folder=folder.path, **shared)
+        _check(plan, bench, monitor)
         folder.claim(plan.settings, data=bench.digest)
         for method in plan.methods:
-            method.prepare(bench, self.monitor)
+            method.prepare(bench, monitor)
         private = [method for method in plan.methods if method.is_private]
-        trials = [self._trial(method, epsilon, bench) for method in private for epsilon in plan.epsilons]
-        runs = [*_constants(dataset, plan.num_queries), *self._runs([*self._baselines(bench), *trials])]
-        frontier = Frontier(
-            runs=tuple(runs),
-            metric=plan.metric,
-            shares=plan.shares,
-            dataset=dataset.name,
-            real=dataset.real,
-            num_test=len(dataset.test),
-        )
-        with self.monitor.stage("writing the frontier"):
+        trials = [_trial(plan, method, epsilon, bench) for method in private for epsilon in plan.epsilons]
+        runs = [*_constants(bench), *_shared_out(plan, [*_baselines(plan, bench), *trials], monitor)]
+        named: dict[str, Any] = {"dataset": dataset.name, "real": dataset.real, "num_test": len(dataset.test)}
+        frontier = Frontier(runs=tuple(runs), metric=plan.metric, shares=plan.shares, **named)
+        with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
             from pate.report.pictures import on_paper
 
@@ -136,96 +122,264 @@ class _Comparison:
             picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
             picture.write_png(folder.path / "frontier.png")
             write_text(folder.path / "frontier.html", render_page(frontier, _parameters(trials)))
-        return frontier
-
-    def _check(self, bench: Bench) -> None:
-        plan, num_labels = self.plan, bench.dataset.num_labels
-        rule = "true: the public records have no labels, so only a model of all records can be the ceiling"
-        require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
-        for method in plan.methods:
-            method.check(bench)
-        require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
-        plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)  # says what it lacks, once for all
-        for line in dict.fromkeys(line for method in plan.methods for line in method.warnings(bench)):
-            self.monitor.say(line)
-
-    def _runs(self, work: list[Baseline | Trial]) -> list[Run]:
-        done = {index: runs for index, item in enumerate(work) if (runs := item.done()) is not None}
-        left = [index for index in range(len(work)) if index not in done]
-        total, steps = sum(item.num_steps for item in work), sum(work[index].num_steps for index in done)
-        with self.monitor.stage("releases and students", total) as advance:
-            advance(steps)
-            for index, runs in self._shared_out(work, left):
-                done[index] = runs
-                steps += work[index].num_steps
-                advance(steps, runs[0].aggregator)
-        return [run for index in range(len(work)) for run in done[index]]
-
-    def _shared_out(self, work: list[Baseline | Trial], left: list[int]) -> Iterator[tuple[int, list[Run]]]:
-        """Results as they come, from processes that read the data for themselves."""
-        from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
-
-        num_workers = min(self.plan.num_workers or cpu_count(), max(len(left), 1))
-        tasks = [delayed(_results)(index, work[index]) for index in left]
-        how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
-        with parallel_config("loky", inner_max_num_threads=1), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "A worker stopped while")  # one that grew large was replaced
-            yield from Parallel(num_workers, **how)(tasks)
-
-    def _trial(self, method: Method, epsilon: float, bench: Bench) -> Trial:
-        plan = self.plan
-        priced = [VERSION, method.identity(bench), plan.accountant().name, epsilon, plan.target_delta]
-        name = f"{method.key}-{epsilon:g}"
-        first = next(other for other in plan.methods if other.name == method.name)  # of a name; later ones add @T
-        shown = method.name if method is first else f"{method.name}@{method.columns(bench)['num_teachers']}"
-        return Trial(
-            method,
-            Budget(target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant),
-            bench,
-            self.folder.path / "calibrations" / f"{name}-{digest(priced)}.json",
-            self._cached(name, plan.seeds, [priced, bench.digest]),
-            Run(
-                aggregator=shown,
-                epsilon=epsilon,
-                delta=plan.target_delta,
-                accountant=plan.accountant().name,
-                num_queries=plan.num_queries,
-                **method.columns(bench),
-            ),
-            plan.allow_useless,
-        )
-
-    def _cached(self, name: str, seeds: tuple[int, ...], seen: Any) -> tuple[CachedRun, ...]:
-        """A file for each seed, named after all that its result depends on."""
-        runs = self.folder.path / "runs"
-        return tuple(CachedRun(seed, runs / f"{name}-{digest([seen, seed])}.json") for seed in seeds)
-
-    def _baselines(self, bench: Bench) -> list[Baseline]:
-        """The student of the true labels, the ceiling, and what the methods show beside themselves, each once."""
-        student = {"student": kind(bench.student)}
-        seen = [bench.num_queries, full_text(bench.student)]
-        references = []
-        if bench.dataset.public_labeled:
-            references.append(Reference("true_label_student", bench.true_label_student, seen, student))
-        if self.plan.all_records:
-            references.append(bench.ceiling("all_records_model"))
-        references += [found for method in self.plan.methods for found in method.references(bench)]
-        made = {}
-        for reference in references:
-            identity = [VERSION, bench.digest, reference.identity]
-            (cached,) = self._cached(reference.name, (bench.ensemble_seed,), identity)
-            blank = Run(aggregator=reference.name, num_queries=bench.num_queries, **reference.columns)
-            made[cached.path] = Baseline(reference, bench, cached, blank)
-        return list(made.values())
+    return frontier
 
 
-def _constants(dataset: Dataset, num_queries: int) -> Iterator[Run]:
+def _check(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
+    rule = "true: the public records have no labels, so only a model of all records can be the ceiling"
+    require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
+    for method in plan.methods:
+        method.check(bench)
+    num_labels = bench.dataset.num_labels
+    require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
+    plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)  # says what it lacks, once for all
+    for line in dict.fromkeys(line for method in plan.methods for line in method.warnings(bench)):
+        monitor.say(line)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found for a method at a budget."""
+
+    parameters: Mapping[str, int | float | str | bool | list | None]  # type: ignore[type-arg]  # that were solved for
+    epsilon: float | None  # the price, at most the budget's; None where nothing reaches the budget
+    reason: str = ""  # why nothing does
+    refusal: str | None = None  # see `Contender.refusal`; None where nobody asked
+
+    @classmethod
+    def read(cls, path: Path) -> Calibration | None:
+        """What was kept, for show: it is not priced again. None where nothing was."""
+        if not os.path.lexists(path):
+            return None
+        return read_value(cls, path, name="calibration", rule=_RULE, remedy=_SOLVED_AGAIN)
+
+    def write(self, path: Path) -> None:
+        """Keeps it where all parameters are plain values, or lists of them."""
+        if _is_plain(tuple(self.parameters.values())):
+            make_folder(path.parent, within=path.parent.parent)
+            write_text(path, to_json(self) + "\n")
+
+
+def calibrated(method: Method, budget: Budget, bench: Bench, path: Path) -> Contender:
+    """The method at a budget, from the file where it is there, solved for and kept where it is not.
+
+    What is read back is priced again: neither a file nor a calibrator can make a release cheaper than it is.
+
+    Raises:
+        InvalidValue: nothing reaches the budget.
+    """
+
+    def priced(parameters: Mapping[str, Any] | None = None) -> Contender:
+        contender, most = method.at(budget, bench, parameters), budget.target_epsilon or 0.0
+        if not contender.epsilon <= most * _SLACK:
+            raise InvalidValue(f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated")
+        return contender
+
+    if (kept := Calibration.read(path)) is not None:
+        if kept.reason:
+            raise InvalidValue(kept.reason)
+        try:
+            return priced({name: _tuple(value) for name, value in kept.parameters.items()})
+        except TypeError:
+            raise damaged(path, _RULE, "other parameters", _SOLVED_AGAIN) from None
+    try:
+        contender = priced()
+    except InvalidValue as error:
+        Calibration({}, None, str(error)).write(path)
+        raise
+    Calibration(contender.parameters, contender.epsilon).write(path)
+    return contender
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
+
+
+def _tuple(value: Any) -> Any:
+    """JSON knows lists only."""
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class KeptRuns:
+    """The files of results, named after all that they depend on, by the seeds of noise and training."""
+
+    paths: Mapping[int, Path]
+    blank: Run  # a run with what is known before
+
+    @classmethod
+    def named(cls, name: str, bench: Bench, seeds: tuple[int, ...], seen: list[Any], blank: Run) -> KeptRuns:
+        folder = bench.folder / "runs"
+        return cls({seed: folder / f"{name}-{digest([seen, seed])}.json" for seed in seeds}, blank)
+
+    def read(self, seed: int) -> Run | None:
+        """The result, or None; raises `DamagedFile` where it is not what was written."""
+        if not os.path.lexists(path := self.paths[seed]):
+            return None
+        return replace(read_value(Run, path, name="run", **_RESULT), aggregator=self.blank.aggregator)
+
+    def write(self, seed: int, run: Run) -> Run:
+        path = self.paths[seed]
+        make_folder(path.parent, within=path.parent.parent)
+        write_text(path, to_json_line(run) + "\n")
+        return run
+
+    def done(self) -> list[Run] | None:
+        runs = [run for run in map(self.read, self.paths) if run is not None]
+        return runs if len(runs) == len(self.paths) else None
+
+    def made(self, run: Callable[[int], Run]) -> list[Run]:
+        return [self.read(seed) or self.write(seed, run(seed)) for seed in self.paths]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A method at a budget, for several seeds."""
+
+    method: Method  # who
+    budget: Budget  # what it may cost
+    bench: Bench  # what all methods share
+    calibration_path: Path  # where its parameters are kept
+    kept: KeptRuns  # one per seed
+    allow_useless: bool = False  # whether it is trained although `Contender.refusal` speaks against it
+
+    def done(self) -> list[Run] | None:
+        found = Calibration.read(self.calibration_path)
+        if found is not None and (note := found.reason or (not self.allow_useless and found.refusal)):
+            return [replace(self.kept.blank, note=note)]
+        asked = self.allow_useless or (found is not None and found.refusal is not None)
+        return self.kept.done() if asked else None
+
+    def runs(self) -> list[Run]:
+        """The results; where nothing reaches the budget, or tells nothing there, one that says so."""
+        if (done := self.done()) is not None:
+            return done
+        try:
+            contender = calibrated(self.method, self.budget, self.bench, self.calibration_path)
+        except InvalidValue as error:
+            return [replace(self.kept.blank, note=str(error))]
+        found = Calibration.read(self.calibration_path)
+        if not self.allow_useless and (found is None or found.refusal is None):  # what works in its place takes seconds
+            found = Calibration(contender.parameters, contender.epsilon, refusal=contender.refusal())
+            found.write(self.calibration_path)
+        if not self.allow_useless and found is not None and found.refusal:
+            return [replace(self.kept.blank, note=found.refusal)]
+
+        def run(seed: int) -> Run:
+            blank = replace(self.kept.blank, priced_epsilon=contender.epsilon, seed=seed)
+            try:
+                return _scored(contender.train(seed), self.bench, blank)
+            except InvalidValue as error:  # data that it is not made for
+                return replace(blank, note=str(error))
+
+        return self.kept.made(run)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A model that no epsilon covers."""
+
+    reference: Reference  # how it is trained
+    bench: Bench  # what all methods share
+    kept: KeptRuns  # with the seed of the ensembles
+
+    def done(self) -> list[Run] | None:
+        return self.kept.done()
+
+    def runs(self) -> list[Run]:
+        return self.kept.made(lambda seed: _scored(self.reference.train(seed), self.bench, self.kept.blank))
+
+
+def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
+    accountant = plan.accountant().name
+    priced = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
+    name, columns = f"{method.key}-{epsilon:g}", method.columns(bench)
+    first = next(other for other in plan.methods if other.name == method.name)  # of a name; later ones add @T
+    blank = Run(
+        aggregator=method.name if method is first else f"{method.name}@{columns['num_teachers']}",
+        epsilon=epsilon,
+        delta=plan.target_delta,
+        accountant=accountant,
+        num_queries=plan.num_queries,
+        **columns,
+    )
+    return Trial(
+        method,
+        Budget(target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant),
+        bench,
+        bench.folder / "calibrations" / f"{name}-{digest(priced)}.json",
+        KeptRuns.named(name, bench, plan.seeds, [priced, bench.digest], blank),
+        plan.allow_useless,
+    )
+
+
+def _baselines(plan: ComparisonPlan, bench: Bench) -> list[Baseline]:
+    """The student of the true labels, the ceiling, and what the methods show beside themselves, each once."""
+    references = []
+    if bench.dataset.public_labeled:
+        seen, student = [bench.num_queries, full_text(bench.student)], {"student": kind(bench.student)}
+        references.append(Reference("true_label_student", bench.true_label_student, seen, student))
+    if plan.all_records:
+        references.append(bench.ceiling("all_records_model"))
+    references += [found for method in plan.methods for found in method.references(bench)]
+    made = {}
+    for reference in references:
+        identity = [VERSION, bench.digest, reference.identity]
+        blank = Run(aggregator=reference.name, num_queries=bench.num_queries, **reference.columns)
+        kept = KeptRuns.named(reference.name, bench, (bench.ensemble_seed,), identity, blank)
+        made[kept.paths[bench.ensemble_seed]] = Baseline(reference, bench, kept)
+    return list(made.values())
+
+
+def _constants(bench: Bench) -> Iterator[Run]:
     """What predicts the same for every sample, by the frequencies among the private records."""
-    frequencies, true = dataset.private.labels.mean(axis=0), dataset.test.labels
+    true = bench.dataset.test.labels
     for name, made in CONSTANTS.items():
-        constant = made(frequencies)
+        constant = made(bench.dataset.private.labels.mean(axis=0))
         intervals = metric_intervals(*constant.for_samples(len(true)), true)
-        yield Run(aggregator=name, num_queries=num_queries, intervals=intervals, **vars(constant.metrics(true)))
+        scores = vars(constant.metrics(true))
+        yield Run(aggregator=name, num_queries=bench.num_queries, intervals=intervals, **scores)
+
+
+def _shared_out(plan: ComparisonPlan, work: list[Baseline | Trial], monitor: Monitor) -> list[Run]:
+    """The results of all work, in its order, from processes that read the data for themselves."""
+    from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
+
+    done = {index: runs for index, item in enumerate(work) if (runs := item.done()) is not None}
+    tasks = [delayed(_results)(index, item) for index, item in enumerate(work) if index not in done]
+    steps = sum(len(work[index].kept.paths) for index in done)
+    how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
+    how["n_jobs"] = min(plan.num_workers or cpu_count(), max(len(tasks), 1))
+    with (
+        monitor.stage("releases and students", sum(len(item.kept.paths) for item in work)) as advance,
+        parallel_config("loky", inner_max_num_threads=1),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", "A worker stopped while")  # one that grew large was replaced
+        advance(steps)
+        for index, runs in Parallel(**how)(tasks):
+            done[index] = runs
+            steps += len(work[index].kept.paths)
+            advance(steps, runs[0].aggregator)
+    return [run for index in range(len(work)) for run in done[index]]
+
+
+def _results(index: int, item: Baseline | Trial) -> tuple[int, list[Run]]:
+    """One piece of work, in a worker; a refusal names what it was about."""
+    try:
+        with one_thread():  # the same last bits in a worker and in this process
+            return index, item.runs()
+    except InvalidValue as error:
+        raise InvalidValue(f"{item.kept.blank.aggregator}, {error}") from error
+
+
+def _scored(trained: Trained, bench: Bench, blank: Run) -> Run:
+    """With the five metrics on the test split."""
+    model, test = trained.model, bench.dataset.test
+    found = model.predict(test.inputs), model.predict_proba(test.inputs).astype(np.float64), test.labels
+    scores, intervals = vars(multilabel_metrics(*found)), metric_intervals(*found)
+    answers: dict[str, Any] = {"num_answered": trained.num_answered, "label_accuracy": trained.label_accuracy}
+    return replace(blank, intervals=intervals, **answers, **scores)
 
 
 def _parameters(trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:
@@ -238,12 +392,3 @@ def _parameters(trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:
         text = kept.reason if kept and kept.reason else ", ".join(values)
         found.setdefault(trial.method.key, []).append((trial.budget.target_epsilon or 0.0, text))
     return found
-
-
-def _results(index: int, item: Baseline | Trial) -> tuple[int, list[Run]]:
-    """One piece of work, in a worker; a refusal names what it was about."""
-    try:
-        with one_thread():  # the same last bits in a worker and in this process
-            return index, item.runs()
-    except InvalidValue as error:
-        raise InvalidValue(f"{item.blank.aggregator}, {error}") from error

@@ -23,7 +23,7 @@ from pate.run.randomness import Streams
 from pate.run.student import ceilings, train_on_all_records, train_student
 from pate.student import Student
 from pate.teachers import Engine
-from pate.validation import require
+from pate.validation import InvalidValue, require
 
 _READ: dict[str, Dataset] = {}
 """What this process has read, by digest."""
@@ -178,3 +178,26 @@ class Method(ABC):
     def references(self, bench: Bench) -> Iterator[Reference]:
         """Models that no epsilon covers, to show beside it."""
         yield from ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllRecords(Method):
+    """The ceiling of the comparison's student, trained on every private record and its true labels.
+
+    No epsilon covers it, so tables show it in a single row without an epsilon.
+    """
+
+    is_private: ClassVar[bool] = False
+
+    name: str  # in all tables
+    adjacency: str = "replace_one"
+
+    def identity(self, bench: Bench) -> list[Any]:
+        return bench.ceiling(self.name).identity
+
+    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+        """Raises: nothing about it is private."""
+        raise InvalidValue(f"epsilon={budget.target_epsilon}: expected a private method; this one has no epsilon")
+
+    def references(self, bench: Bench) -> Iterator[Reference]:
+        yield bench.ceiling(self.name)

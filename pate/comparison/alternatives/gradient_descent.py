@@ -1,32 +1,46 @@
-"""Full-batch gradient descent with noise on a linear model: groups' gradients clipped together, their sum released."""
+"""Gradient descent on private records with noise: what all alternatives to PATE share, and the one of full batches.
+
+The unit and the calibration, linear models of public features, groups' gradients clipped together, their sum released.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pate.accounting import Event, GaussianEvent
+from pate.accounting import Adjacency, Event, GaussianEvent, calibrate
 from pate.aggregators.prevalence import Prevalence
-from pate.comparison.alternatives.alternative import (
-    PREVALENCE_SHARE,
-    Alternative,
-    NoisyModel,
-    PublicDirections,
-    Training,
-    generators,
-    prevalence_of,
-)
+from pate.comparison.method import Bench, Contender, Method, Trained
+from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
-from pate.validation import require_positive
-from pate.votes.descent import expected_f1_threshold
+from pate.pricing import Budget
+from pate.run.randomness import Streams
+from pate.validation import require, require_features, require_non_negative, require_positive
+from pate.votes.descent import LearningTimes, expected_f1_threshold
+from pate.votes.public_pca import CONSTANT
 
 Array = NDArray[np.float64]
+
+PREVALENCE_SHARE = 0.1
+"""Of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it."""
+
+_MOST_DIRECTIONS, _MOST_ROWS = 256, 10_000
+_SMALLEST_VARIANCE = 1e-9  # of the largest
+_LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
+
+_RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
+_FEWEST_STEPS, _MOST_STEPS = 10, 100
+_STABLE = 0.5  # of what a direction still lacks, at most that much a step
+_LIKELY = 0.1  # a label's prevalence, where none is known
+_USELESS = 0.01  # of the log-odds' variance
 
 _FLOAT = 2.0**-20  # relative, of a length
 _FINENESS = 2.0**-20  # of the clip: what rounding all entries is worth
@@ -35,6 +49,116 @@ _BLOCK_ENTRIES = 2**22
 _FEW = 8  # records of a group whose product need not be formed
 _MOST_CANCELED = 8.0  # of its records' lengths, in the length of such a group
 _ROWS = 4096  # records that are added up in one product
+
+
+@dataclass(frozen=True, eq=False)
+class PublicDirections:
+    """The principal directions of a public pool.
+
+    Formal guarantee: public inputs alone decide them.
+    """
+
+    center: Array  # `[d]`, the pool's mean
+    directions: Array  # `[d, k]`, orthonormal, the widest first, at most 256
+    variances: Array  # `[k]`, of the pool along them, > 0
+    has_height: bool  # whether these are all of the pool's directions
+
+    @classmethod
+    def of(cls, public_inputs: Any) -> PublicDirections:
+        """Those of the first 10,000 public inputs; raises `InvalidValue` where they are all alike."""
+        rows = _flat(np.asarray(public_inputs[:_MOST_ROWS]))
+        center = rows.mean(axis=0)
+        rows = rows - center
+        wide = rows.shape[1] > len(rows)
+        variances, vectors = np.linalg.eigh((rows @ rows.T if wide else rows.T @ rows) / len(rows))
+        variances, vectors = variances[::-1], vectors[:, ::-1]
+        there = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)))
+        require(there > 0, "public_inputs", "all alike", "at least two different inputs")
+        kept = min(there, _MOST_DIRECTIONS)
+        variances, vectors = variances[:kept], vectors[:, :kept]
+        if wide:
+            vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
+        return cls(center, vectors, variances, kept == there)
+
+    def features(self, inputs: Any, *, ridge: float) -> Array:
+        """Features of length 1: the directions, a height where `PublicPCA.with_constant` has one, a constant last.
+
+        Args:
+            inputs: `[n, …]`.
+            ridge: >= 0, in mean variances: 0 gives every direction the same variance, much of it leaves them as they
+                are.
+        """
+        require_non_negative("ridge", ridge)
+        spread = np.sqrt(self.variances + ridge * self.variances.mean())
+        spread *= np.sqrt((self.variances / spread**2).mean())  # on the pool, entries have a mean square of 1
+        found = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
+        if self.has_height:
+            found = np.append(found, np.ones((len(found), 1)), axis=1)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        found *= _LENGTH / np.where(lengths > 0, lengths, 1)
+        return np.append(found, np.full((len(found), 1), CONSTANT), axis=1)
+
+    @property
+    def feature_variances(self) -> Array:
+        """Of all features but the constant; a height counts as an average direction."""
+        return np.append(self.variances, self.variances.mean()) if self.has_height else self.variances
+
+
+def _flat(inputs: NDArray[Any]) -> Array:
+    rows = require_features("inputs", inputs)
+    return rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """On which features a linear model learns, and how long."""
+
+    ridge: float  # of the features
+    times: Array  # learning rate times number of steps, `[L]`
+    num_steps: int  # that keep each step stable
+    noise_variance: Array  # of the noise that is in each label's log-odds at the end, about, `[L]`
+    error: float  # expected, of the log-odds' variance
+
+    @classmethod
+    def best(
+        cls,
+        directions: PublicDirections,
+        public_inputs: Any,
+        prevalence: Array,
+        rate: float,
+        *,
+        clip_factor: float,
+        signal_variance: float,
+        concentrated: bool = False,
+    ) -> Schedule:
+        """What is expected to err least: a rule of public numbers, tuned on nobody's labels.
+
+        Rule: that of `LearningTimes`, if the log-odds of a label vary by `signal_variance`, spread over the pool's
+        directions by the roots of their variances. It takes the ridge with the least mean error.
+
+        Args:
+            directions: of the public pool.
+            public_inputs: of the pool, on which features are measured.
+            prevalence: of each label, public or released, `[L]`.
+            rate: as `LearningTimes.best`.
+            clip_factor: as `LearningTimes.best`.
+            signal_variance: of log-odds.
+            concentrated: whether all of it is along the widest direction, the best case, instead.
+
+        Source: docs/when-to-take-what.md.
+        """
+        signal = np.sqrt(directions.feature_variances)
+        if concentrated:
+            signal[1:] = 0
+        signal = signal_variance * signal / signal.sum()
+        found = []
+        for ridge in _RIDGES:
+            widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)  # [K]
+            learning = LearningTimes.best(widths, signal, prevalence, rate, clip_factor=clip_factor)
+            fastest = float((learning.speeds.max(axis=1) * learning.times).max())
+            steps = min(max(math.ceil(fastest / _STABLE), _FEWEST_STEPS), _MOST_STEPS)
+            found.append(cls(ridge, learning.within(steps), steps, learning.noise_variance, learning.error))
+        return min(found, key=lambda each: each.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +179,6 @@ class GroupGradients:
         order = np.lexsort((group, sizes[group]))
         return cls(features[order], labels[order].astype(np.float64), np.sort(sizes))
 
-    @property
-    def num_groups(self) -> int:
-        return len(self.sizes)
-
     def label_shares(self) -> Array:
         """Each group's share of records with each label, `[N, L]`."""
         shares = np.add.reduceat(self.labels, self._starts, axis=0)
@@ -76,7 +196,11 @@ class GroupGradients:
             total += self.features[rows].T @ residuals[rows]
         for first, last in self._blocks(num_few, max(1, _BLOCK_ENTRIES // total.size)):
             rows = slice(int(self._starts[first]), int(self._starts[last - 1] + self.sizes[last - 1]))
-            total += self._sum_of(rows, slice(first, last), residuals, clip)
+            products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
+            starts = self._starts[first:last] - self._starts[first]
+            means = np.add.reduceat(products, starts, axis=0) / self.sizes[first:last, None, None]
+            lengths = np.sqrt(np.square(means).sum(axis=(1, 2)))
+            total += np.einsum("g,gkl->kl", clip / np.maximum(lengths, clip), means)
         return np.asarray(total)
 
     @cached_property
@@ -112,13 +236,6 @@ class GroupGradients:
                 first, held = index, 0
             held += size
         return [*blocks, (first, len(self.sizes))] if held else blocks
-
-    def _sum_of(self, rows: slice, groups: slice, residuals: Array, clip: float) -> Array:
-        products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
-        starts = self._starts[groups] - self._starts[groups.start]
-        means = np.add.reduceat(products, starts, axis=0) / self.sizes[groups, None, None]
-        lengths = np.sqrt(np.square(means).sum(axis=(1, 2)))
-        return np.asarray(np.einsum("g,gkl->kl", clip / np.maximum(lengths, clip), means))
 
 
 @dataclass(frozen=True)
@@ -163,6 +280,159 @@ class NoisySum:
         return np.asarray((np.rint(total / step) + noise) * step)
 
 
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The data of a training, and what public inputs alone say of it: made once for all seeds."""
+
+    bench: Bench  # what all methods share
+
+    @property
+    def num_groups(self) -> int:
+        return self.bench.dataset.private.num_groups
+
+    @cached_property
+    def public_inputs(self) -> NDArray[np.float32]:
+        """The public pool without its labels, asked or not."""
+        return np.asarray(self.bench.dataset.public.inputs[:_MOST_ROWS])
+
+    @cached_property
+    def directions(self) -> PublicDirections:
+        return PublicDirections.of(self.public_inputs)
+
+    def prevalence(self, noise_multiplier: float, rng: np.random.Generator) -> Array:
+        """The released prevalence of each label, `[L]`."""
+        private = self.bench.dataset.private
+        groups = GroupGradients.of(np.zeros((len(private), 1)), private.labels, private.group_ids)
+        released = Prevalence(noise_multiplier=noise_multiplier)
+        return released.release(groups.label_shares(), num_teachers=self.num_groups, rng=rng)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyModel:
+    """Log-odds around each label's prevalence, shrunk by their noise, and a threshold for all labels.
+
+    The threshold, from which probability on a label is predicted, is that of the best micro-F1 to be expected on the
+    public pool.
+    """
+
+    log_odds: Callable[[Any], Array]  # of inputs `[m, …]`, `[m, L]`
+    bias: Array  # log-odds of the prevalence, `[L]`
+    noise_variance: Array  # of the log-odds, `[L]`
+    public_inputs: NDArray[np.float32]
+
+    @cached_property
+    def threshold(self) -> float:
+        return expected_f1_threshold(self.predict_proba(self.public_inputs))
+
+    def predict_proba(self, inputs: Any) -> Array:
+        # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
+        shrunk = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
+        blocks = [self.log_odds(inputs[first : first + _ROWS]) for first in range(0, len(inputs), _ROWS)]
+        return np.asarray(scipy.special.expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk))
+
+    def predict(self, inputs: Any) -> NDArray[np.bool_]:
+        return np.asarray(self.predict_proba(inputs) >= self.threshold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative(Method):
+    """A model that is trained on private records with noise, in place of teachers, votes and queries.
+
+    Formal guarantees:
+        * The unit of privacy is the group, as for PATE's teachers: one group's records replaced by any others, however
+          many. The number of groups is public.
+        * Calibrated to the same epsilon and delta by the same accountant; the price is a function of public numbers.
+    """
+
+    name: str  # in all tables
+    adjacency: str = "replace_one"  # replace_one: dividing by the number of groups makes it public
+    clip_factor: float = 0.5  # the clip, in typical lengths of a group's gradient, > 0
+    signal_variance: float = 2.0  # what the log-odds of a label are taken to vary by where nothing is known, > 0
+
+    def __post_init__(self) -> None:
+        plain = self.name.replace("_", "").replace("-", "").isalnum()
+        require(plain, "methods", self.name, "names of letters, digits, - and _")  # they name files
+        rule = f"replace_one for {self.name}, which divides by the number of private groups"
+        require(Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
+        require_positive("clip_factor", self.clip_factor)
+        require_positive("signal_variance", self.signal_variance)
+
+    def clip(self, prevalence: Array) -> float:
+        """The greatest length of one group's gradient."""
+        return self.clip_factor * math.sqrt(float((prevalence * (1 - prevalence)).sum()))
+
+    def schedule(
+        self, training: Training, noise_multiplier: float, prevalence: Array, *, concentrated: bool = False
+    ) -> Schedule:
+        return Schedule.best(
+            training.directions,
+            training.public_inputs,
+            prevalence,
+            self.rate(noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups),
+            clip_factor=self.clip_factor,
+            signal_variance=self.signal_variance,
+            concentrated=concentrated,
+        )
+
+    def identity(self, bench: Bench) -> list[Any]:
+        return [full_text(self)]
+
+    def columns(self, bench: Bench) -> dict[str, Any]:
+        return {"adjacency": self.adjacency, "student": self.model_kind}
+
+    @property
+    def model_kind(self) -> str:
+        return "linear"
+
+    @abstractmethod
+    def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
+        """The price of all that is released: the prevalence, then every noisy gradient."""
+
+    @abstractmethod
+    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Trains once.
+
+        Raises:
+            InvalidValue: the training diverged.
+        """
+
+    @abstractmethod
+    def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
+        """The variance of the noise in a mean gradient's entry, over the number of steps: see `Schedule.best`."""
+
+    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+        total, training = bench.dataset.private.num_groups, Training(bench)
+        if parameters is None:
+            noise = calibrate(
+                lambda noise: self.event_for(noise, num_groups=total),
+                target_epsilon=require_positive("target_epsilon", budget.target_epsilon or 0.0),
+                target_delta=budget.target_delta,
+                accountant=budget.accountant,
+            )
+            parameters = {"noise_multiplier": noise}
+        noise = require_positive("noise_multiplier", dict(parameters).pop("noise_multiplier", 0.0))
+        return Contender(
+            budget.epsilon_of(self.event_for(noise, num_groups=total)),
+            parameters,
+            lambda seed: Trained(self.trained(noise, training, seed=seed)),
+            lambda: self._refusal(noise, training),
+        )
+
+    def _refusal(self, noise_multiplier: float, training: Training) -> str:
+        """Where next to nothing can be learned of labels that a tenth of the records have, even in the best case."""
+        # A mean case would be wrong: 1% of the log-odds' variance orders samples 10% of the way, and real labels vary
+        # along wide directions more than others.
+        likely = np.full(training.bench.dataset.num_labels, _LIKELY)
+        schedule = self.schedule(training, noise_multiplier, likely, concentrated=True)
+        learned = 1 - schedule.error / self.signal_variance
+        if learned >= _USELESS:
+            return ""
+        return (
+            f"methods={self.name}: expected to learn {max(learned, 0.0):.1%} of what a linear model can from "
+            f"{training.num_groups:,} groups; more groups, a larger epsilon in 'epsilons=[…]', or allow_useless=true"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class DpGradientDescent(Alternative):
     """Gradient descent on all groups in every step: nothing is sampled, so the price is exactly a Gaussian's.
@@ -181,10 +451,6 @@ class DpGradientDescent(Alternative):
     Source: Song, Chaudhuri & Sarwate 2013; Tramèr & Boneh 2021 for public features; docs/proofs/alternatives.md.
     """
 
-    @property
-    def model_kind(self) -> str:
-        return "linear"
-
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
         """One Gaussian event, whatever the numbers of groups and steps."""
         of_prevalence, of_steps = _multipliers(noise_multiplier)
@@ -198,10 +464,8 @@ class DpGradientDescent(Alternative):
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         for_prevalence, for_steps = generators(seed)
         of_prevalence, of_steps = _multipliers(noise_multiplier)
-        private = training.bench.dataset.private
-        total = training.num_groups
-        unplaced = GroupGradients.of(np.zeros((len(private), 1)), private.labels, private.group_ids)
-        prevalence = prevalence_of(unplaced.label_shares(), of_prevalence, for_prevalence)
+        private, total = training.bench.dataset.private, training.num_groups
+        prevalence = training.prevalence(of_prevalence, for_prevalence)
         schedule = self.schedule(training, noise_multiplier, prevalence)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
         groups = GroupGradients.of(features, private.labels, private.group_ids)
@@ -211,18 +475,22 @@ class DpGradientDescent(Alternative):
         for _ in range(schedule.num_steps):
             gradient = noisy.release(groups.clipped_sum(weights, bias, clip), for_steps)
             weights += schedule.times / schedule.num_steps * gradient / total
-        return linear_model(training, schedule.ridge, weights, bias, schedule.noise_variance)
+        return linear_model(training, schedule, weights, bias)
 
 
-def linear_model(training: Training, ridge: float, weights: Array, bias: Array, noise_variance: Array) -> NoisyModel:
-    """A model of public features, with its threshold placed on the public pool."""
-    log_odds = partial(_log_odds, training.directions, ridge, weights, bias)
-    model = NoisyModel(log_odds, bias, noise_variance)
-    return replace(model, threshold=expected_f1_threshold(model.predict_proba(training.public_inputs)))
+def linear_model(training: Training, schedule: Schedule, weights: Array, bias: Array) -> NoisyModel:
+    """A model of public features."""
+
+    def log_odds(inputs: Any) -> Array:
+        return np.asarray(training.directions.features(inputs, ridge=schedule.ridge) @ weights + bias)
+
+    return NoisyModel(log_odds, bias, schedule.noise_variance, training.public_inputs)
 
 
-def _log_odds(directions: PublicDirections, ridge: float, weights: Array, bias: Array, inputs: Any) -> Array:
-    return np.asarray(directions.features(inputs, ridge=ridge) @ weights + bias)
+def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator]:
+    """For the prevalence and for the gradients, from the stream that a release's noise has."""
+    first, second = Streams(seed).generator("noise").spawn(2)
+    return first, second
 
 
 def _multipliers(noise_multiplier: float) -> tuple[float, float]:

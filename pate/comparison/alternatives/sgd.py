@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,19 @@ from torch.nn import functional
 
 from pate.accounting import ComposedEvent, Event, SampledGaussianEvent, SelfComposedEvent
 from pate.aggregators.prevalence import Prevalence
-from pate.comparison.alternatives.alternative import (
+from pate.comparison.alternatives.gradient_descent import (
     PREVALENCE_SHARE,
     Alternative,
     NoisyModel,
+    NoisySum,
     Training,
     generators,
-    prevalence_of,
+    linear_model,
 )
-from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum, linear_model
 from pate.comparison.method import Bench
 from pate.networks.device import one_thread
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_choice, require_count, require_extra, require_positive
-from pate.votes.descent import expected_f1_threshold
 
 Array = NDArray[np.float64]
 
@@ -43,7 +42,6 @@ _LARGEST_WEIGHT = 1e6
 _CHUNK_VALUES = 2**20  # of gradients of single records at once
 _AVERAGED = 0.5  # the last share of the steps
 _NORM_GROUPS = 8
-_SUM, _EACH = "summed_grad", "grad_sample"  # what Opacus adds to a parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +86,10 @@ class DpSgd(Alternative):
         for name in ("batch_size", "num_steps", "hidden"):
             require_count(name, getattr(self, name))
         require_positive("learning_rate", self.learning_rate)
-        require_opacus(self.name)
+        require_extra(f"method={self.name}", "opacus")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module("opacus")
 
     @property
     def model_kind(self) -> str:
@@ -117,13 +118,22 @@ class DpSgd(Alternative):
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         for_prevalence, for_steps = generators(seed)
-        private, total = training.bench.dataset.private, training.num_groups
-        shares = GroupGradients.of(np.zeros((len(private), 1)), private.labels, private.group_ids).label_shares()
-        prevalence = prevalence_of(shares, self._of_prevalence(noise_multiplier, total), for_prevalence)
+        private = training.bench.dataset.private
+        prevalence = training.prevalence(self._of_prevalence(noise_multiplier, training.num_groups), for_prevalence)
         schedule = self.schedule(training, noise_multiplier, prevalence)
         bias = scipy.special.logit(prevalence)
-        place = _images if self.network == "cnn" else partial(training.directions.features, ridge=schedule.ridge)
-        groups = Group.of(place(private.inputs), private.labels, private.group_ids)
+
+        def placed(inputs: Any) -> Array:
+            if self.network == "cnn":
+                return np.asarray(inputs, dtype=np.float64) * 2 - 1
+            found = training.directions.features(inputs, ridge=schedule.ridge)
+            return found * math.sqrt(found.shape[1]) if self.network == "mlp" else found
+
+        def log_odds(inputs: Any) -> Array:
+            with torch.no_grad(), one_thread():
+                return np.asarray(network(torch.from_numpy(np.ascontiguousarray(placed(inputs)))).numpy())
+
+        groups = Groups(placed(private.inputs), private.labels, private.group_ids)
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Opacus and torch on hooks and generators that are not used
             torch.manual_seed(Streams(seed).seeds("student", 1)[0])
@@ -131,52 +141,49 @@ class DpSgd(Alternative):
             noisy = NoisySum(self.clip(prevalence), noise_multiplier, len(groups.starts))
             self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)
         if self.network == "linear":
-            weights = next(network.parameters()).detach().numpy().T.copy()
-            return linear_model(training, schedule.ridge, weights, bias, schedule.noise_variance)
-        model = NoisyModel(partial(_log_odds, network.eval(), place), bias, np.zeros(len(prevalence)))
-        return replace(model, threshold=expected_f1_threshold(model.predict_proba(training.public_inputs)))
+            return linear_model(training, schedule, next(network.parameters()).detach().numpy().T.copy(), bias)
+        network.eval()
+        return NoisyModel(log_odds, bias, np.zeros(len(bias)), training.public_inputs)
 
     def _descend(
-        self, network: nn.Module, groups: Group, noisy: NoisySum, rates: Array, rng: np.random.Generator
+        self, network: nn.Module, groups: Groups, noisy: NoisySum, rates: Array, rng: np.random.Generator
     ) -> None:
         """Trains a network; `rates`, `[L]`, are those of a linear model. Equal arguments give equal bytes.
 
         Raises `InvalidValue` where the weights grew beyond all bounds.
         """
-        linear, total = self.network == "linear", len(groups.starts)
-        gradients, sampling_prob = ClippedGradients(network, noisy.clip), self.sampling_prob(total)
-        optimizer: torch.optim.Optimizer = (
-            torch.optim.SGD(gradients.parameters, lr=1.0)
-            if linear
-            else torch.optim.Adam(gradients.parameters, lr=self.learning_rate)
-        )
-        kept, mean = 0, torch.zeros(gradients.size, dtype=torch.float64)
-        for step in range(self.num_steps):
-            rows = groups.draw(sampling_prob, rng)
-            summed = gradients.summed(groups.inputs[rows], groups.labels[rows])
-            released = noisy.release(summed, rng) / (sampling_prob * total)
-            gradients.put(torch.from_numpy(released))
-            if linear:
-                gradients.scale(torch.from_numpy(rates))
-            optimizer.step()
-            weights = nn.utils.parameters_to_vector(gradients.parameters).detach()
-            if not float(weights.abs().max()) < _LARGEST_WEIGHT:
-                raise InvalidValue(
-                    f"method.learning_rate={self.learning_rate}: expected a smaller one, weights diverged"
-                )
-            if not linear and step >= (1 - _AVERAGED) * self.num_steps:
-                mean, kept = mean + weights, kept + 1
+        linear, sampling_prob = self.network == "linear", self.sampling_prob(len(groups.starts))
+        parameters = list(network.parameters())
+        sizes = [parameter.numel() for parameter in parameters]
+        adam = torch.optim.Adam(parameters, lr=self.learning_rate)
+        optimizer = torch.optim.SGD(parameters, lr=1.0) if linear else adam
+        kept, mean = 0, torch.zeros(sum(sizes), dtype=torch.float64)
+        with _clipped_sums(network, noisy.clip) as summed:
+            for step in range(self.num_steps):
+                rows = groups.draw(sampling_prob, rng)
+                released = noisy.release(summed(groups.inputs[rows], groups.labels[rows]), rng)
+                released /= sampling_prob * len(groups.starts)
+                if linear:  # its one parameter has a row for each label
+                    released *= np.repeat(rates, len(released) // len(rates))
+                parts = torch.split(torch.from_numpy(released), sizes)
+                for parameter, part in zip(parameters, parts, strict=True):
+                    parameter.grad = part.view_as(parameter)
+                optimizer.step()
+                weights = nn.utils.parameters_to_vector(parameters).detach()
+                if not float(weights.abs().max()) < _LARGEST_WEIGHT:
+                    rule = "a smaller one, weights diverged"
+                    raise InvalidValue(f"method.learning_rate={self.learning_rate}: expected {rule}")
+                if not linear and step >= (1 - _AVERAGED) * self.num_steps:
+                    mean, kept = mean + weights, kept + 1
         if kept:
-            nn.utils.vector_to_parameters(mean / kept, gradients.parameters)
-        gradients.close()
+            nn.utils.vector_to_parameters(mean / kept, parameters)
 
     def _network(self, shape: tuple[int, ...], bias: Array) -> nn.Module:
         if self.network == "linear":
             return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
         if self.network == "mlp":
-            scale = _Scaled(math.sqrt(shape[0]))
-            layers = [scale, nn.Linear(shape[0], self.hidden), nn.Tanh(), nn.Linear(self.hidden, len(bias))]
-            return _Biased(nn.Sequential(*layers), bias)
+            hidden = nn.Linear(shape[0], self.hidden)
+            return _Biased(nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias)
         return _Biased(_convolutions(shape, len(bias)), bias)
 
     def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
@@ -186,37 +193,13 @@ class DpSgd(Alternative):
         return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
 
 
-def _images(inputs: Any) -> Array:
-    return np.asarray(inputs, dtype=np.float64) * 2 - 1
-
-
-def _log_odds(network: nn.Module, place: Callable[[Any], Array], inputs: Any) -> Array:
-    with torch.no_grad(), one_thread():
-        return np.asarray(network(torch.from_numpy(np.ascontiguousarray(place(inputs)))).numpy())
-
-
-def require_opacus(name: str) -> None:
-    """Raises unless Opacus can be imported."""
-    require_extra(f"method={name}", "opacus")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        importlib.import_module("opacus")
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
+class Groups:
     """Records by group: one record per group is picked at random each time that the group takes part."""
 
-    inputs: Array  # `[n, …]`, records of a group beside each other
-    labels: Array  # `[n, L]`
-    starts: NDArray[np.int64]  # the first record of each group, `[N]`
-    sizes: NDArray[np.int64]  # their numbers of records, `[N]`
-
-    @classmethod
-    def of(cls, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> Group:
-        order = np.argsort(group_ids, kind="stable")
-        _, starts, sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
-        return cls(inputs[order], labels[order].astype(np.float64), starts, sizes)
+    def __init__(self, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> None:
+        order = np.argsort(group_ids, kind="stable")  # records of a group beside each other
+        _, self.starts, self.sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
+        self.inputs, self.labels = inputs[order], labels[order].astype(np.float64)
 
     def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
         """A Poisson sample of the groups, and of each a record: rows `[m]`.
@@ -228,67 +211,39 @@ class Group:
         return np.asarray(rows[taken < sampling_prob])
 
 
-class ClippedGradients:
-    """Sums of clipped gradients of single records, by Opacus; `size` is the number of values of all parameters."""
+@contextmanager
+def _clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, Array], Array]]:
+    """Sums of clipped gradients of single records, by Opacus, which is off the network again after the block."""
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
 
-    def __init__(self, network: nn.Module, clip: float) -> None:
-        from opacus import GradSampleModule
-        from opacus.optimizers import DPOptimizer
+    module: Any = GradSampleModule(network, loss_reduction="sum")
+    parameters: list[Any] = list(network.parameters())
+    size, terms = sum(parameter.numel() for parameter in parameters), {"noise_multiplier": 0.0, "max_grad_norm": clip}
+    unused = torch.optim.SGD(parameters, lr=0.0)
+    clipping: Any = DPOptimizer(unused, **terms, expected_batch_size=None, loss_reduction="sum")
 
-        self._module: Any = GradSampleModule(network, loss_reduction="sum")
-        self.parameters = list(network.parameters())
-        self.size = sum(parameter.numel() for parameter in self.parameters)
-        self._clipping: Any = DPOptimizer(
-            torch.optim.SGD(self.parameters, lr=0.0),
-            noise_multiplier=0.0,
-            max_grad_norm=clip,
-            expected_batch_size=None,
-            loss_reduction="sum",
-        )
-
-    def summed(self, inputs: Array, labels: Array) -> Array:
-        """The sum over records `[m, …]`, as one vector `[size]`; its sign is that of the loss's gradient."""
-        for parameter in self.parameters:
-            setattr(parameter, _SUM, None)
-        rows = max(1, _CHUNK_VALUES // self.size)
+    def summed(inputs: Array, labels: Array) -> Array:
+        """The sum over records `[m, …]`, as one vector; its sign is that of the loss's gradient."""
+        if not len(inputs):  # nobody takes part
+            return np.zeros(size)
+        for parameter in parameters:
+            parameter.summed_grad = None
+        rows = max(1, _CHUNK_VALUES // size)
         for first in range(0, len(inputs), rows):
-            logits = self._module(torch.from_numpy(inputs[first : first + rows]))
+            logits = module(torch.from_numpy(inputs[first : first + rows]))
             wanted = torch.from_numpy(labels[first : first + rows])
             loss = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
             torch.autograd.backward(loss)
-            self._clipping.clip_and_accumulate()
-            for parameter in self.parameters:
-                setattr(parameter, _EACH, None)
-                parameter.grad = None
-        found = [getattr(parameter, _SUM, None) for parameter in self.parameters]
-        parts = [each.detach().numpy().ravel() for each in found if each is not None]
-        whole = len(parts) == len(found)  # not where nobody takes part
-        return np.concatenate(parts) if whole else np.zeros(self.size)
+            clipping.clip_and_accumulate()
+            for parameter in parameters:
+                parameter.grad_sample = parameter.grad = None
+        return np.concatenate([parameter.summed_grad.detach().numpy().ravel() for parameter in parameters])
 
-    def put(self, gradient: torch.Tensor) -> None:
-        sizes = [parameter.numel() for parameter in self.parameters]
-        for parameter, part in zip(self.parameters, torch.split(gradient, sizes), strict=True):
-            parameter.grad = part.view_as(parameter).clone()
-
-    def scale(self, rates: torch.Tensor) -> None:
-        """Multiplies the first parameter's gradient `[d, …]` with a rate `[d]` for each of its rows."""
-        gradient = self.parameters[0].grad
-        if gradient is not None:
-            gradient *= rates[:, None]
-
-    def close(self) -> None:
-        self._module.to_standard_module()
-        for parameter in self.parameters:
-            parameter.requires_grad_(False)
-
-
-class _Scaled(nn.Module):
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return inputs * self.factor
+    yield summed
+    module.to_standard_module()
+    for parameter in parameters:
+        parameter.requires_grad_(False)
 
 
 class _Biased(nn.Module):
@@ -298,8 +253,7 @@ class _Biased(nn.Module):
         super().__init__()
         self.inner = inner
         self.prevalence = torch.from_numpy(bias).clone()
-        last = list(inner.modules())[-1]
-        for parameter in last.parameters():
+        for parameter in list(inner.modules())[-1].parameters():
             nn.init.zeros_(parameter)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pate.comparison.alternatives.alternative import PublicDirections, Schedule
-from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum
+from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum, PublicDirections, Schedule
 
 RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
 

@@ -12,7 +12,7 @@ import pytest
 from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, gaussian_epsilon
 from pate.comparison import Bench, ComparisonPlan, compare, read_runs
 from pate.comparison.alternatives import AllRecords, Alternative, DpGradientDescent, DpSgd
-from pate.comparison.trial import Calibration, calibrated
+from pate.comparison.comparison import Calibration, calibrated
 from pate.data import Dataset
 from pate.pricing import Budget
 from pate.report import multilabel_metrics

@@ -10,7 +10,7 @@ import pytest
 from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
 from pate.comparison import ComparisonPlan, Frontier, PATEMethod, compare, read_runs
-from pate.comparison.trial import CachedRun
+from pate.comparison.comparison import KeptRuns
 from pate.pipeline import train
 from pate.student import LinearStudent, LowRankStudent
 from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, StackedEngine, Voter
@@ -146,16 +146,16 @@ def test_a_second_call_trains_and_releases_nothing(tmp_path: Path, monkeypatch: 
 
 def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(tmp_path / "whole")
-    write, count = CachedRun.write, 0
+    write, count = KeptRuns.write, 0
 
-    def stopped(self: CachedRun, *arguments: Any) -> Any:
+    def stopped(self: KeptRuns, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == 5:
             raise KeyboardInterrupt
         return write(self, *arguments)
 
-    monkeypatch.setattr(CachedRun, "write", stopped)
+    monkeypatch.setattr(KeptRuns, "write", stopped)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "killed")
     assert len(list((tmp_path / "killed" / "runs").glob("*.json"))) == 4

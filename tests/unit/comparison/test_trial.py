@@ -9,8 +9,8 @@ import pytest
 
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.comparison import Bench, Contender, PATEMethod
+from pate.comparison.comparison import Calibration, KeptRuns, calibrated
 from pate.comparison.frontier import Run
-from pate.comparison.trial import CachedRun, Calibration, calibrated
 from pate.files.disk import DamagedFile
 from pate.pricing import Budget
 from pate.student import LinearStudent
@@ -82,15 +82,15 @@ DAMAGE = [way for way in WAYS if way not in (gone, flipped_once)]
 
 @pytest.mark.parametrize("way", DAMAGE, ids=lambda way: way.__name__)
 def test_a_damaged_cache_is_one_line(tmp_path: Path, way: Way) -> None:
-    cached, calibration = CachedRun(3, tmp_path / "runs" / "a.json"), tmp_path / "calibrations" / "a.json"
-    assert cached.read() is None
+    cached, calibration = KeptRuns({3: tmp_path / "runs" / "a.json"}, RUN), tmp_path / "calibrations" / "a.json"
+    assert cached.read(3) is None
     assert Calibration.read(calibration) is None
-    cached.write(RUN)
+    cached.write(3, RUN)
     Calibration({"noise_std": 2.5}, 1.9).write(calibration)
-    assert cached.read() == RUN
+    assert cached.read(3) == RUN
     assert Calibration.read(calibration) == Calibration({"noise_std": 2.5}, 1.9)
     assert [path.stat().st_mode & 0o777 for path in (calibration, calibration.parent)] == [0o600, 0o700]
-    for path, read in ((cached.path, cached.read), (calibration, lambda: Calibration.read(calibration))):
+    for path, read in ((cached.paths[3], lambda: cached.read(3)), (calibration, lambda: Calibration.read(calibration))):
         way(path)
         with pytest.raises(DamagedFile, match=r"^file=\S+a\.json: expected .* \(.*\); .*the same command \w+ "):
             read()
