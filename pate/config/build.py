@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, NoReturn, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -170,26 +170,19 @@ def _is_name(target: str) -> bool:
 
 def class_of(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
     """The class of a `_target_`; raises `InvalidValue` unless it is one of modules that are trusted, of the kind."""
-    if not isinstance(target, str) or not (is_within(target, trusted) or is_part_of_others(target)):
-        _refuse(target, f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets")
-    if not _is_name(target):
-        _refuse(target, "the public name of a class, such as sklearn.svm.SVC")
-    try:
-        cls = located(target)
-    except ModuleNotFoundError as error:
-        rule = f"a class that can be imported: it needs {error.name}; install that, or put its folder into PYTHONPATH"
-        raise InvalidValue(f"_target_={target}: expected {rule}") from error
-    if cls is None:
-        rule = "a class that can be imported: install its package, or put its folder into PYTHONPATH"
-        _refuse(target, f"{rule}; no function, and no name of another package within it")
-    elif not (is_within(cls.__module__, trusted) or is_part_of_others(target)):
-        _refuse(f"{cls.__module__}.{cls.__qualname__}", f"a class of {' or '.join(trusted)}")
-    elif kind.accepts(cls) and not inspect.isabstract(cls):
-        return cls
-    return _refuse(target, kind.rule)
-
-
-def _refuse(target: Any, rule: str) -> NoReturn:
+    is_part, cls, lacking = isinstance(target, str) and is_part_of_others(target), None, ""
+    rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
+    if isinstance(target, str) and (is_part or is_within(target, trusted)):
+        try:
+            cls = located(target)
+        except ModuleNotFoundError as error:
+            lacking = f": it needs {error.name}"
+        rule = f"a class that can be imported{lacking}: install its package, or put its folder into PYTHONPATH"
+        rule += "; public, such as sklearn.svm.SVC, no function, and no name of another package within it"
+    if cls is not None and (is_part or is_within(cls.__module__, trusted)):
+        rule = kind.rule
+        if kind.accepts(cls) and not inspect.isabstract(cls):
+            return cls
     raise InvalidValue(f"_target_={target}: expected {rule}")
 
 

@@ -26,7 +26,7 @@ _TARGET = "target_epsilon"
 _WAYS = dict.fromkeys(("celeba", "icons", "image_folder", "synth_faces"), "pictures") | {"table": "table"}
 _NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
 _LEFT = set("'\"\\${}()=")  # a value that has one of these is already written for Hydra, or is told how to be
-_PART = re.compile(r"[^\[\],]+")
+_PARTS = re.compile(r"([\[\],])")
 _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
 _SHARES = re.compile(r"[\d.]+,[\d.]+")
 _STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
@@ -135,11 +135,8 @@ def quoted(word: str) -> str:
         return f"{key}={mark}{value}{mark}"
     if not equals or word.startswith("-") or _LEFT & set(value):
         return word
-    return f"{key}={_PART.sub(lambda part: _quoted(part[0]), value)}"
-
-
-def _quoted(part: str) -> str:
-    return f'"{part.strip()}"' if _STRANGE.search(part) else part
+    parts = (f'"{part.strip()}"' if _STRANGE.search(part) else part for part in _PARTS.split(value))
+    return f"{key}={''.join(parts)}"
 
 
 def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
@@ -149,41 +146,30 @@ def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
     was pickled, as a pickle is code. Settings that are written like options are others: argparse answers with a page.
     """
     options = [option for action in get_args_parser()._actions for option in action.option_strings]
-    for place, word in enumerate(words):
-        if not is_utf8(word):
-            raise InvalidValue(f"{ascii(word)[1:-1]}: expected text in UTF-8")
-        name, equals, value = word.partition("=")
+    for word in words:
+        if not is_utf8(word) or word.startswith(("=", "@")):
+            raise InvalidValue(f"{ascii(word)[1:-1]}: expected NAME=VALUE, text in UTF-8")
+        name = word.partition("=")[0]
         if word.startswith("--e") and "--experimental-rerun".startswith(name):
             raise InvalidValue(f"{word}: expected another option: a pickled configuration is code")
-        setting = name.lstrip("-").replace("-", "_")
-        if name.startswith("--") and setting.partition(".")[0] in known:
-            following = words[place + 1] if place + 1 < len(words) else "-"
-            given = value if equals else "VALUE" if following.startswith("-") or "=" in following else following
-            raise InvalidValue(f"{word}: expected it without dashes: {setting}={given}")
         if name.startswith("--") and not any(option.startswith(name) for option in options):
-            raise InvalidValue(f"{word}: expected NAME=VALUE, without dashes{nearest(setting, known)}")
+            setting = name.lstrip("-").replace("-", "_")
+            raise InvalidValue(
+                f"{word}: expected NAME=VALUE, without dashes{nearest(setting.partition('.')[0], known)}"
+            )
 
 
 def is_utf8(text: str) -> bool:
     """Whether a text can be written: what came from bytes that are no UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def explain_choice(words: Iterable[str]) -> str | None:
-    """What is wrong with a group that was given no name but null, a number or a truth value, or with a value alone."""
+    """What is wrong with a group that was given something else than a name, such as null or a number."""
     for word in words:
         group, _, value = word.partition("=")
-        if word.startswith("="):
-            return f"{word}: expected NAME=VALUE"
-        if value in ("null", "true", "false") or value.replace(".", "", 1).isdigit():
-            if known := members(group):
-                return f"{word}: expected one of {', '.join(known)}"
-            if word.startswith("@"):
-                return f"{word}: expected NAME=VALUE"
+        if (known := members(group)) and value not in known:
+            return f"{word}: expected one of {', '.join(known)}"
     return None
 
 
@@ -192,11 +178,9 @@ _SAID = {
     r"(?:Multiple values for |Error resolving interpolation '\$\{schema_for:)(?P<name>\w+)": (
         "{name}: expected one member, and no + before the name: {name}=NAME; -m {name}=A,B runs several"
     ),
-    r"Ambiguous value for argument '(?P<name>data\.split)=(?P<value>.*?)'\n": (
-        "{name}={value}: expected a column; pate-schema split={value} deals one file to three"
-    ),
     r"Ambiguous value for argument '(?P<name>[^=]+)=(?P<value>.*?)'\n": (
-        "{name}={value}: expected one value, a list as '{name}=[{value}]', or -m before it, which runs each"
+        "{name}={value}: expected one value, a list as '{name}=[{value}]', or -m before it, which runs each; "
+        "pate-schema split=.1,.1 deals one file to three"
     ),
     r"Missing mandatory value: (?P<name>\S+)": "{name}: expected a value, none is assumed: {name}=…",
     rf"{_VALUE} of type '[^']*' could not be converted to Integer{_KEY}": "{name}={value}: expected a whole number",
@@ -205,59 +189,46 @@ _SAID = {
         "{name}={value}: expected true or false"
     ),
     rf"{_VALUE} of type '[^']*' could not be converted to{_KEY}": "{name}={value}: expected another kind of value",
-    rf"Cannot convert '\w+' to string: '\{{{_KEY}": "{name}: expected text, {name}=VALUE, and no setting below it",
-    rf"Cannot convert '\w+' to string: '(?P<value>.*)'{_KEY}": "{name}={value}: expected text",
+    rf"Cannot convert '\w+' to string: '(?P<value>.*)'{_KEY}": "{name}={value}: expected text, and no setting below it",
     rf"is not a ListConfig, list or tuple{_KEY}": "{name}: expected a list: '{name}=[VALUE,VALUE]'",
 }
 """What Hydra and OmegaConf say, and what is said in its place."""
 
 
+_HINTS = {
+    "data": "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE",
+    "hydra/launcher": f"; submitit's come with {how_to_install('slurm')}",
+    "teacher": "; teacher=sklearn takes any classifier of scikit-learn (pate-train teacher=sklearn --help)",
+}
+
+
 def explain(error: Exception) -> str:
     """One line that names the key or group, the rule and the value."""
     if isinstance(error, OverrideParseException):
-        return _unreadable(error.override)
+        key, equals, value = error.override.partition("=")
+        if not equals:
+            return f"{error.override}: expected NAME=VALUE, no blank around the =; --help lists the names"
+        rule = "in quotes within quotes where it has a blank or any of ~ ( ) [ ] { } , = '"
+        words = [word.strip(" '\"") for word in value.strip("[]").split(",") if word] if value[:1] == "[" else value
+        return f"{error.override}: expected a value that Hydra can read, {rule}: {as_setting(key, words)}"
     text = "\n".join(str(part) for part in (error, error.__cause__) if part is not None)
     text = text.partition("Config search path:")[0]  # which names the folders of an installation
-    found = re.search(r"Could not find '([^']+)'", text)
-    if found and (line := _no_member(error, found[1])) is not None:
-        return line
+    if found := re.search(r"Could not find '([^']+)'", text):
+        group, _, name = found[1].rpartition("/")
+        known = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))  # those of --config-dir, too
+        if group and known:
+            return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{_HINTS.get(group, '')}"
     if found := re.search(r"Could not override '([^']+)'", text):
         return f"{found[1]}: expected a key of the configuration{_key_hint(error, found[1])}"
     for pattern, line in _SAID.items():
         if found := re.search(pattern, text, re.DOTALL):
             return line.format(**found.groupdict())
     said, marked, key = text.partition("full_key: ")
-    if not marked or not key.split():
-        return text
     lines = [line.strip() for line in said.splitlines() if line.strip()]  # behind the name of the key
-    if len(lines) > 1 and re.match(r"Error (merging override|in call to target|locating target)", lines[0]):
-        lines = lines[1:]
-    return f"{key.split()[0]}: {' '.join(lines)}" if lines else text
-
-
-def _unreadable(override: str) -> str:
-    key, equals, value = override.partition("=")
-    if not equals:
-        return f"{override}: expected NAME=VALUE, no blank around the =; --help lists the names"
-    if value.count("[") > value.count("]"):
-        return f"{override}: expected a list without blanks, or in quotes: '{key}=[NAME, NAME]'"
-    rule = "in quotes within quotes where it has any of ~ ( ) [ ] { } , = '"
-    words = [word.strip(" '\"") for word in value.strip("[]").split(",")] if value[:1] + value[-1:] == "[]" else value
-    return f"{override}: expected a value that Hydra can read, {rule}: {as_setting(key, words)}"
-
-
-def _no_member(error: Exception, path: str) -> str | None:
-    """A choice that no group has; None of a file that is no choice."""
-    group, _, name = path.rpartition("/")
-    known = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))  # those of --config-dir, too
-    if not group or not known:
-        return None
-    hint = f"; submitit's come with {how_to_install('slurm')}" if name.startswith("submitit") else ""
-    if group == "data" and "." in name:
-        hint = "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE"
-    elif group == "teacher":
-        hint = "; teacher=sklearn takes any classifier of scikit-learn (pate-train teacher=sklearn --help)"
-    return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{hint}"
+    if not marked or not key.split() or not lines:
+        return text
+    skipped = len(lines) > 1 and re.match(r"Error (merging override|in call to target|locating target)", lines[0])
+    return f"{key.split()[0]}: {' '.join(lines[bool(skipped) :])}"
 
 
 def _key_hint(error: Exception, key: str) -> str:
@@ -266,11 +237,9 @@ def _key_hint(error: Exception, key: str) -> str:
     if not isinstance(cause, OmegaConfBaseException) or not isinstance(cause.parent_node, DictConfig):
         return "; --help lists them"
     known = tuple(str(key) for key in cause.parent_node if key not in ("_target_", "hydra"))
-    if not known and key.startswith("data."):
-        return "; data=table and other data sets from files have more: data=table data.private=FILE …"
-    if not known:
-        return f"; with + before it, it becomes one: +{key}=…"
-    return f": one of {', '.join(known)}{nearest(str(cause.key), known)}"
+    if known:
+        return f": one of {', '.join(known)}{nearest(str(cause.key), known)}"
+    return _HINTS["data"] if key.startswith("data.") else f"; with + before it, it becomes one: +{key}=…"
 
 
 def require_sound(config: DictConfig, schema: type, command: str) -> None:
@@ -295,18 +264,15 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
         is_part = name in GROUPS_OF_CLASSES and field.default == MISSING and field.type is Any
         if is_part and not isinstance(config[name], DictConfig):
             raise InvalidValue(f"{name}={config[name]}: expected a _target_ and its settings, or {name}=NAME")
-    for key, text in _texts(OmegaConf.to_container(config, resolve=False)):
+    for text in _texts(OmegaConf.to_container(config, resolve=False)):
         if "\0" in text or not is_utf8(text):
-            raise InvalidValue(f"{key}={text!r}: expected text in UTF-8 without a zero byte")
+            raise InvalidValue(f"{text!a}: expected text in UTF-8 without a zero byte")
 
 
-def _texts(node: Any, at: str = "") -> Iterator[tuple[str, str]]:
-    """Each text in a tree of dictionaries and lists, by where it stands."""
+def _texts(node: Any) -> Iterator[str]:
+    """Each text in a tree of dictionaries and lists."""
     if isinstance(node, str):
-        yield at, node
-    elif isinstance(node, dict):
-        for key, value in node.items():
-            yield from _texts(value, f"{at}.{key}" if at else str(key))
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            yield from _texts(value, f"{at}[{index}]")
+        yield node
+    elif isinstance(node, (dict, list)):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from _texts(value)

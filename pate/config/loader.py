@@ -169,16 +169,10 @@ class _Files(ConfigRepository):
                 yaml.compose(file.read_text(encoding="utf-8"), plain_loader())
             return super().load_config(config_path)
         except _STRANGE as error:
-            raise InvalidValue(f"file={file}: expected settings in YAML ({_reason(error)})") from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError):
-        line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
-        return f"{line}{error.problem or error.context}"
-    if isinstance(error, RecursionError):
-        return "values within values, too deep"
-    return " ".join(str(error).split()) or "defaults are names, or NAME: MEMBER"
+            mark = getattr(error, "problem_mark", None)
+            reason = " ".join(str(getattr(error, "problem", None) or error).split()) or type(error).__name__
+            line = "" if mark is None else f"line {mark.line + 1}: "
+            raise InvalidValue(f"file={file}: expected settings in YAML ({line}{reason})") from error
 
 
 def _is_ours(source: str, path: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -35,21 +36,22 @@ _PURE = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.val
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
     """The settings of a run that may be published, some of them changed, as YAML with the noise that was used."""
-    given = {**settings, **changed}
-    parts = {part: _component(settings[part]) for part in _PARTS if part in settings}
+    parts = _parts(settings, _PARTS)
     if "num_teachers" in (teacher := settings.get("teacher", {})):
         parts["teacher"]["num_teachers"] = teacher["num_teachers"]
-    if "data" in settings and (data := _data(settings["data"])):
-        parts["data"] = data
-    return _text(_terms(given, aggregator) | parts)
+    return _text(_terms({**settings, **changed}, aggregator) | parts)
 
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """What a holder may publish of how its votes were made: teachers, features and data, as YAML by group."""
-    public = {part: _component(settings[part]) for part in ("features", "teacher") if part in settings}
-    if data := _data(settings["data"]):
-        public["data"] = data
-    return {part: _text(content) for part, content in public.items()}
+    return {part: _text(content) for part, content in _parts(settings, ("features", "teacher")).items()}
+
+
+def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """What may be published of some parts, and of the data."""
+    parts = {part: _component(settings[part]) for part in names if part in settings}
+    data = _data(settings["data"]) if "data" in settings else {}
+    return parts | ({"data": data} if data else {})
 
 
 def release_settings(
@@ -157,38 +159,36 @@ def _data(node: Mapping[str, Any]) -> dict[str, Any]:
     target = str(node["_target_"])
     cls = located(target)
     named = {"_target_": target} if is_within(target, ("pate.",)) else {}
-    return named | _plain_fields({} if cls is None else published_fields(cls, node, declared_only=True))
+    return named | _plain({} if cls is None else published_fields(cls, node, declared_only=True))
 
 
 def _component(node: Mapping[str, Any]) -> dict[str, Any]:
     """A part of a run, or an object within one: its class, and of its fields what may be published."""
     target = str(node["_target_"])
-    ours = is_within(target, TRUSTED_PREFIXES)
-    cls = located(target)
+    ours, cls = is_within(target, TRUSTED_PREFIXES), located(target)
     fields: dict[str, Any] = {}
     if cls is not None and is_dataclass(cls):
         fields = published_fields(cls, node)
     elif cls is not None and ours:  # such as an estimator: numbers, and estimators within
-        known = inspect.signature(cls).parameters
-        fields = {name: value for name, value in node.items() if name in known and not is_seed(name)}
-        fields = {name: value for name, value in fields.items() if is_scalar(value) or isinstance(value, Mapping)}
-    return {"_target_": target if ours else target.rpartition(".")[2]} | _plain_fields(fields)
+        known = {name for name in inspect.signature(cls).parameters if not is_seed(name)}
+        fields = {name: value for name, value in node.items() if name in known and not isinstance(value, (str, list))}
+    return {"_target_": target if ours else target.rpartition(".")[2]} | _plain(fields)
 
 
-def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in fields.items() if _has_text(value)}
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that YAML can say: a scalar, a list of them, or an object by its class."""
+    found: dict[str, Any] = {}
 
+    def said(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [said(item) for item in value]
+        if isinstance(value, Mapping) and "_target_" in value:
+            return _component(value)
+        if not (is_scalar(value) or isinstance(value, str)):
+            raise TypeError("nothing that is published")
+        return float(value) if isinstance(value, float) else value
 
-def _has_text(value: Any) -> bool:
-    """Whether YAML can say it: a scalar, a list of them, or an object by its class."""
-    if isinstance(value, (list, tuple)):
-        return all(map(_has_text, value))
-    return is_scalar(value) or isinstance(value, str) or (isinstance(value, Mapping) and "_target_" in value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return _component(value)
-    return float(value) if isinstance(value, float) else value
+    for name, value in fields.items():
+        with suppress(TypeError):
+            found[name] = said(value)
+    return found

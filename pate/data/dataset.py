@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from inspect import signature
 from io import BytesIO
 from itertools import combinations
@@ -20,6 +22,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pate.files.arrays import row_blocks, taken
+from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
 from pate.validation import (
     InvalidValue,
     require,
@@ -186,6 +189,85 @@ class Preprocessing(ABC):
     @abstractmethod
     def plain(self) -> dict[str, Any]:
         """All of it, for JSON."""
+
+
+_WRONG = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+    RuntimeError,
+    ArithmeticError,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(ABC):
+    """What was fitted on public data, or on nothing; its file is safetensors, with plain values in its head."""
+
+    arrays: Mapping[str, NDArray[Any]]  # all that was learned or read, by name
+    settings: Mapping[str, Any]  # plain values that say how arrays are used
+    origin: Mapping[str, Any]  # plain values: what it was fitted on, with digests
+    path: Path | None = None  # of the file that it was read from
+
+    kind: ClassVar[str]
+    entry: ClassVar[str]  # of the head
+    rule: ClassVar[str]  # what a file has to be, for messages
+
+    @classmethod
+    @abstractmethod
+    def of_kind(cls, kind: str) -> Any:
+        """The class of a kind; `LookupError` where there is none."""
+
+    @abstractmethod
+    def tried(self) -> NDArray[Any]:
+        """Numbers that it gives; raises where arrays and settings are none of this kind."""
+
+    @cached_property
+    def content(self) -> bytes:
+        """The file; equal ones give equal bytes."""
+        from safetensors.numpy import save  # which is optional
+
+        said = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
+        arrays = {name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}
+        return save(arrays, metadata={self.entry: json.dumps(said, sort_keys=True)})
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the file, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def save(self, path: Path | str) -> None:
+        """Writes the file, whole or not at all."""
+        with replacing(path) as file:
+            file.write(self.content)
+
+    @classmethod
+    def load(cls, path: Path | str, *, remedy: str, sha256: str | None = None, **beside: Any) -> Self:
+        """Reads what `save` wrote, or raises; nothing is unpickled and nothing is run."""
+        from safetensors import SafetensorError, safe_open
+
+        if sha256 is not None and file_digest(path, rule=cls.rule, remedy=remedy) != sha256:
+            raise damaged(path, cls.rule, "it is another", remedy)
+        require_file(path, rule=cls.rule, remedy=remedy)
+        try:
+            with safe_open(path, framework="numpy") as file:
+                said = json.loads((file.metadata() or {})[cls.entry])
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            plain = dict(said["settings"]), dict(said["origin"])
+            made: Self = cls.of_kind(said["kind"])(arrays, *plain, path=Path(path), **beside)
+            good = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
+            if not good or not np.isfinite(made.tried()).all():
+                raise ValueError("arrays that give no numbers")
+        except OSError as error:
+            raise unreadable(path, error, rule=cls.rule, remedy=remedy) from error
+        except InvalidValue:
+            raise
+        except (SafetensorError, *_WRONG) as error:
+            raise damaged(path, cls.rule, f"{type(error).__name__}: {error}"[:100], remedy) from None
+        return made
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import html
-import json
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -23,16 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pate.data.dataset import Stage, unwatched
+from pate.data.dataset import Fitted, Stage, unwatched
 from pate.files.disk import (
     DamagedFile,
     damaged,
     file_digest,
-    make_folder,
     read_json,
     replacing,
-    require_file,
-    unreadable,
 )
 from pate.validation import InvalidValue, MissingPackage, how_to_install, require_extra
 
@@ -132,22 +128,47 @@ def digest_of(texts: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
+@dataclass(frozen=True)
+class Weights:
+    """A file or folder of vectors of words, or of an encoder."""
+
+    place: Path
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of a file, or of all files of a folder with their names, in hexadecimal; computed once."""
+        if self.place.is_file():
+            return file_digest(self.place, rule=_RULE, remedy="copy it again")
+        digest = hashlib.sha256()
+        for path in sorted(each for each in self.place.rglob("*") if each.is_file()):
+            name = path.relative_to(self.place).as_posix()
+            digest.update(f"{name}\0{file_digest(path, rule=_RULE, remedy='copy it again')}\n".encode())
+        return digest.hexdigest()
+
+
 @dataclass(frozen=True, eq=False)
-class TextVectors(ABC):
+class TextVectors(Fitted):
     """From a text to a vector of length 1, or 0 for a text that says nothing. It was fitted on public texts.
 
     Formal guarantee: the vector is a function of the text and the public pool, bit for bit, whatever other texts there
     are.
     """
 
-    arrays: Mapping[str, NDArray[Any]]  # all that was learned or read, by name
-    settings: Mapping[str, Any]  # plain values that say how arrays are used
-    origin: Mapping[str, str | int]  # plain values: what it was fitted on, with digests
     kept: Path | None = None  # a folder for vectors that were made, as private as the texts; None keeps none
-    place: Path | None = None  # where an encoder lies that is not among the arrays
+    weights: Weights | None = None  # of an encoder that is not among the arrays; None where it lies beside the file
 
-    kind: ClassVar[str]
+    entry = "texts"
+    rule = _RULE
     prefers: ClassVar[str] = "processes"  # where there are many texts
+
+    @classmethod
+    def of_kind(cls, kind: str) -> Any:
+        return TEXT_KINDS[kind]
+
+    def tried(self) -> Array:
+        if not self.is_usable():
+            raise ValueError("arrays of other shapes")
+        return self.vectors(["a text"])
 
     @property
     def dimension(self) -> int:
@@ -191,65 +212,21 @@ class TextVectors(ABC):
         lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
         return np.ascontiguousarray(rows / np.where(lengths > _NO_LENGTH, lengths, np.inf), np.float32)
 
-    @cached_property
-    def _bytes(self) -> bytes:
-        from safetensors.numpy import save
-
-        said = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
-        arrays = {name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}
-        return save(arrays, metadata={_ENTRY: json.dumps(said, sort_keys=True, ensure_ascii=True)})
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of its file, in hexadecimal."""
-        return hashlib.sha256(self._bytes).hexdigest()
-
     @property
     def file(self) -> str:
         """The name of its file in a bundle, or beside a schema."""
         return f"text-{self.digest[:12]}.safetensors"
 
-    def save(self, folder: Path | str) -> None:
-        """Writes the file into a folder: safetensors, with words, settings and origin in its head."""
-        with replacing(Path(folder, self.file)) as file:
-            file.write(self._bytes)
-
-    def beside(self, folder: Path) -> Self:
-        """The same, with a folder that vectors are kept in."""
-        make_folder(folder)
-        return replace(self, kept=folder)
-
     @abstractmethod
-    def require_usable(self) -> None:
-        """Raises `ValueError` where arrays and settings are none of this kind."""
+    def is_usable(self) -> bool:
+        """Whether arrays and settings are of this kind; may raise what Python does where they are none."""
 
-    @staticmethod
-    def load(path: Path, *, sha256: str | None = None, remedy: str, place: Path | None = None) -> TextVectors:
-        """Reads what `save` wrote, or raises; nothing is unpickled. An encoder that is no part of it lies beside it."""
-        from safetensors import SafetensorError, safe_open
-
-        require_file(path, rule=_RULE, remedy=remedy)
-        if sha256 is not None and file_digest(path, rule=_RULE, remedy=remedy) != sha256:
-            raise damaged(path, _RULE, "it is another", remedy)
-        try:
-            with safe_open(path, framework="numpy") as file:
-                said = json.loads((file.metadata() or {})[_ENTRY])
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            settings = dict(said["settings"])
-            place = path.parent / Path(str(settings.get("name", ""))).name if place is None else place
-            made: TextVectors = TEXT_KINDS[said["kind"]](arrays, settings, dict(said["origin"]), place=place)
-            made.require_usable()
-            good = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
-            found = made.vectors(["a text"]) if good else None
-        except OSError as error:
-            raise unreadable(path, error, rule=_RULE, remedy=remedy) from error
-        except InvalidValue:
-            raise
-        except (SafetensorError, *_WRONG) as error:
-            raise damaged(path, _RULE, type(error).__name__, remedy) from None
-        if found is None or not np.isfinite(found).all():
-            raise damaged(path, _RULE, "arrays that give no numbers", remedy)
-        return made
+    @cached_property
+    def _place_of(self) -> dict[str, int]:
+        """By word, in small letters where these are no word of their own."""
+        words: list[str] = self.settings["words"]
+        places = {word.casefold(): place for place, word in reversed(list(enumerate(words)))}
+        return places | {word: place for place, word in enumerate(words)}
 
 
 def remarks_on(name: str, vectors: TextVectors, private: Sequence[str]) -> Iterator[str]:
@@ -273,11 +250,6 @@ class TextReader:
     """A reader of data that may have texts; `text_fit` says how they become numbers, None that nobody said it."""
 
     text_fit: ClassVar[TextFit | None] = None
-
-    @property
-    def has_text(self) -> bool:
-        """Whether there is a text that it is for, of settings that name columns of texts."""
-        return bool(getattr(self, "text", True))
 
     def with_text(self, fit: TextFit) -> Self:
         """The same reader, whose texts become numbers so."""
@@ -320,18 +292,14 @@ class TfidfVectors(TextVectors):
         components = np.ascontiguousarray(found.components_[kept].T, np.float32)
         return cls({"buckets": buckets, "idf": idf, "components": components}, {"words": known}, origin)
 
-    def require_usable(self) -> None:
-        words, buckets, idf, components = (
-            self.settings["words"],
-            *(self.arrays[n] for n in ("buckets", "idf", "components")),
-        )
+    def is_usable(self) -> bool:
+        words = self.settings["words"]
+        buckets, idf, components = (self.arrays[name] for name in ("buckets", "idf", "components"))
         good = all(isinstance(word, str) for word in words) and len(set(words)) == len(words)
         good = good and buckets.ndim == idf.ndim == 1 and components.ndim == 2 and components.shape[1] > 0
         good = good and len(idf) == len(components) == len(words) + len(buckets)
         good = good and bool(np.all((buckets >= 0) & (buckets < _BUCKETS))) and buckets.dtype == np.int32
-        good = good and bool(np.all(np.square(components, dtype=np.float64).sum(axis=0) < 1.01))
-        if not good:
-            raise ValueError("arrays of other shapes")
+        return good and bool(np.all(np.square(components, dtype=np.float64).sum(axis=0) < 1.01))
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
         _, known, total = self.weighted(texts)
@@ -367,10 +335,6 @@ class TfidfVectors(TextVectors):
     def _directions(self) -> NDArray[np.float64]:
         return _whole(self.arrays["components"])
 
-    @cached_property
-    def _place_of(self) -> dict[str, int]:
-        return {word: place for place, word in enumerate(self.settings["words"])}
-
 
 class StaticVectors(TextVectors):
     """Vectors of words from a file, averaged by inverse frequency in the public texts, less the public mean.
@@ -383,8 +347,8 @@ class StaticVectors(TextVectors):
     kind = "static"
 
     @classmethod
-    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Path, dimension: int = 128) -> Self:
-        words, table, marks = read_vectors(weights)
+    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Weights, dimension: int = 128) -> Self:
+        words, table, marks = read_vectors(weights.place)
         shown, ones = spread(texts), np.ones(len(words))
         made = cls({"components": table, "weights": ones, "center": np.zeros(1)}, {"words": words, "marks": marks}, {})
         with stage("words of the public texts", len(shown)) as advance:
@@ -398,14 +362,13 @@ class StaticVectors(TextVectors):
         arrays = {"components": table, "weights": kept, "center": center}
         return cls(arrays, made.settings, _origin(shown, weights))
 
-    def require_usable(self) -> None:
+    def is_usable(self) -> bool:
         words, marks = self.settings["words"], self.settings["marks"]
         table, weights, center = (self.arrays[name] for name in ("components", "weights", "center"))
         good = all(isinstance(word, str) for word in words) and len(words) == len(table) == len(weights)
         good = good and len(marks) == 2 and isinstance(marks[0], str) and isinstance(marks[1], str | None)
         good = good and table.ndim == 2 and weights.ndim == 1 and table.shape[1:] == center.shape and len(center) > 0
-        if not (good and bool(np.all(weights > 0))):
-            raise ValueError("arrays of other shapes")
+        return good and bool(np.all(weights > 0))
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
         counts, total = self.counted(texts)
@@ -457,13 +420,6 @@ class StaticVectors(TextVectors):
             start, mark = end, later
         return found
 
-    @cached_property
-    def _place_of(self) -> dict[str, int]:
-        """By word, in small letters where these are no word of their own."""
-        words: list[str] = self.settings["words"]
-        places = {word.casefold(): place for place, word in reversed(list(enumerate(words)))}
-        return places | {word: place for place, word in enumerate(words)}
-
 
 class EncoderVectors(TextVectors):
     """What an encoder of sentences says of a text, less the public mean, in directions of the public texts.
@@ -475,34 +431,36 @@ class EncoderVectors(TextVectors):
     prefers = "threads"
 
     @classmethod
-    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Path, dimension: int = 128) -> Self:
+    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Weights, dimension: int = 128) -> Self:
         shown = spread(texts, _MOST_ENCODED)
         try:
             arrays, settings = _encoder_of(weights)
-            made = cls(arrays, settings, {}, place=weights)
+            made = cls(arrays, settings, {}, weights=weights)
             made.measured(["a text"])  # a mistake is said before there are threads
             with stage("encoding public texts", len(shown)) as advance:
                 blocks = list(_mapped(made.measured, shown, _AT_ONCE, advance, cls.prefers))
         except InvalidValue:
             raise
         except _WRONG as error:
-            raise InvalidValue(f"features.weights={weights}: expected {WEIGHTS['encoder']} ({error})") from error
+            raise InvalidValue(f"features.weights={weights.place}: expected {WEIGHTS['encoder']} ({error})") from error
         center, components = _directions(np.concatenate([*blocks] or [np.zeros((0, 1))]), dimension)
         arrays |= {"center": center, "components": components}
-        return cls(arrays, settings, _origin(shown, weights), place=weights)
+        return cls(arrays, settings, _origin(shown, weights), weights=weights)
 
-    def require_usable(self) -> None:
+    def is_usable(self) -> bool:
         center, components = self.arrays["center"], self.arrays["components"]
         good = components.ndim == 2 and components.shape[1] > 0 and center.shape == components.shape[:1]
         good = good and bool(np.all(np.square(components).sum(axis=0) < 1.01)) and bool(center @ center < 1.01)
-        if not good or not 0 < int(self.settings["most_tokens"]) < 2**20:
-            raise ValueError("arrays of other shapes")
-        place, rule = self.place or Path(), f"the encoder of SHA-256 {self.settings['sha256']}"
-        there = place.exists()
-        if "model" not in self.arrays and (not there or digest_of_all(place) != self.settings["sha256"]):
-            raise damaged(
-                place, rule, "it is another" if there else "it is gone", "it is published by name: copy it there"
-            )
+        place, rule = self._weights.place, f"the encoder of SHA-256 {self.settings['sha256']}"
+        found = "it is another" if place.exists() else "it is gone"
+        if "model" not in self.arrays and (not place.exists() or self._weights.sha256 != self.settings["sha256"]):
+            raise damaged(place, rule, found, "it is published by name: copy it there")
+        return good and 0 < int(self.settings["most_tokens"]) < 2**20
+
+    @cached_property
+    def _weights(self) -> Weights:
+        """Where it lies if it is not among the arrays."""
+        return self.weights or Weights((self.path or Path()).parent / Path(str(self.settings["name"])).name)
 
     def measured(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """What the encoder says, `[n, d]`: of length 1, or 0 for an empty text."""
@@ -527,35 +485,23 @@ class EncoderVectors(TextVectors):
     @cached_property
     def _encode(self) -> Callable[[str], NDArray[Any]]:
         """From one text to its vector `[d]`."""
-        place = self.place or Path()
-        if self.settings["format"] != "onnx":
-            how = {"device": "cpu", "local_files_only": True, "model_kwargs": {"use_safetensors": True}}
-            model, one = _package("sentence_transformers").SentenceTransformer(str(place), **how), Lock()
+        if self.settings["format"] == "onnx":
+            files = (self.arrays.get(name) for name in ("model", "tokenizer"))
+            carried = [None if each is None else each.tobytes() for each in files]
+            model, tokenizer = carried if carried[0] is not None else _onnx_files(self._weights.place)
+            return _onnx(model, tokenizer, self.settings)
+        how = {"device": "cpu", "local_files_only": True, "model_kwargs": {"use_safetensors": True}}
+        encoder, one = _package("sentence_transformers").SentenceTransformer(str(self._weights.place), **how), Lock()
 
-            def encode(text: str) -> NDArray[Any]:
-                with one:  # its tokenizers are not made for several threads
-                    return np.asarray(model.encode([text], show_progress_bar=False)[0])
+        def encode(text: str) -> NDArray[Any]:
+            with one:  # its tokenizers are not made for several threads
+                return np.asarray(encoder.encode([text], show_progress_bar=False)[0])
 
-            return encode
-        model, tokenizer = (self.arrays.get(name) for name in ("model", "tokenizer"))
-        if model is None:
-            return _onnx(*_onnx_files(place), self.settings)
-        return _onnx(model.tobytes(), None if tokenizer is None else tokenizer.tobytes(), self.settings)
+        return encode
 
 
 TEXT_KINDS: Mapping[str, Any] = {each.kind: each for each in (TfidfVectors, StaticVectors, EncoderVectors)}
 """By `features.kind=`."""
-
-
-def digest_of_all(place: Path) -> str:
-    """SHA-256 of a file, or of all files of a folder with their names, in hexadecimal."""
-    if place.is_file():
-        return file_digest(place, rule=_RULE, remedy="copy it again")
-    digest = hashlib.sha256()
-    for path in sorted(each for each in place.rglob("*") if each.is_file()):
-        name = path.relative_to(place).as_posix()
-        digest.update(f"{name}\0{file_digest(path, rule=_RULE, remedy='copy it again')}\n".encode())
-    return digest.hexdigest()
 
 
 def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
@@ -563,13 +509,9 @@ def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]
 
     Read are GloVe's and word2vec's lines of text, and a folder with `model.safetensors` and `tokenizer.json`.
     """
-    folder = place if place.is_dir() else place.parent
     try:
-        if place.is_dir() or place.suffix == ".safetensors":
-            path = folder / "model.safetensors" if place.is_dir() else place
-            found = _vectors_of_model(path, folder / "tokenizer.json")
-        else:
-            found = _vectors_of_lines(place)
+        is_model = place.is_dir() or place.suffix == ".safetensors"
+        found = _vectors_of_model(place) if is_model else _vectors_of_lines(place)
         if not np.isfinite(found[1]).all() or not found[1].any():
             raise ValueError("numbers that are none")
     except DamagedFile:
@@ -580,9 +522,11 @@ def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]
     return found
 
 
-def _vectors_of_model(path: Path, tokenizer: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
+def _vectors_of_model(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
     from safetensors.numpy import load_file
 
+    path = place / "model.safetensors" if place.is_dir() else place
+    tokenizer = path.with_name("tokenizer.json")
     said = read_json(tokenizer, rule="the tokenizer of word vectors", remedy="copy it again")["model"]
     arrays, listed = load_file(path), said["vocab"]
     rows = dict(listed) if isinstance(listed, dict) else {word: row for row, (word, _) in enumerate(listed)}
@@ -590,11 +534,8 @@ def _vectors_of_model(path: Path, tokenizer: Path) -> tuple[list[str], NDArray[A
     table = table[arrays["mapping"]] if "mapping" in arrays else table
     table = table * arrays["weights"].astype(np.float32)[:, None] if "weights" in arrays else table
     words = sorted((word for word, row in rows.items() if row < len(table)), key=rows.__getitem__)[:_MOST_VECTORS]
-    if said["type"] == "WordPiece":
-        marks = ["", said.get("continuing_subword_prefix", "##")]
-    elif said["type"] == "WordLevel":
-        marks = ["", None]
-    else:
+    marks = {"WordPiece": ["", said.get("continuing_subword_prefix", "##")], "WordLevel": ["", None]}.get(said["type"])
+    if marks is None:
         marks = [max("\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words)), ""]
     return words, table[[rows[word] for word in words]], marks
 
@@ -610,8 +551,9 @@ def _vectors_of_lines(path: Path) -> tuple[list[str], NDArray[Any], list[str | N
     return frame[0].tolist(), frame.iloc[:, 1:].to_numpy(np.float32), ["", None]
 
 
-def _encoder_of(place: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _encoder_of(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """What a published model carries of an encoder, nothing if it is large; and how it is used."""
+    place = weights.place
 
     def said(name: str) -> Any:
         path = place / name
@@ -619,15 +561,18 @@ def _encoder_of(place: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
     model, tokenizer = _onnx_files(place)
     parts = {str(part["type"]).rpartition(".")[2] for part in said("modules.json")}
-    modes = {
-        name for name, on in said("1_Pooling/config.json").items() if name.startswith("pooling_mode_") and on is True
-    }
+    pooling = said("1_Pooling/config.json").items()
+    modes = {name for name, on in pooling if name.startswith("pooling_mode_") and on is True}
     plain = not parts - {"Transformer", "Pooling", "Normalize"} and (modes <= {_MEAN} or modes == {_FIRST})
-    settings = {"name": place.resolve().name, "sha256": digest_of_all(place), "first_token": modes == {_FIRST}}
-    settings["most_tokens"] = int(said("sentence_bert_config.json").get("max_seq_length") or _MOST_TOKENS)
-    settings["format"] = "onnx" if model is not None and plain else "sentence_transformers"
     if model is None and not parts:
         raise InvalidValue(f"features.weights={place}: expected {WEIGHTS['encoder']}")
+    settings = {
+        "name": place.resolve().name,
+        "sha256": weights.sha256,
+        "first_token": modes == {_FIRST},
+        "most_tokens": int(said("sentence_bert_config.json").get("max_seq_length") or _MOST_TOKENS),
+        "format": "onnx" if model is not None and plain else "sentence_transformers",
+    }
     files = {name: path for name, path in (("model", model), ("tokenizer", tokenizer)) if path is not None}
     alone = model is not None and not any(each != model for each in model.parent.glob(f"{model.name}*"))
     small = sum(path.stat().st_size for path in files.values()) <= _SMALL
@@ -679,9 +624,9 @@ def _package(name: str) -> Any:
         raise MissingPackage(f"features.kind=encoder: expected the package {name}: {how_to_install('text')}") from error
 
 
-def _origin(texts: Sequence[str], weights: Path | None = None) -> dict[str, str | int]:
+def _origin(texts: Sequence[str], weights: Weights | None = None) -> dict[str, str | int]:
     """What is published of a fit."""
-    of_file = {} if weights is None else {"model": weights.resolve().name, "weights_sha256": digest_of_all(weights)}
+    of_file = {} if weights is None else {"model": weights.place.resolve().name, "weights_sha256": weights.sha256}
     return {"fitted_on": "the public pool", "num_texts": len(texts), "texts_sha256": digest_of(texts), **of_file}
 
 
@@ -711,8 +656,7 @@ def _mapped(
     from joblib import Parallel, cpu_count, delayed
 
     blocks = [items[first : first + size] for first in range(0, len(items), size)]
-    jobs = max(1, min(cpu_count(), len(blocks))) if how else 1
-    pool, done = Parallel(jobs, prefer=how, return_as="generator"), 0
+    pool, done = Parallel(min(cpu_count(), len(blocks)) or 1 if how else 1, prefer=how, return_as="generator"), 0
     for block, made in zip(blocks, pool(map(delayed(make), blocks)), strict=True):
         done += len(block)
         advance(done)

@@ -75,7 +75,7 @@ class FeaturedData:
                 remove_partials(folder, (re.escape(FILE), re.escape(_DIGEST)))
                 extractor = self.features.fit(pictures, stage)
                 extractor.save(folder / FILE)
-                write_text(folder / _DIGEST, extractor.digest() + "\n")
+                write_text(folder / _DIGEST, extractor.digest + "\n")
                 known = extractor.known
             return Extractor.load(folder / FILE, remedy=_REMEDY), known
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +13,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
-from pate.data.dataset import Dataset, ImageForm, Preprocessing, Stage, enter
+from pate.data.dataset import Dataset, Fitted, ImageForm, Preprocessing, Stage, enter
 from pate.files.arrays import Spilled
-from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
 from pate.files.values import full_text
 from pate.validation import InvalidValue, require, require_count, require_kind
 
@@ -31,9 +27,7 @@ FILE = "extractor.safetensors"
 _SMALLEST_STD = 1e-6
 _VERSION = 1  # of what recipes do with their settings; in the name of what is kept
 _WHITE = np.float32(255)
-_RULE = "an extractor of features"
 _KINDS = {"patches": "patches.PatchExtractor", "backbone": "backbone.BackboneExtractor"}
-_ENTRY = "extractor"
 _MODERATE, _TIMES = 2**24, 16  # numbers that a file may ask for, whatever it holds, and per number in it
 
 
@@ -143,16 +137,19 @@ def projection_of(
 
 
 @dataclass(frozen=True, eq=False)
-class Extractor(ABC):
-    """From pictures to features. It was fitted on public pictures, or on nothing."""
+class Extractor(Fitted):
+    """From pictures to features, by float32 arrays."""
 
-    arrays: Mapping[str, NDArray[np.float32]]  # all that was learned or read, by name; float32
-    settings: Mapping[str, Any]  # plain values that say how the arrays are used
-    origin: Mapping[str, Any]  # plain values: what it was fitted on, with digests
     # features of the first pictures that it was fitted on, in whole batches; None once it is read from a file
     known: Array | None = None
 
-    kind: ClassVar[str]
+    entry = "extractor"
+    rule = "an extractor of features"
+
+    @classmethod
+    def of_kind(cls, kind: str) -> Any:
+        module, _, name = _KINDS[kind].partition(".")
+        return getattr(import_module(f"pate.features.{module}"), name)
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:
@@ -206,53 +203,13 @@ class Extractor(ABC):
             features[first : first + len(shown)] = self.features(batch)[: len(shown)]
         return features
 
-    def to_bytes(self) -> bytes:
-        """The file: safetensors, with kind, settings and origin in its head; equal extractors give equal bytes."""
-        said = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
-        arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in sorted(self.arrays.items())}
-        return save(arrays, metadata={_ENTRY: json.dumps(said, sort_keys=True)})
-
-    def digest(self) -> str:
-        """SHA-256 of the file, in hexadecimal."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
-
-    def save(self, path: Path | str) -> None:
-        """Writes the file, whole or not at all."""
-        with replacing(path) as file:
-            file.write(self.to_bytes())
-
-    @staticmethod
-    def load(path: Path | str, *, remedy: str) -> Extractor:
-        """Reads what `save` wrote, or raises; nothing is unpickled and nothing is run."""
-        require_file(path, rule=_RULE, remedy=remedy)
-        try:
-            with safe_open(path, framework="numpy") as file:
-                said = json.loads((file.metadata() or {})[_ENTRY])
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            module, _, name = _KINDS[said["kind"]].partition(".")
-            settings, origin = dict(said["settings"]), dict(said["origin"])
-        except OSError as error:
-            raise unreadable(path, error, rule=_RULE, remedy=remedy) from error
-        except (SafetensorError, ValueError, LookupError, TypeError, RecursionError, MemoryError) as error:
-            raise damaged(path, _RULE, type(error).__name__, remedy) from None
-        made: Extractor = getattr(import_module(f"pate.features.{module}"), name)(arrays, settings, origin)
-        made._require_usable(path, remedy)
-        return made
-
-    def _require_usable(self, path: Path | str, remedy: str) -> None:
-        """Raises where the arrays do not make an extractor of this kind: asked for one picture, it has to answer."""
-        try:
-            good = all(array.dtype == np.float32 and np.isfinite(array).all() for array in self.arrays.values())
-            held = sum(array.size for array in self.arrays.values())
-            good = good and all(size > 0 for size in self.picture_shape)
-            good = good and self._numbers_at_once() <= _MODERATE + _TIMES * held
-            found = self.features(np.full((1, *self.picture_shape), 0.5, np.float32)) if good else None
-        except InvalidValue:
-            raise
-        except (LookupError, ValueError, ArithmeticError, RuntimeError, TypeError, AttributeError, MemoryError):
-            found = None
-        if found is None or not np.isfinite(found).all():
-            raise damaged(path, _RULE, "arrays that give no features", remedy)
+    def tried(self) -> Array:
+        """What it answers, asked for one picture."""
+        held = sum(array.size for array in self.arrays.values())
+        good = all(array.dtype == np.float32 for array in self.arrays.values()) and min(self.picture_shape) > 0
+        if not good or self._numbers_at_once() > _MODERATE + _TIMES * held:
+            raise ValueError("arrays of other shapes")
+        return self.features(np.full((1, *self.picture_shape), 0.5, np.float32))
 
 
 class Features(ABC):
@@ -326,7 +283,7 @@ class ExtractedForm(Preprocessing):
             "features": self.extractor.kind,
             "dimension": self.extractor.num_features,
             **self.extractor.origin,
-            "extractor_sha256": self.extractor.digest(),
+            "extractor_sha256": self.extractor.digest,
         }
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
@@ -349,7 +306,7 @@ class ExtractedForm(Preprocessing):
             "extractor": {
                 "kind": self.extractor.kind,
                 "file": FILE,
-                "sha256": self.extractor.digest(),
+                "sha256": self.extractor.digest,
                 "settings": dict(self.extractor.settings),
                 "origin": dict(self.extractor.origin),
             },
@@ -361,10 +318,7 @@ class ExtractedForm(Preprocessing):
     @classmethod
     def read(cls, said: Mapping[str, Any], folder: Path | str, *, remedy: str) -> Self:
         """From what `plain` gave, and the file beside it."""
-        path, rule = Path(folder, FILE), "the extractor that the schema names"
-        if file_digest(path, rule=rule, remedy=remedy) != said["extractor"]["sha256"]:
-            raise damaged(path, rule, "it is another", remedy)
-        extractor = Extractor.load(path, remedy=remedy)
+        extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=said["extractor"]["sha256"])
         pictures = None if said["pictures"] is None else ImageForm.read(said["pictures"])
         if pictures is not None:
             found = pictures.input_shape

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from pate.data.dataset import Stage, unwatched
-from pate.data.texts import (
-    TEXT_KINDS,
-    WEIGHTS,
-    TextReader,
-    TextVectors,
-    TfidfVectors,
-    digest_of,
-    digest_of_all,
-    spread,
-)
+from pate.data.texts import TEXT_KINDS, WEIGHTS, TextReader, TextVectors, Weights, digest_of, spread
 from pate.features.features import Extractor, Features, PublicPictures
 from pate.files.disk import DamagedFile, locked, make_folder, read_text, write_text
 from pate.files.values import full_text
@@ -51,7 +43,7 @@ class Text(Features):
         if (rule := WEIGHTS.get(self.kind)) is None:
             require(self.weights is None, "features.weights", self.weights, "none beside features.kind=tfidf")
         else:
-            there = self.place is not None and self.place.exists()
+            there = self._weights is not None and self._weights.place.exists()
             require(there, "features.weights", self.weights, f"{rule}, which is there")
         require_count("features.dimension", self.dimension)
         require_count("features.seed", self.seed, minimum=0)
@@ -64,48 +56,27 @@ class Text(Features):
 
     def reader(self, data: Any, cache: Path | str) -> Any:
         """The same reader of data, whose texts become vectors so; raises where it has none."""
-        if not isinstance(data, TextReader) or not data.has_text:
-            rule = "a column of texts, 'data.text=[NAME]'; or data=wordnet"
-            raise InvalidValue(f"features=text: expected {rule}")
-        return data.with_text(KeptFit(self, Path(cache)))
+        if not isinstance(data, TextReader) or not getattr(data, "text", True):
+            raise InvalidValue("features=text: expected a column of texts, 'data.text=[NAME]'; or data=wordnet")
+        return data.with_text(partial(self.vectors_of, Path(cache).expanduser()))
 
-    def vectors_of(self, texts: Sequence[str], stage: Stage) -> TextVectors:
-        """What is fitted on public texts."""
-        if self.place is None:
-            return TfidfVectors.fit(texts, stage, dimension=self.dimension, seed=self.seed)
-        made: TextVectors = TEXT_KINDS[self.kind].fit(texts, stage, dimension=self.dimension, weights=self.place)
-        return made
-
-    @property
-    def place(self) -> Path | None:
-        """Where the weights lie."""
-        return None if self.weights is None else Path(self.weights).expanduser()
-
-    @property
-    def said(self) -> list[object]:
-        """All that vectors depend on but for the texts: settings, and the weights' digest for where they lie."""
-        weights = None if self.place is None else digest_of_all(self.place)
-        return [_VERSION, {**asdict(self), "cache": None, "weights": weights}]
-
-
-@dataclass(frozen=True)
-class KeptFit:
-    """Fits once for each pool and setting, and keeps vectors of texts block by block, so that a killed run goes on."""
-
-    recipe: Text
-    cache: Path
-
-    def __call__(self, texts: Sequence[str], stage: Stage = unwatched) -> TextVectors:
-        said = full_text([*self.recipe.said, digest_of(spread(texts))])
-        folder = self.cache.expanduser() / f"features-text-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
-        make_folder(folder)
-        name = folder / "name"
+    def vectors_of(self, cache: Path, texts: Sequence[str], stage: Stage = unwatched) -> TextVectors:
+        """What is fitted on public texts, once for each pool and setting; vectors are kept block by block beside it."""
+        weights = self._weights  # in the name their digest stands for where they lie
+        said = {**asdict(self), "cache": None, "weights": None if weights is None else weights.sha256}
+        name = hashlib.sha256(full_text([_VERSION, said, digest_of(spread(texts))]).encode()).hexdigest()
+        folder = make_folder(cache / f"features-text-{name[:12]}")
         with locked(folder / "lock"):
             try:
-                path = folder / read_text(name, remedy=_REMEDY).strip()
-                vectors = TextVectors.load(path, remedy=_REMEDY, place=self.recipe.place)
+                path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
+                vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)
             except DamagedFile:  # or not there yet
-                vectors = self.recipe.vectors_of(texts, stage)
-                vectors.save(folder)
-                write_text(name, vectors.file + "\n")
-        return vectors.beside(folder / "vectors")
+                how: dict[str, Any] = {"seed": self.seed} if weights is None else {"weights": weights}
+                vectors = TEXT_KINDS[self.kind].fit(texts, stage, dimension=self.dimension, **how)
+                vectors.save(folder / vectors.file)
+                write_text(folder / "name", vectors.file + "\n")
+        return replace(vectors, kept=make_folder(folder / "vectors"))
+
+    @cached_property
+    def _weights(self) -> Weights | None:
+        return None if self.weights is None else Weights(Path(self.weights).expanduser())

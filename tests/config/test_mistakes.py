@@ -33,8 +33,9 @@ def test_a_path_that_hydra_cannot_read_is_shown_in_quotes(value: str) -> None:
 
 def test_words_that_are_no_settings_are_told_how_one_is_written() -> None:
     assert unread("quick") == "quick: expected NAME=VALUE, no blank around the =; --help lists the names"
-    line = "data.labels=[flu,: expected a list without blanks, or in quotes: 'data.labels=[NAME, NAME]'"
-    assert unread("data.labels=[flu,") == line
+    assert unread("data.labels=[flu,").endswith(
+        " where it has a blank or any of ~ ( ) [ ] { } , = ': 'data.labels=[flu]'"
+    )
 
 
 def test_a_value_that_must_be_given_is_named() -> None:
@@ -53,17 +54,19 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ("num_queries=abc", r"num_queries=abc: expected a whole number"),
         ("target_epsilon=abc", r"target_epsilon=abc: expected a number"),
         ("redraw=maybe", r"redraw=maybe: expected true or false"),
-        ("output_dir=[1]", r"output_dir=\[1\]: expected text"),
-        ("output_dir.a=1", r"output_dir: expected text, output_dir=VALUE, and no setting below it"),
+        ("output_dir=[1]", r"output_dir=\[1\]: expected text, and no setting below it"),
         ("allowed_targets=3", r"allowed_targets: expected a list: 'allowed_targets=\[VALUE,VALUE\]'"),
         ("teacher.num_teachers=1.5", r"teacher\.num_teachers=1\.5: expected a whole number"),
-        ("seed=1,2", r"seed=1,2: expected one value, a list as 'seed=\[1,2\]', or -m before it, which runs each"),
+        ("seed=1,2", r"seed=1,2: expected one value, a list as 'seed=\[1,2\]', or -m before it, which runs each; .*"),
         ("+experiment=quick", r"experiment: " + re.escape(MEMBER.format("experiment"))),
         ("teacher=[linear,mlp]", r"teacher: " + re.escape(MEMBER.format("teacher"))),
         ("~aggregator", r"aggregator: " + re.escape(MEMBER.format("aggregator"))),
         ("experiment=quik", r"experiment=quik: expected one of .*did you mean quick\?\)"),
         ("data=private.csv", r"data=private\.csv: .*; files of a table are data=table data\.private=FILE .*"),
-        ("data.private=a.csv", r"data\.private: expected a key .*: data=table data\.private=FILE …"),
+        (
+            "data.private=a.csv",
+            r"data\.private: expected a key .*; files of a table are data=table data\.private=FILE .*",
+        ),
         ("teacher=forest", r"teacher=forest: expected one of .*; teacher=sklearn takes any classifier of .*"),
         (
             "teacher.num_techers=3",
@@ -111,8 +114,6 @@ def test_a_class_that_cannot_be_imported_is_named_with_what_to_do() -> None:
         (["accountant=null"], "accountant=null: expected one of auto, exact, joint_law, pld, pure_dp, rdp, zcdp"),
         (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
         (["seed=3", "target_epsilon=null"], None),
-        (["seed=3", "=-1"], "=-1: expected NAME=VALUE"),
-        (["data=[linear]", "@aggregator.test_std=1"], "@aggregator.test_std=1: expected NAME=VALUE"),
     ],
 )
 def test_a_group_without_a_name_is_told_its_members(words: list[str], line: str | None) -> None:
@@ -128,11 +129,14 @@ def test_a_key_that_nothing_reads_is_refused(composed: Callable[..., object]) ->
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--target_epsilon", "3"], "--target_epsilon: expected it without dashes: target_epsilon=3"),
-        (["--num-queries=3"], "--num-queries=3: expected it without dashes: num_queries=3"),
-        (["--seed"], "--seed: expected it without dashes: seed=VALUE"),
-        (["--data.root", "seed=1"], "--data.root: expected it without dashes: data.root=VALUE"),
-        (["--epsilon", "3"], "--epsilon: expected NAME=VALUE, without dashes (did you mean target_epsilon?)"),
+        (
+            ["--target_epsilon", "3"],
+            "--target_epsilon: expected NAME=VALUE, without dashes (did you mean target_epsilon?)",
+        ),
+        (["--num-queries=3"], "--num-queries=3: expected NAME=VALUE, without dashes (did you mean num_queries?)"),
+        (["--data.root", "x=1"], "--data.root: expected NAME=VALUE, without dashes (did you mean data?)"),
+        (["seed=3", "=-1"], "=-1: expected NAME=VALUE, text in UTF-8"),
+        (["@aggregator.test_std=1"], "@aggregator.test_std=1: expected NAME=VALUE, text in UTF-8"),
         (
             ["--experimental-rerun=x"],
             "--experimental-rerun=x: expected another option: a pickled configuration is code",

@@ -350,7 +350,7 @@ class TableSchema(Preprocessing):
 
     def save(self, folder: Path | str) -> None:
         for vectors in self.texts.values():
-            vectors.save(folder)
+            vectors.save(Path(folder, vectors.file))
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +18,8 @@ from safetensors.numpy import save_file
 
 import pate.data.texts as texts_module
 from pate.data import HuggingFace, Table, TableSchema
-from pate.data.texts import EncoderVectors, StaticVectors, TextVectors, TfidfVectors, patterns, plain_text
-from pate.features.text import KeptFit, Text
+from pate.data.texts import EncoderVectors, StaticVectors, TextVectors, TfidfVectors, Weights, patterns, plain_text
+from pate.features import Text
 from pate.validation import InvalidValue, MissingPackage
 
 pytest.importorskip("pyarrow")
@@ -152,7 +153,7 @@ def test_a_schema_of_texts_is_read_back_with_its_file(files: Path) -> None:
 
 
 def test_what_was_made_is_kept_and_what_was_damaged_is_made_again(files: Path) -> None:
-    fit, wanted = KeptFit(Text(), files / "cache"), table(files).load().private.inputs
+    fit, wanted = partial(Text().vectors_of, files / "cache"), table(files).load().private.inputs
     reader = table(files).with_text(fit)
     np.testing.assert_array_equal(reader.load().private.inputs, wanted)
     made = sorted((files / "cache").rglob("*.f32"))
@@ -175,7 +176,7 @@ def test_what_was_made_is_kept_and_what_was_damaged_is_made_again(files: Path) -
     ],
 )
 def test_a_file_of_somebody_else_is_refused(fitted: TfidfVectors, tmp_path: Path, change: dict[str, object]) -> None:
-    fitted.save(tmp_path)
+    fitted.save(tmp_path / fitted.file)
     path = tmp_path / fitted.file
     with safe_open(path, framework="numpy") as file:
         said = json.loads(file.metadata()["texts"])
@@ -315,7 +316,7 @@ MAKERS = {"glove": glove, "model2vec": model2vec, "onnx": onnx_encoder}
 def of_weights(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[TextVectors, Path]:
     place = MAKERS[request.param](tmp_path / f"weights{'.onnx' if request.param == 'onnx' else ''}")
     fit = EncoderVectors.fit if request.param == "onnx" else StaticVectors.fit
-    return fit(PUBLIC, weights=place, dimension=8), place
+    return fit(PUBLIC, weights=Weights(place), dimension=8), place
 
 
 def test_of_a_file_a_vector_is_a_function_of_its_text_alone(of_weights: tuple[TextVectors, Path]) -> None:
@@ -332,12 +333,12 @@ def test_of_a_file_a_vector_is_a_function_of_its_text_alone(of_weights: tuple[Te
 def test_of_a_file_is_read_back_and_names_its_digest(of_weights: tuple[TextVectors, Path], tmp_path: Path) -> None:
     vectors, place = of_weights
     (tmp_path / "out").mkdir()
-    vectors.save(tmp_path / "out")
+    vectors.save(tmp_path / "out" / vectors.file)
     moved = place.rename(tmp_path / "elsewhere")
     path = tmp_path / "out" / vectors.file
     read = TextVectors.load(path, sha256=vectors.digest, remedy="copy it again")
     np.testing.assert_array_equal(read.vectors(PUBLIC[:9]), vectors.vectors(PUBLIC[:9]))
-    assert read.origin["weights_sha256"] == texts_module.digest_of_all(moved)
+    assert read.origin["weights_sha256"] == Weights(moved).sha256
     assert read.origin["num_texts"] == 300
 
 
@@ -345,7 +346,7 @@ def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
     """Worked out by hand: two words, of which every public text has one and a third of them have the other."""
     path = tmp_path / "v.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
-    vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=path, dimension=2)
+    vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=Weights(path), dimension=2)
     often, rare = 0.3 / 1.3, 0.3 / (0.3 + 1 / 3)
     raw = np.array([[1, 0], [0, 1], [-1, -1]])
     weights = {
@@ -363,20 +364,20 @@ def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
 
 
 def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
-    vectors = StaticVectors.fit(PUBLIC, weights=model2vec(tmp_path / "m"), dimension=8)
+    vectors = StaticVectors.fit(PUBLIC, weights=Weights(model2vec(tmp_path / "m")), dimension=8)
     words = vectors.settings["words"]
     assert [words[place] for place in vectors._parts("baban")] == []
     assert [words[place] for place in vectors._parts("babar")] == ["ba", "##bar"]
     assert vectors._parts("b\u00e1bar") == vectors._parts("babar")
-    assert StaticVectors.fit(PUBLIC, weights=glove(tmp_path / "g.txt"))._parts("zug") != []
+    assert StaticVectors.fit(PUBLIC, weights=Weights(glove(tmp_path / "g.txt")))._parts("zug") != []
 
 
 def test_a_large_encoder_is_named_and_not_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = onnx_encoder(tmp_path / "small.onnx")
     monkeypatch.setattr(texts_module, "_SMALL", 10)
-    vectors = EncoderVectors.fit(PUBLIC, weights=place)
+    vectors = EncoderVectors.fit(PUBLIC, weights=Weights(place))
     (tmp_path / "out").mkdir()
-    vectors.save(tmp_path / "out")
+    vectors.save(tmp_path / "out" / vectors.file)
     path = tmp_path / "out" / vectors.file
     assert path.stat().st_size < place.stat().st_size
     with pytest.raises(InvalidValue, match=r"out/small\.onnx: expected the encoder of SHA-256 \w{64} \(it is gone\)"):
@@ -396,7 +397,7 @@ def test_a_folder_of_sentence_transformers_is_asked_a_text_at_a_time(
     (tmp_path / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer"}]')
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingPackage, match=r"expected the package sentence_transformers: pip install .*\[text\]"):
-        EncoderVectors.fit(PUBLIC, weights=tmp_path)
+        EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
     asked: list[int] = []
 
     class Model:
@@ -409,7 +410,7 @@ def test_a_folder_of_sentence_transformers_is_asked_a_text_at_a_time(
             return np.array([[text.count("a"), text.count("e"), 3.0] for text in texts])
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model))
-    vectors = EncoderVectors.fit(PUBLIC, weights=tmp_path)
+    vectors = EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
     assert vectors.dimension == 3
     assert set(asked) == {1}
     assert "model" not in vectors.arrays
@@ -434,7 +435,7 @@ def test_an_encoder_of_tokens_means_what_its_graph_says_of_them(tmp_path: Path) 
     (tmp_path / "onnx").mkdir()
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     (tmp_path / "onnx" / "model.onnx").write_bytes(model.SerializeToString())
-    vectors = EncoderVectors.fit(PUBLIC, weights=tmp_path)
+    vectors = EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
     mean = table[[1 + WORDS.index(word) for word in PUBLIC[0].split()]].astype(np.float64).mean(axis=0)
     np.testing.assert_allclose(vectors.measured([PUBLIC[0]])[0], mean / np.linalg.norm(mean), atol=1e-6)
 
@@ -468,7 +469,7 @@ def test_weights_that_are_none_are_a_line(
         path.write_text(content)
         path = path.parent if path.parent.name == "folder" else path
     with pytest.raises(InvalidValue, match=message) as caught:
-        KeptFit(Text(kind=kind, weights=None if path is None else str(path)), tmp_path / "cache")(PUBLIC)
+        Text(kind=kind, weights=None if path is None else str(path)).vectors_of(tmp_path / "cache", PUBLIC)
     assert "\n" not in str(caught.value)
 
 
@@ -495,6 +496,6 @@ def test_of_a_file_arrays_of_other_shapes_are_refused(of_weights: tuple[TextVect
     for name, array in vectors.arrays.items():
         for wrong in (np.zeros(3, array.dtype), array[:-1]):
             made = type(vectors)({**vectors.arrays, name: wrong}, vectors.settings, vectors.origin)
-            made.save(tmp_path)
+            made.save(tmp_path / made.file)
             with pytest.raises(InvalidValue, match="expected what makes numbers of texts"):
                 TextVectors.load(tmp_path / made.file, remedy="copy it again")

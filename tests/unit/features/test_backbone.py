@@ -76,10 +76,10 @@ def test_features_are_what_the_network_measures_before_its_last_layer(file: Path
 
 def test_private_pictures_decide_nothing_and_weights_decide(file: Path, tmp_path: Path) -> None:
     pictures = PublicPictures(dataset())
-    usual = recipe(file).fit(pictures, unwatched).digest()
-    assert recipe(file).fit(PublicPictures(with_unreadable(dataset())), unwatched).digest() == usual
+    usual = recipe(file).fit(pictures, unwatched).digest
+    assert recipe(file).fit(PublicPictures(with_unreadable(dataset())), unwatched).digest == usual
     other = recipe(saved(tmp_path, seed=1))
-    assert other.fit(pictures, unwatched).digest() != usual
+    assert other.fit(pictures, unwatched).digest != usual
     assert other.identity(pictures) != recipe(file).identity(pictures)
 
 

@@ -23,21 +23,21 @@ def fitted(**seeds: int) -> PatchExtractor:
 
 def test_a_fit_is_the_same_twice_and_another_with_other_settings() -> None:
     first = fitted()
-    assert first.to_bytes() == fitted().to_bytes()
+    assert first.content == fitted().content
     assert first.num_features == SMALL.dimension
     others = [replace(SMALL, seed=1), replace(SMALL, num_filters=15), replace(SMALL, threshold=0.4)]
     others += [replace(SMALL, overlap=False), replace(SMALL, compression=0.0), replace(SMALL, grid=2)]
     pictures = PublicPictures(dataset())
-    assert first.digest() not in {other.fit(pictures, unwatched).digest() for other in others}
+    assert first.digest not in {other.fit(pictures, unwatched).digest for other in others}
     assert len({recipe.identity(pictures) for recipe in (SMALL, *others)}) == 7
 
 
 def test_private_pictures_decide_nothing() -> None:
     """Other private pictures, and ones that raise when they are read, give the same extractor; public ones do not."""
-    usual = fitted().to_bytes()
-    assert fitted(private_seed=9).to_bytes() == usual
-    assert SMALL.fit(PublicPictures(with_unreadable(dataset())), unwatched).to_bytes() == usual
-    assert fitted(public_seed=9).to_bytes() != usual
+    usual = fitted().content
+    assert fitted(private_seed=9).content == usual
+    assert SMALL.fit(PublicPictures(with_unreadable(dataset())), unwatched).content == usual
+    assert fitted(public_seed=9).content != usual
 
 
 def test_a_fit_takes_public_pictures_and_nothing_else() -> None:
@@ -127,9 +127,9 @@ def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) 
     extractor.save(path)
     read, images = Extractor.load(path, remedy="none"), levels.astype(np.float32) / 255
     assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
-    assert (read.digest(), dict(read.origin)) == (extractor.digest(), dict(extractor.origin))
+    assert (read.digest, dict(read.origin)) == (extractor.digest, dict(extractor.origin))
     for damage in (lambda data: data[:-8], lambda data: b"\0" * len(data), lambda data: data.replace(b"F32", b"F16")):
-        path.write_bytes(damage(extractor.to_bytes()))
+        path.write_bytes(damage(extractor.content))
         with pytest.raises(InvalidValue, match="an extractor of features"):
             Extractor.load(path, remedy="none")
     with pytest.raises(InvalidValue, match="as the features were made for"):
