@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from pate.votes.gathered import BitSums, SummedVotes
-from pate.votes.vote_file import SumFile, VoteFile, VoteManifest, queries_digest
+from pate.votes.vote_file import BitSums, GatheredVotes, SumFile, VoteFile, VoteManifest, queries_digest
 
 _FILES = 8
 _FULL = (10_000, 1_000_000, 1_000)
@@ -111,12 +110,12 @@ def tree(folder: Path, console: Console) -> None:
     first = _written(folder / "0.npz", queries, labels, 0)
     paths = [first, *(_copied(first, folder, number) for number in range(1, each))]
     written = time.process_time()
-    region = SummedVotes.read(paths)
+    region = GatheredVotes.read(paths)
     file = region.write(folder / "sum-0.npz")
     added = time.process_time()
     sums = [_renamed(file, region.counts(), folder, number) for number in range(each)]
     copied = time.process_time()
-    total = SummedVotes.read(sums)
+    total = GatheredVotes.read(sums)
     counts = total.counts()
     done = time.process_time()
     assert (counts == each * region.counts()).all() and len(total.heads) == each * each

@@ -8,8 +8,7 @@ import numpy as np
 
 from benchmarks.jobs import NUM_LABELS, Job
 from pate.votes.clipping import ClippedMoments
-from pate.votes.convex import ConvexVotes
-from pate.votes.moment_votes import MomentVotes
+from pate.votes.moment_votes import ConvexVotes, MomentVotes
 from pate.votes.public_pca import PublicPCA
 
 _RECORDS, _INPUTS, _TEACHERS = 60_000, 128, 400

@@ -21,8 +21,7 @@ from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
 from pate.validation import InvalidValue, require_count, require_entries
 from pate.votes.histogram import histogram, limited
-from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
-from pate.votes.source import VoteSource
+from pate.votes.source import USUAL_LABELS, MadeUpVotes, VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
@@ -274,20 +273,22 @@ class Aggregator(Parameters, ABC):
         """Whether an answer always names a label."""
         return False
 
+    # Fields of these names mean the same in each aggregator that has them.
+
     @property
     def max_votes_per_teacher(self) -> int | None:
-        """The most labels of a query that the price lets one teacher vote for; None where it lets it vote for all."""
-        return None
+        """The most labels of a query that the price lets one teacher vote for (`max_votes`); None for all."""
+        return vars(self).get("max_votes")
 
     @property
     def max_labels(self) -> int | None:
         """The most labels that an answer is made to name; None where it may name any number."""
-        return 1 if self.single_label else None
+        return next(filter(None, map(vars(self).get, ("max_k", "max_size", "vote_clip"))), self.exact_labels)
 
     @property
     def exact_labels(self) -> int | None:
-        """How many labels every answer names, where that is fixed."""
-        return 1 if self.single_label else None
+        """How many labels every answer names (`k`), where that is fixed."""
+        return 1 if self.single_label else vars(self).get("k")
 
     def expected_release(
         self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
@@ -347,13 +348,9 @@ class Aggregator(Parameters, ABC):
     def cost_on(
         self, votes: NDArray[np.int64], *, num_teachers: int, orders: object, answered: Bits | None = None
     ) -> DataDependentCost | None:
-        """What a release of these votes cost, which is private and no guarantee; None where no theorem says.
+        """What a release of these counts `[Q, L]` cost, which is private and no guarantee; None where no theorem says.
 
-        Args:
-            votes: counts `[Q, L]`.
-            num_teachers: T.
-            orders: `[A]` Renyi orders > 1.
-            answered: `[Q]`, of the release; None takes all queries for answered, which costs most.
+        At Renyi orders > 1. Without `answered`, `[Q]`, all queries are taken for answered, which costs most.
         """
         return None
 

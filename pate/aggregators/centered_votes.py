@@ -21,20 +21,12 @@ from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_array,
-    require_count,
-    require_entries,
-    require_generator,
-    require_positive,
-)
+from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
+from pate.validation import InvalidValue, require, require_array, require_entries, require_generator, require_positive
 from pate.votes.clipping import ClippedSum, vote_blocks
 from pate.votes.descent import shrink_singular_values
-from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.moment_votes import RoundVotes
-from pate.votes.source import TeacherShares, VoteSource
+from pate.votes.source import MadeUpVotes, TeacherShares, VoteSource
 
 Array = NDArray[np.float64]
 
@@ -121,12 +113,12 @@ class CenteredVotes(TeacherVotesAggregator):
         "the teachers": "scaled inputs, or other features",
     }
 
-    noise_multiplier: float = field(metadata={"noise": True})
+    noise_multiplier: float = field(metadata=NOISE)
     prevalence_share: float = 0.1
     center: Any = field(default=None, repr=False)
-    clip: float | None = None
-    clip_factor: float = 1.0
-    rounds: int | None = None
+    clip: float | None = field(default=None, metadata=POSITIVE)
+    clip_factor: float = field(default=1.0, metadata=POSITIVE)
+    rounds: int | None = field(default=None, metadata=COUNT)
     span: Any = field(default=None, repr=False)
     weights: Any = field(default=None, repr=False)
 
@@ -134,11 +126,6 @@ class CenteredVotes(TeacherVotesAggregator):
         super().__post_init__()
         share = self.prevalence_share
         require(isinstance(share, (int, float)) and 0 <= share < 1, "prevalence_share", share, "a number in [0, 1)")
-        if self.clip is not None:
-            require_positive("clip", self.clip)
-        require_positive("clip_factor", self.clip_factor)
-        if self.rounds is not None:
-            require_count("rounds", self.rounds)
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float64)
             require_entries("weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]")
@@ -232,7 +219,7 @@ class CenteredVotes(TeacherVotesAggregator):
         center = self.center if released is None else released["prevalence"]
         if (votes := self._in_rounds(source)) is not None:
             prevalence, variance = self._prevalence_of(center, votes)
-            weights = self.in_rounds.noiseless(votes, prevalence, variance=variance)
+            weights = self.in_rounds.release(votes, prevalence, None, variance=variance)
             return RoundsRelease.of(weights, votes.public, source.num_queries, NonPrivateEvent(), self.adjacency)
         step, summary = self._gathered_around(center, source)
         return step._released(summary, 0.0, NonPrivateEvent(), source.num_teachers)
@@ -272,12 +259,9 @@ class CenteredVotes(TeacherVotesAggregator):
         if self.prevalence_share == 0:
             return self.center
 
-        def released() -> Arrays:
-            shares, total, each = source.share_sums(), source.num_teachers, source.records_per_teacher
-            found = self.prevalence.release(shares, num_teachers=total, rng=rng, records_per_teacher=each, drawn=drawn)
-            return {"prevalence": found}
-
-        return drawn.once("prevalence", released)["prevalence"]
+        total, each, release = source.num_teachers, source.records_per_teacher, self.prevalence.release
+        known: dict[str, Any] = {"num_teachers": total, "records_per_teacher": each, "rng": rng, "drawn": drawn}
+        return drawn.once("prevalence", lambda: {"prevalence": release(source.share_sums(), **known)})["prevalence"]
 
     def _gathered_around(self, center: Any, source: VoteSource) -> tuple[CenteredVotes, NDArray[np.int64]]:
         """What releases the votes around a center, and the sum that it releases."""
@@ -285,11 +269,9 @@ class CenteredVotes(TeacherVotesAggregator):
         step = self.centered_at(center, span=source.span(**basis), weights=source.weights)
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
 
-        def gather() -> NDArray[np.int64]:
-            return step.gather(source.votes_around(known, **basis), num_teachers=source.num_teachers)
-
-        summary: NDArray[np.int64] = source.remembered(("summary", self._text, known.tobytes()), gather)
-        return step, summary
+        gather = partial(step.gather, num_teachers=source.num_teachers)
+        key = ("summary", self._text, known.tobytes())
+        return step, source.remembered(key, lambda: gather(source.votes_around(known, **basis)))
 
     @property
     def in_rounds(self) -> VoteRounds:

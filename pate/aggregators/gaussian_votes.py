@@ -22,7 +22,7 @@ from pate.accounting import (
 )
 from pate.accounting.data_dependent import DataDependentCost, one_bit_cost
 from pate.accounting.events import BitEvent
-from pate.accounting.special import few_ndtr, ndtr
+from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import (
     Arrays,
     Bits,
@@ -40,8 +40,7 @@ from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram
 from pate.votes.clipping import vote_blocks
 from pate.votes.histogram import Block, bits_of, limited
-from pate.votes.made_up_votes import MadeUpVotes
-from pate.votes.source import NoisySum, VoteSource
+from pate.votes.source import MadeUpVotes, NoisySum, VoteSource
 
 Integers = NDArray[np.int64]
 
@@ -90,6 +89,13 @@ def reach_threshold(
     return are_normally_above(counts, threshold, noise_std, rng, within=_window(noise_std, threshold, num_teachers))
 
 
+def _expected_bits(votes: MadeUpVotes, threshold_share: float, noise_std: float) -> ExpectedRelease:
+    """In closed form, of Gaussian noise."""
+    counts, places = np.unique(votes.counts(), return_inverse=True)
+    above = few_ndtr((counts - threshold_share * votes.num_teachers) / noise_std)[places.reshape(votes.labels.shape)]
+    return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class GaussianVotes(PerQueryAggregator):
     """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2. Answers every query.
@@ -133,9 +139,7 @@ class GaussianVotes(PerQueryAggregator):
         return threshold_cost(votes, self.noise_std, 0.5, num_teachers=num_teachers, orders=orders)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
-        counts, places = np.unique(votes.counts(), return_inverse=True)
-        above = few_ndtr((counts - votes.num_teachers / 2) / self.noise_std)[places.reshape(votes.labels.shape)]
-        return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
+        return _expected_bits(votes, 0.5, self.noise_std)
 
     def _draw(self, votes: Integers, *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         labels = reach_threshold(votes, self.noise_std, 0.5, num_teachers=num_teachers, rng=rng)
@@ -192,10 +196,6 @@ class ClippedVotes(TeacherVotesAggregator):
             bit = threshold_event(self.noise_std, self.threshold_share, num_teachers)
             return SelfComposedEvent(bit, num_queries * moved)
         return SelfComposedEvent(GaussianEvent(self.noise_std / moved**0.5), num_queries)
-
-    @property
-    def max_labels(self) -> int:
-        return self.vote_clip
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
@@ -279,10 +279,6 @@ class DistributedVotes(PerQueryAggregator):
     def shares(self) -> NoiseShares:
         return self.part(NoiseShares)
 
-    @property
-    def max_votes_per_teacher(self) -> int | None:
-        return self.max_votes
-
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         moved = squared_sensitivity(self.max_votes or num_labels, num_labels=num_labels, adjacency=self.adjacency)
@@ -293,10 +289,8 @@ class DistributedVotes(PerQueryAggregator):
     def contribution(self, counts: Any, *, num_teachers: int, rng: np.random.Generator) -> Integers:
         """What one holder sends: the counts of its own teachers in steps, each with a share of the noise, `[Q, L]`.
 
-        Args:
-            counts: `[Q, L]`, by `counts_for` where there is `max_votes`.
-            num_teachers: of this holder.
-            rng: the holder's own, from `secret_generator()`; whoever else knows it is a colluder.
+        Where there is `max_votes` they are from `counts_for`. The generator is the holder's own, from
+        `secret_generator()`; whoever else knows it is a colluder.
 
         Raises:
             InvalidValue: counts that these teachers cannot have cast.
@@ -308,12 +302,9 @@ class DistributedVotes(PerQueryAggregator):
         return own.astype(np.int64) * self.shares.steps + self.shares.share.sample(own.shape, rng)
 
     def release_of(self, total: Any, *, num_teachers: int, num_contributions: int) -> Release:
-        """Labels of the sum of contributions; what the sum costs was paid for before it was made.
+        """Labels of the sum of contributions, whole numbers `[Q, L]`, which was paid for before it was made.
 
-        Args:
-            total: whole numbers `[Q, L]`, the sum of what holders sent.
-            num_teachers: of all holders, absent ones included.
-            num_contributions: how many sent something.
+        `num_teachers` are those of all holders, absent ones included.
 
         Raises:
             InvalidValue: fewer contributions than the price counts on, or more than there are holders.
@@ -348,10 +339,9 @@ class DistributedVotes(PerQueryAggregator):
         return self.release_of(found["total"], num_teachers=source.num_teachers, num_contributions=present)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
-        """In closed form, with the noise of all holders that may be present."""
+        """With the noise of all holders that may be present."""
         noise_std = (self.shares.variance * self.num_holders / self.shares.num_counted) ** 0.5
-        above = ndtr((votes.counts() - self.threshold_share * votes.num_teachers) / noise_std)
-        return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
+        return _expected_bits(votes, self.threshold_share, noise_std)
 
     def _draw(self, votes: Integers, *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         noisy = votes * self.shares.steps + self.shares.drawn_together(votes.shape, rng)

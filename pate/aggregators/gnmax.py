@@ -37,7 +37,7 @@ from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require
 from pate.votes.clipping import vote_blocks
 from pate.votes.histogram import limited
-from pate.votes.made_up_votes import MadeUpVotes
+from pate.votes.source import MadeUpVotes
 
 Integers = NDArray[np.int64]
 Summary = NDArray[np.void]
@@ -75,16 +75,10 @@ class GNMax(PerQueryAggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        return SelfComposedEvent(self.answer_event(num_labels), num_queries)
-
-    def answer_event(self, num_labels: int) -> Event:
-        """The price of the winner of one query; with more than one vote, of all counts."""
         moved = squared_sensitivity(self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
-        return WinnerEvent(self.noise_std, moved) if self.max_votes == 1 else GaussianEvent(self.noise_std / moved**0.5)
-
-    @property
-    def max_votes_per_teacher(self) -> int:
-        return self.max_votes
+        if self.max_votes == 1:
+            return SelfComposedEvent(WinnerEvent(self.noise_std, moved), num_queries)
+        return SelfComposedEvent(GaussianEvent(self.noise_std / moved**0.5), num_queries)  # as of all counts
 
     def cost_on(
         self, votes: Integers, *, num_teachers: int, orders: object, answered: Bits | None = None
@@ -145,10 +139,6 @@ class PowersetGNMax(TeacherVotesAggregator):
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         moved = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
         return SelfComposedEvent(WinnerEvent(self.noise_std, moved), num_queries)
-
-    @property
-    def max_labels(self) -> int | None:
-        return self.max_size
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
@@ -252,6 +242,8 @@ class ScreenedAggregator(PerQueryAggregator):
         max_answers: after so many answers nothing more is answered, >= 1 and public; None for no limit.
     """
 
+    _answered_by: ClassVar[type[GNMax] | type[GaussianVotes]]  # the queries that pass
+
     screening_std: float = field(metadata=NOISE)
     threshold_share: float = field(metadata=POSITIVE)
     noise_std: float = field(metadata=NOISE)
@@ -265,21 +257,16 @@ class ScreenedAggregator(PerQueryAggregator):
     def _statistic(self, votes: Integers, *, num_teachers: int) -> Integers:
         """A number of teachers for each query, `[q]`, moved by at most 1 by one change."""
 
-    @abstractmethod
-    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
-        """The price of one answer."""
-
     @property
-    @abstractmethod
     def _answers(self) -> GNMax | GaussianVotes:
-        """What answers the queries that pass."""
+        return self.part(self._answered_by)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         bit = threshold_event(self.screening_std, self.threshold_share, num_teachers)
         most = num_queries if self.max_answers is None else min(self.max_answers, num_queries)
-        answer = self._answer_event(num_labels=num_labels, num_teachers=num_teachers)
-        return ComposedEvent((SelfComposedEvent(bit, num_queries), SelfComposedEvent(answer, most)))
+        answers = self._answers.event_for(num_queries=most, num_labels=num_labels, num_teachers=num_teachers)
+        return ComposedEvent((SelfComposedEvent(bit, num_queries), answers))
 
     def cost_on(
         self, votes: Integers, *, num_teachers: int, orders: object, answered: Bits | None = None
@@ -337,22 +324,12 @@ class ConfidentGNMax(ScreenedAggregator):
     """
 
     single_label: ClassVar[bool] = True
+    _answered_by: ClassVar[type[GNMax]] = GNMax
 
     max_votes: int = field(default=1, metadata=COUNT)
 
-    @property
-    def max_votes_per_teacher(self) -> int:
-        return self.max_votes
-
     def _statistic(self, votes: Integers, *, num_teachers: int) -> Integers:
         return np.asarray(votes.max(axis=1))
-
-    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
-        return self._answers.answer_event(num_labels)
-
-    @property
-    def _answers(self) -> GNMax:
-        return GNMax(noise_std=self.noise_std, max_votes=self.max_votes, adjacency=self.adjacency)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,12 +353,7 @@ class ConfidentVotes(ScreenedAggregator):
     (array([ True, False]), array([ True, False,  True]))
     """
 
+    _answered_by: ClassVar[type[GaussianVotes]] = GaussianVotes
+
     def _statistic(self, votes: Integers, *, num_teachers: int) -> Integers:
         return np.asarray(np.maximum(votes, num_teachers - votes).min(axis=1))
-
-    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
-        return self._answers.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
-
-    @property
-    def _answers(self) -> GaussianVotes:
-        return GaussianVotes(noise_std=self.noise_std, adjacency=self.adjacency)

@@ -84,13 +84,9 @@ class Prevalence(Parameters):
             label_shares: numbers in [0, 1], `[N, L]`: each teacher's share of records with the label; or sums of them.
             num_teachers: N, declared: under add/remove there may be fewer rows.
             rng: fresh noise comes from it.
-            ledger: charged before anything is drawn.
+            ledger: charged before anything is drawn, where there is no `drawn`.
             records_per_teacher: how many records a teacher has, about, >= 1.
-            drawn: where each of the three draws is kept before the next sum is asked for, and paid for; None keeps them
-                in memory, and charges the ledger.
-
-        Raises:
-            InvalidValue: shares outside [0, 1]; a seed instead of a generator; a charge that the ledger refuses.
+            drawn: where each of the three draws is kept, and paid for, before the next sum is asked for.
         """
         require_generator(rng)
         each = require_positive("records_per_teacher", records_per_teacher)
@@ -99,7 +95,11 @@ class Prevalence(Parameters):
         found = shares.num_teachers
         fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers and shares.weights is None
         require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
-        self._require_drawable(shares.num_labels)
+        # whatever the clips, as a grid is finer by less than 2
+        steps = 2 * ClippedSum(1.0, (1, shares.num_labels), self.adjacency).l2_sensitivity
+        most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
+        rule = f"at most {rounded_down(most, 3)}"
+        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
         if drawn is None and ledger is not None:
             require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
         total = num_teachers if shares.weights is None else float(shares.weights.sum())
@@ -123,10 +123,8 @@ class Prevalence(Parameters):
         return second.clip(_RAREST, 1 - _RAREST)
 
     def expected_variance(self, prevalence: Array, *, total: float, records_per_teacher: float) -> float:
-        """Of the noise in each label of what it released, about: if the last clip is the length that such labels have.
-
-        `total` is the sum of the teachers' weights.
-        """
+        """Of the noise in each label of what it released, about, of teachers of that total weight."""
+        # if the last clip is the length that such labels have
         length2 = float((prevalence * (1 - prevalence)).sum()) / max(records_per_teacher, 1.0)
         return length2 * (self._moves * self._multipliers[2] / total) ** 2
 
@@ -138,12 +136,6 @@ class Prevalence(Parameters):
     def _moves(self) -> int:
         """Contributions that one change moves."""
         return 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
-
-    def _require_drawable(self, num_labels: int) -> None:
-        """Raises if noise would be more than can be drawn, whatever the clips."""
-        steps = 2 * ClippedSum(1.0, (1, num_labels), self.adjacency).l2_sensitivity  # a grid is finer by less than 2
-        most, given = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier, self.noise_multiplier
-        require(given <= most, "noise_multiplier", given, f"at most {rounded_down(most, 3)}")
 
     def _length(self, shares: ShareSums, done: Drawn, rng: np.random.Generator, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
@@ -161,7 +153,15 @@ class Prevalence(Parameters):
 
         They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
         """
-        rests = _simulated_rests(first, std, records)
+        # What shares of simulated teachers exceed the estimate by, `[2, T, L]`: with its error, and with the opposite
+        # one. Nothing here is private: the estimate was released.
+        rng, num_labels = np.random.default_rng(0), len(first)
+        num_teachers = min(_SIMULATED, max(_SIMULATED_SHARES // num_labels, 1))
+        least = min(std, 0.5)  # of an estimate that noise may have cut to 0
+        likely, num_records = first.clip(least, 1 - least), min(round(records), _MOST_RECORDS)
+        shares = rng.binomial(num_records, likely, (num_teachers, num_labels)) / num_records
+        of_noise = std * rng.choice([-1.0, 1.0], num_labels)
+        rests = shares - likely + np.stack([of_noise, -of_noise])[:, None]
         norms = np.maximum(np.linalg.norm(rests, axis=2), np.finfo(np.float64).tiny)
         clips = norms.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
         cut = 1 - np.minimum(1, clips[:, None, None] / norms)
@@ -173,19 +173,3 @@ class Prevalence(Parameters):
         if (noise_of_one * whole) ** 2 < _UNBIASED * errors.min():
             return half, whole, (noise_of_one * whole) ** 2
         return first, float(clips[np.argmin(errors)]), float(errors.min())
-
-
-def _simulated_rests(estimate: Array, std: float, records: float) -> Array:
-    """What shares of simulated teachers exceed an estimate by, `[2, T, L]`: with its error, and with the opposite one.
-
-    Nothing here is private: the estimate was released.
-    """
-    rng = np.random.default_rng(0)
-    num_labels = len(estimate)
-    num_records = min(round(records), _MOST_RECORDS)
-    num_teachers = min(_SIMULATED, max(_SIMULATED_SHARES // num_labels, 1))
-    least = min(std, 0.5)  # of an estimate that noise may have cut to 0
-    likely = estimate.clip(least, 1 - least)
-    shares = rng.binomial(num_records, likely, (num_teachers, num_labels)) / num_records
-    error = std * rng.choice([-1.0, 1.0], num_labels)
-    return np.asarray(shares - likely + np.stack([error, -error])[:, None])

@@ -234,10 +234,6 @@ class StableTopK(StableAggregator):
         if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
 
-    @property
-    def max_labels(self) -> int | None:
-        return self.max_k
-
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
         """The first step, for votes of that shape."""
         noise: dict[str, Any] = {"noise_scale": self.selection_scale, "noise": self.selection_noise}
@@ -359,10 +355,6 @@ class StableFixedTopK(StableAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.stable_top_k  # checks the rest
-
-    @property
-    def exact_labels(self) -> int:
-        return self.k
 
     @property
     def stable_top_k(self) -> StableTopK:

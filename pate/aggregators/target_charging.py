@@ -60,8 +60,7 @@ from pate.mechanisms.noise.uniforms import (
 from pate.mechanisms.parameters import COUNT, NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_positive
-from pate.votes.made_up_votes import MadeUpVotes
-from pate.votes.source import VoteSource
+from pate.votes.source import MadeUpVotes, VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
@@ -75,35 +74,23 @@ _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to co
 
 @lru_cache(maxsize=1024)
 def session_event(
-    target_of: Callable[[float], QTarget],
-    epsilon: float,
+    target_of: Callable[[float], QTarget],  # the target of a call by its epsilon (`not_prior`, `tight_boundary`)
+    epsilon: float,  # pure DP of one call, > 0
     *,
-    target_hits: int,
-    num_calls: int,
-    session_delta: float,
-    failure_prob: float = 0.0,
+    target_hits: int,  # tau, >= 1
+    num_calls: int,  # at most so many, >= 0
+    session_delta: float,  # what the split between overrun and composition is made for
+    failure_prob: float = 0.0,  # the deltas of all calls together, less than `session_delta`
+    # of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon
     bounded_range: bool | None = None,
+    # the releases that are composed with the session, in any order; which price is smaller depends on them
     beside: Event | None = None,
 ) -> Event:
     """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen, or priced by hits.
 
     Where the accesses that the hits allow are more than the calls, all calls are composed; then nothing can overrun.
-    The event is a `SessionEvent` where that costs less; both prices hold (docs/proofs/hits.md).
-
-    Args:
-        target_of: the target of a call by its epsilon (`not_prior`, `tight_boundary`).
-        epsilon: pure DP of one call, > 0.
-        target_hits: tau, >= 1.
-        num_calls: at most so many, >= 0.
-        session_delta: what the split between overrun and composition is made for.
-        failure_prob: the deltas of all calls together; a part of `session_delta`.
-        bounded_range: of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon.
-            None for other targets.
-        beside: the releases that are composed with the session, in any order; which price is smaller depends on them.
-            A session alone of calls that are not in the boundary wrapper is composed as its accesses.
-
-    Raises:
-        InvalidValue: the deltas of the calls reach `session_delta`.
+    The event is a `SessionEvent` where that costs less; both prices hold (docs/proofs/hits.md). A session alone of
+    calls that are not in the boundary wrapper is composed as its accesses.
     """
     require_positive("epsilon", epsilon)
     if require_count("num_calls", num_calls, minimum=0) == 0:
@@ -231,15 +218,10 @@ class TargetChargedAggregator(HistogramAggregator):
         ledger: Ledger | None = None,
         prior: Prior = None,
     ) -> ChargedRelease:
-        """Releases labels for the queries in order, until the session halts; the ledger is charged with all of it.
+        """Labels of the queries `[Q, L]` in order, until the session halts, which is charged before anything is drawn.
 
-        Args:
-            votes: integers `[Q, L]` in 0..num_teachers.
-            num_teachers: T, public.
-            rng: as in `Aggregator.aggregate`, like `ledger`.
-            ledger: charged with the whole session before anything is drawn.
-            prior: bool `[Q, L]`, or a rule that is asked before each round; public, or computed from what was released
-                before. Aggregators that need none take no notice of it.
+        The prior is bool `[Q, L]`, or a rule that is asked before each round; public, or computed from what was
+        released before. Aggregators that need none take no notice of it.
 
         Raises:
             InvalidValue: as `Aggregator.aggregate`; a prior of another shape.
@@ -390,12 +372,6 @@ class BoundaryMax(BoundaryAggregator):
 _GRID = 2**53
 
 
-@lru_cache(maxsize=64)
-def _test_epsilon(test: StabilityTest) -> float:
-    """Of passing or refusing, from the numbers that are drawn from."""
-    return bit_epsilon(np.array(test.pass_probs), test.adjacency.gap_sensitivity)
-
-
 @dataclass(frozen=True, kw_only=True)
 class BoundaryTopK(BoundaryAggregator):
     """Chooses k by the exponential mechanism over the gaps and tests the set, both inside the boundary wrapper.
@@ -448,7 +424,8 @@ class BoundaryTopK(BoundaryAggregator):
         """Pure DP of selection and test together."""
         selection = self.release_step.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
         chosen = self.adjacency.gap_range / self.selection_scale if len(selection.candidates) > 1 else 0.0
-        return chosen + _test_epsilon(self.stability_test(num_teachers=num_teachers))
+        drawn_from = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)  # the test, passed or refused
+        return chosen + bit_epsilon(drawn_from, self.adjacency.gap_sensitivity)
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         return self.release_step.stability_test(num_teachers=num_teachers)
@@ -626,8 +603,7 @@ class NotPriorTopK(TargetChargedAggregator):
     def calibrated(self, *, target_delta: float, **release: Any) -> NotPriorTopK:
         """The releases' noise for their share of the target, then the checks' noise for what is left.
 
-        `target_hits` and `first_queries` stay as they are, and `session_delta` is set to the target's delta. Arguments
-        are those of `Aggregator.calibrated`.
+        `target_hits` and `first_queries` stay as they are, and `session_delta` is set to the target's delta.
         """
         shape = {name: release.pop(name) for name in ("num_queries", "num_labels", "num_teachers")}
         target_epsilon, checked = release.pop("target_epsilon"), shape["num_queries"] > self.first_queries

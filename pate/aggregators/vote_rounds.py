@@ -18,7 +18,7 @@ from pate.aggregators.release import Release, TrainingSet
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive, rounded_down
-from pate.votes.clipping import ClippedMoments
+from pate.votes.clipping import ClippedMoments, Integers
 from pate.votes.descent import Descent, expected_f1_threshold
 from pate.votes.moment_votes import RoundVotes
 
@@ -56,10 +56,6 @@ _CLIP = 0.5  # of a typical length
 _LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
 _MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
 _LEAST_FACTOR = 1e-90  # of the clip, which then stays a length whose square is a number
-
-Gather = partial[NDArray[np.int64]]
-Draw = Callable[[int, Gather, float], NDArray[np.int64]]
-"""Of a round's number, its sum and the std of its noise, in steps: the sum with that."""
 
 
 @dataclass(frozen=True)
@@ -108,41 +104,33 @@ class VoteRounds:
         rule = f"at most {rounded_down(most)} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
         require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
 
-    def release(self, votes: RoundVotes, prevalence: Array, context: ReleaseContext, *, variance: float = 0.0) -> Array:
-        """The student's weights `[D, L]`.
-
-        Args:
-            votes: of the teachers.
-            prevalence: `[L]`, public or released.
-            context: noise, and what was drawn before: a run that was killed goes on with the next round. Who calls it
-                has paid for all rounds, or pays with the first.
-            variance: of the noise in the prevalence, >= 0.
-        """
-        done = context.drawn or Drawn()
-
-        def drawn(number: int, gather: Gather, std: float) -> NDArray[np.int64]:
-            # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
-            noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
-            return done.once(f"step-{number}", lambda: {"total": gather() + noise})["total"]
-
-        return self._weights(votes, prevalence, variance, self.noise_multiplier, drawn)
-
-    def noiseless(self, votes: RoundVotes, prevalence: Array, *, variance: float = 0.0) -> Array:
-        """The same without noise: what the votes say by themselves; no epsilon covers it."""
-        return self._weights(votes, prevalence, variance, 0.0, lambda _number, gather, _std: gather())
-
-    def _weights(
-        self, votes: RoundVotes, prevalence: Array, variance: float, noise_multiplier: float, draw: Draw
+    def release(
+        self, votes: RoundVotes, prevalence: Array, context: ReleaseContext | None, *, variance: float = 0.0
     ) -> Array:
-        """The student after all rounds."""
+        """The student's weights `[D, L]`, given a prevalence `[L]`, public or released, and the variance of its noise.
+
+        What the context has drawn before is read back: a run that was killed goes on with the next round. Who calls it
+        has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
+        """
+        done, own = (Drawn() if context is None else context.drawn or Drawn()), prevalence * (1 - prevalence)
         factor = _CLIP * self.clip_factor
         descent = Descent(votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=self.num_rounds)
-        weights, seen = descent.start(), np.zeros_like(prevalence)
+        weights, seen, scale = descent.start(), np.zeros_like(prevalence), (own / own.mean()) ** -0.25
         for number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
-            clipped, scale = self._clipped(votes, prevalence, probabilities)
-            std = noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
-            total = draw(number, partial(votes.total, weights, scale, clipped), std)
+            # a round's clip and the scale of each label are functions of what is public or was released
+            left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
+            left = np.maximum(left, _LEAST_LEFT * own)  # of a student that is sure of everything
+            likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
+            clipped = ClippedMoments(factor * likely, votes.num_teachers, self.adjacency)
+            if context is None:
+                std, total = 0.0, votes.total(weights, scale, clipped)
+            else:
+                std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
+                # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
+                noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
+                gather = partial(votes.total, weights, scale, clipped)
+                total = done.once(f"step-{number}", partial(_noisy, gather, noise))["total"]
             unit = clipped.step / votes.total_weight / scale
             rate = (std * unit) ** 2 / self.num_rounds
             if number == 0:
@@ -152,13 +140,6 @@ class VoteRounds:
             weights = descent.moved(weights, gradient, pace)
         return descent.finished(weights, pace, rate, descent.prevalence_with(variance, seen, rate))
 
-    def _clipped(
-        self, votes: RoundVotes, prevalence: Array, probabilities: NDArray[np.float32]
-    ) -> tuple[ClippedMoments, Array]:
-        """A round's sum and the scale of each label: functions of what is public or was released."""
-        variance = prevalence * (1 - prevalence)
-        scale = (variance / variance.mean()) ** -0.25
-        left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
-        left = np.maximum(left, _LEAST_LEFT * variance)  # of a student that is sure of everything
-        likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
-        return ClippedMoments(_CLIP * self.clip_factor * likely, votes.num_teachers, self.adjacency), scale
+
+def _noisy(gather: Callable[[], Integers], noise: Integers) -> dict[str, Integers]:
+    return {"total": gather() + noise}

@@ -27,8 +27,7 @@ from pate.run.stages.queries import Queries
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
-from pate.votes.gathered import GatheredVotes, SummedVotes
-from pate.votes.vote_file import VoteFile, is_sum_file, is_vote_file, is_whole_archive
+from pate.votes.vote_file import GatheredVotes, VoteFile, is_sum_file, is_vote_file, is_whole_archive
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
 _OF_THE_PLAN = ("target_delta", "target_epsilon", "max_total_epsilon", "redraw", "allow_useless", "seed")
@@ -102,7 +101,7 @@ def _write_sum(config: DictConfig) -> None:
     paths = _paths(config)
     rule = "another name than those of the votes"
     require(all(path.absolute() != each.absolute() for each in paths), "sum", path, rule)
-    file = SummedVotes.read(paths).write(path)
+    file = GatheredVotes.read(paths).write(path)
     print_lines(
         f"{path}: the votes of {len(file.heads)} holders, {file.num_teachers} teachers, added up "
         f"({path.stat().st_size:,} bytes)",
@@ -110,13 +109,10 @@ def _write_sum(config: DictConfig) -> None:
     )
 
 
-def read_votes(config: DictConfig) -> tuple[GatheredVotes | SummedVotes | ForeignVotes, Cohort]:
+def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort]:
     """The files that a configuration names, as one source, and who is behind them."""
     paths = _paths(config)
     own = [is_vote_file(path) or is_sum_file(path) for path in paths]
-    if all(own) and any(is_sum_file(path) for path in paths):
-        summed = SummedVotes.read(paths)
-        return summed, Cohort.of_files(summed)
     if all(own):
         gathered = GatheredVotes.read(paths)
         return gathered, Cohort.of_files(gathered)

@@ -24,10 +24,9 @@ from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require
-from pate.votes.gathered import GatheredVotes
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.source import Array, Bits, VoteSource
-from pate.votes.vote_file import VoteFile
+from pate.votes.vote_file import GatheredVotes, VoteFile
 
 
 class AbsentVotes(VoteSource):

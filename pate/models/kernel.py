@@ -17,9 +17,8 @@ from pate.models.student import Labels, OnEpoch, Rows, Student, StudentModel, re
 from pate.models.teacher import Voter
 from pate.validation import InvalidValue, require, require_count, require_non_negative, require_positive
 from pate.votes.clipping import LowRankVotes
-from pate.votes.convex import ConvexVotes
 from pate.votes.descent import expected_f1_threshold, shrink_singular_values
-from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
+from pate.votes.moment_votes import MOST_PUBLIC, ConvexVotes, MomentVotes
 from pate.votes.public_pca import CONSTANT, RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 

@@ -18,11 +18,9 @@ from pate.pricing.priced_release import (
 from pate.pricing.remedies import expectation, expected_release, require_useful, suggest
 
 if TYPE_CHECKING:
-    from pate.pricing.account_left import accounts_left
     from pate.pricing.audit import ReleaseParameters, audit_votes
-    from pate.pricing.hit_plan import plan_hits
     from pate.pricing.lower_bound import lower_bound_of
-    from pate.pricing.quote import Quote, cheapest_accountant, quote_release
+    from pate.pricing.quote import Quote, accounts_left, cheapest_accountant, plan_hits, quote_release
 
 __all__ = [
     "Budget",
@@ -50,11 +48,9 @@ __all__ = [
 ]
 
 _LATER = {
-    "account_left": ("accounts_left",),
     "audit": ("ReleaseParameters", "audit_votes"),
-    "hit_plan": ("plan_hits",),
     "lower_bound": ("lower_bound_of",),
-    "quote": ("Quote", "cheapest_accountant", "quote_release"),
+    "quote": ("Quote", "accounts_left", "cheapest_accountant", "plan_hits", "quote_release"),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -31,79 +30,47 @@ from pate.pricing.priced_release import Budget, ReleaseShape, epsilon_on
 from pate.validation import require, require_non_negative
 from pate.votes.foreign import ImportedVotes
 
+Orders = NDArray[np.float64]
 PublishedClaim = tuple[float | None, str]
 """An epsilon that is no bound, None where published code prints nothing of its own; and how it comes about."""
 
 
-@singledispatch
 def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
     """What published code says of a release of these votes by this aggregator."""
-    claimed = aggregator.paper_epsilon(num_queries=len(votes.counts), target_delta=target_delta)
-    return claimed, "" if claimed is None else "selection as a Gaussian"
+    counts, num_teachers = votes.counts, votes.num_teachers
+    num_queries, num_labels = counts.shape
+    curve: Callable[[Orders], Orders]
+    match aggregator:
+        case GaussianVotes():
+            curve, claim = _gaussian(aggregator.noise_std, 2, num_queries), "all labels cost like one"
+        case PowersetGNMax():
+            curve, claim = _gaussian(aggregator.noise_std, 2, num_queries), "two counts move"
+        case ClippedVotes():
+            moved = min(aggregator.vote_clip, num_labels)
+            curve, claim = _gaussian(aggregator.noise_std, moved, num_queries), "only tau counts move"
+        case GNMax():
+            noise = {"noise_std": aggregator.noise_std}
+            log_q, claim = gnmax_log_q(counts, **noise), "data dependent: private, one direction"
+            curve = lambda orders: np.asarray(theorem_6_rdp(log_q, orders=orders, **noise).sum(axis=0))  # noqa: E731
+        case ConfidentVotes() | ConfidentGNMax():  # every screening, and answers as often as the votes let expect
+            one_label = isinstance(aggregator, ConfidentGNMax)
+            agreement = counts.max(axis=1) if one_label else np.maximum(counts, num_teachers - counts).min(axis=1)
+            needed = aggregator.threshold_share * num_teachers
+            expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
+            answers = _gaussian(aggregator.noise_std, 2 if one_label else num_labels, expected)
+            screenings = _gaussian(aggregator.screening_std, 1, num_queries)
+            curve = lambda orders: np.asarray(answers(orders) + screenings(orders))  # noqa: E731
+            claim = "expected answers only: private"
+        case _:
+            claimed = aggregator.paper_epsilon(num_queries=num_queries, target_delta=target_delta)
+            return claimed, "" if claimed is None else "selection as a Gaussian"
+    return converted(curve, count=1, target_delta=target_delta, conversion="classic"), claim
 
 
-@published_claim.register
-def _(aggregator: GaussianVotes, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    return _gaussian(aggregator.noise_std, 2, votes, target_delta), "all labels cost like one"
-
-
-@published_claim.register
-def _(aggregator: PowersetGNMax, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    return _gaussian(aggregator.noise_std, 2, votes, target_delta), "two counts move"
-
-
-@published_claim.register
-def _(aggregator: ClippedVotes, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    moved = min(aggregator.vote_clip, votes.counts.shape[1])
-    return _gaussian(aggregator.noise_std, moved, votes, target_delta), "only tau counts move"
-
-
-@published_claim.register
-def _(aggregator: GNMax, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    log_q = gnmax_log_q(votes.counts, noise_std=aggregator.noise_std)
-
-    def curve(orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(theorem_6_rdp(log_q, noise_std=aggregator.noise_std, orders=orders).sum(axis=0))
-
-    epsilon = converted(curve, count=1, target_delta=target_delta, conversion="classic")
-    return epsilon, "data dependent: private, one direction"
-
-
-@published_claim.register
-def _(aggregator: ConfidentVotes, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    agreement = np.maximum(votes.counts, votes.num_teachers - votes.counts).min(axis=1)
-    return _expected_answers(aggregator, agreement, votes.counts.shape[1], votes, target_delta)
-
-
-@published_claim.register
-def _(aggregator: ConfidentGNMax, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    return _expected_answers(aggregator, votes.counts.max(axis=1), 2, votes, target_delta)
-
-
-def _gaussian(noise_std: float, moved: int, votes: ImportedVotes, target_delta: float) -> float:
-    """Gaussian noise on every query, of which so many counts move by 1."""
-    event, num_queries = GaussianEvent(noise_std / moved**0.5), len(votes.counts)
-    return converted(curve_of(event), count=num_queries, target_delta=target_delta, conversion="classic")
-
-
-def _expected_answers(
-    aggregator: ConfidentVotes | ConfidentGNMax,
-    agreement: NDArray[np.int64],
-    moved: int,
-    votes: ImportedVotes,
-    target_delta: float,
-) -> PublishedClaim:
-    """Every screening, and answers as often as the votes let expect."""
-    needed = aggregator.threshold_share * votes.num_teachers
-    expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
-    answer = curve_of(GaussianEvent(aggregator.noise_std / moved**0.5))
-    screening = curve_of(GaussianEvent(aggregator.screening_std))
-
-    def both(orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(expected * answer(orders) + len(votes.counts) * screening(orders))
-
-    epsilon = converted(both, count=1, target_delta=target_delta, conversion="classic")
-    return epsilon, "expected answers only: private"
+def _gaussian(noise_std: float, moved: int, times: float) -> Callable[[Orders], Orders]:
+    """Of Gaussian noise so many times, of which so many counts move by 1."""
+    curve = curve_of(GaussianEvent(noise_std / moved**0.5))
+    return lambda orders: np.asarray(times * curve(orders))
 
 
 @dataclass(frozen=True)
@@ -143,9 +110,7 @@ class VoteAudit:
             "data_dependent": findings[0]["data_dependent"],
             "aggregator": findings[0]["aggregator"],
             "layout": self.layout,
-            "num_teachers": self.shape.num_teachers,
-            "num_queries": self.shape.num_queries,
-            "num_labels": self.shape.num_labels,
+            **self.shape.as_arguments,
             "assumed": self.parameters.assumed,
             "findings": findings,
         }
@@ -173,9 +138,6 @@ def audit_votes(
         accountant: makes an empty accountant.
         given_only: whether to leave out releases with a parameter that nobody gave, but the first one.
         data_dependent: whether to compute as well what a release cost on these votes, with every query answered.
-
-    Raises:
-        InvalidValue: an aggregator that cannot release such votes, or a price that has no epsilon.
     """
     budget = Budget(target_delta=target_delta, accountant=accountant)
     parameters = parameters or ReleaseParameters()
@@ -189,15 +151,9 @@ def audit_votes(
         rule = f"one that releases {released}, votes are of layout {votes.layout}"
         require(fits, "aggregator", _configured_name(aggregator), rule)
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
-    findings = [_finding(each, parameters, votes, shape, budget) for each in usual]
+    findings = [_finding(each, parameters, votes, shape, budget, data_dependent) for each in usual]
     if aggregator is not None:  # it has parameters of its own
         findings[0] = replace(findings[0], assumed=())
-    if data_dependent:
-        made = [parameters.applied(each) for each in usual]
-        findings = [
-            each if bare else replace(each, data_dependent=epsilon_on(aggregator, votes.counts, shape, target_delta))
-            for each, (aggregator, bare) in zip(findings, made, strict=True)
-        ]
     return VoteAudit(
         findings=tuple(each for each in findings if not (given_only and each.assumed) or each is findings[0]),
         parameters=parameters,
@@ -209,7 +165,12 @@ def audit_votes(
 
 
 def _finding(
-    start: Aggregator, parameters: ReleaseParameters, votes: ImportedVotes, shape: ReleaseShape, budget: Budget
+    start: Aggregator,
+    parameters: ReleaseParameters,
+    votes: ImportedVotes,
+    shape: ReleaseShape,
+    budget: Budget,
+    data_dependent: bool,
 ) -> AuditFinding:
     aggregator, bare = parameters.applied(start)
     bounds = {}
@@ -220,7 +181,9 @@ def _finding(
     paper_epsilon, claim = free if bare else published_claim(aggregator, votes, budget.target_delta)
     used = parameters.used_by(aggregator)
     assumed = tuple(name for name in used if name in parameters.assumed)
-    return AuditFinding(_configured_name(aggregator), bounds, paper_epsilon, claim, used, assumed)
+    asked = data_dependent and not bare
+    on_votes = epsilon_on(aggregator, votes.counts, shape, budget.target_delta) if asked else None
+    return AuditFinding(_configured_name(aggregator), bounds, paper_epsilon, claim, used, assumed, on_votes)
 
 
 def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) -> list[Aggregator]:
@@ -255,6 +218,12 @@ _OTHER_NAMES = {"noise_std": "selection_scale", "screening_std": "test_std"}
 _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 
 
+def _own_name(aggregator: Aggregator, name: str) -> str | None:
+    """What the aggregator calls a parameter that it has."""
+    own = {item.name for item in fields(aggregator)}
+    return next((each for each in (name, _OTHER_NAMES.get(name)) if each in own), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReleaseParameters:
     """The parameters of somebody's release; None for those that are not known."""
@@ -282,21 +251,19 @@ class ReleaseParameters:
 
     def used_by(self, aggregator: Aggregator) -> dict[str, float]:
         """What an aggregator has of them, by these names: as given, or else as the aggregator has it."""
-        own = {item.name for item in fields(aggregator)}
         found: dict[str, float] = {}
         for item in fields(self):
-            if item.name == "threshold_share" and "screening_std" not in found:
+            name = _own_name(aggregator, item.name)
+            if name is None or (item.name == "threshold_share" and "screening_std" not in found):
                 continue  # a threshold without a screening has no part in a price or a claim
-            name = item.name if item.name in own else _OTHER_NAMES.get(item.name, item.name)
-            value = self.known.get(item.name, getattr(aggregator, name, None)) if name in own else None
+            value = self.known.get(item.name, getattr(aggregator, name))
             if isinstance(value, (int, float)):
                 found[item.name] = value
         return found
 
     def applied(self, aggregator: Aggregator) -> tuple[Aggregator, bool]:
         """The aggregator with these parameters, and whether some of its noise is 0, which no aggregator takes."""
-        own = {item.name for item in fields(aggregator)}
-        named = {name if name in own else _OTHER_NAMES.get(name, name): value for name, value in self.known.items()}
-        used: dict[str, Any] = {name: value for name, value in named.items() if name in own}
+        named = {_own_name(aggregator, name): value for name, value in self.known.items()}
+        used: dict[str, Any] = {name: value for name, value in named.items() if name is not None}
         bare = [name for name, value in used.items() if value == 0 and name in _NOISES]
         return replace(aggregator, **used | dict.fromkeys(bare, 1.0)), bool(bare)

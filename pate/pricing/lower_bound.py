@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import singledispatch
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ _LAWS_OF_GAPS = 200  # the same for gaps, whose laws take milliseconds
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 
 
-@singledispatch
 def lower_bound_of(aggregator: Aggregator, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
     """A lower bound on every sound epsilon of a release, with the neighbors that show it; None where none is known.
 
@@ -46,74 +45,46 @@ def lower_bound_of(aggregator: Aggregator, shape: ReleaseShape, target_delta: fl
     >>> round(found.epsilon, 2), abs(found.first[0] - found.second[0])
     (2.85, 1)
     """
+    num_labels, adjacency = shape.num_labels, aggregator.adjacency
+    match aggregator:
+        case GNMax() | PowersetGNMax():
+            num_candidates = num_labels if isinstance(aggregator, GNMax) else 2 ** min(num_labels, 4)
+            return _of_winner(aggregator.noise_std, shape, adjacency, target_delta, num_candidates)
+        case GaussianVotes():  # all labels at the threshold, and a teacher that changes its mind on all of them
+            return _of_bits(aggregator.noise_std, 0.5, shape, num_labels, target_delta)
+        case ClippedVotes():
+            moved = squared_sensitivity(aggregator.vote_clip, num_labels=num_labels, adjacency=adjacency)
+            return _of_bits(aggregator.noise_std, aggregator.threshold_share, shape, moved, target_delta)
+        case StableTopK():  # stairs of gaps: what is chosen and what passes move at once
+            law = partial(aggregator.distribution, num_teachers=shape.num_teachers)
+            return _climbed(law, _gap_pairs(shape, adjacency), shape, adjacency, target_delta, steps=_LAWS_OF_GAPS)
+        case FixedTopK() if aggregator.k < num_labels and num_labels**aggregator.k <= 10**5:
+            picks, pairs = aggregator.top_k.distribution, _top_pairs(aggregator.k, shape, adjacency)
+            steps = min(_MOST_LAWS, _OUTCOMES // len(picks(np.arange(num_labels))))
+            return _climbed(picks, pairs, shape, adjacency, target_delta, steps=steps)
+        case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
+            return max(_of_session(aggregator, shape, target_delta), key=lambda bound: bound.epsilon, default=None)
     return None
 
 
-@lower_bound_of.register
-def _(aggregator: GNMax | PowersetGNMax, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
-    num_candidates = shape.num_labels if isinstance(aggregator, GNMax) else 2 ** min(shape.num_labels, 4)
-    return _of_winner(aggregator.noise_std, shape, aggregator.adjacency, target_delta, num_candidates)
-
-
-@lower_bound_of.register
-def _(aggregator: GaussianVotes, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
-    """All labels at the threshold, and a teacher that changes its mind on all of them."""
-    return _of_bits(aggregator.noise_std, 0.5, shape, shape.num_labels, target_delta)
-
-
-@lower_bound_of.register
-def _(aggregator: ClippedVotes, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
-    moved = squared_sensitivity(aggregator.vote_clip, num_labels=shape.num_labels, adjacency=aggregator.adjacency)
-    return _of_bits(aggregator.noise_std, aggregator.threshold_share, shape, moved, target_delta)
-
-
-@lower_bound_of.register
-def _(aggregator: StableTopK, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
-    """Stairs of gaps: what is chosen and what passes move at once."""
-
-    def law(counts: Counts) -> dict[tuple[int, ...] | None, float]:
-        return aggregator.distribution(counts, num_teachers=shape.num_teachers)
-
-    pairs = _gap_pairs(shape, aggregator.adjacency)
-    return _climbed(law, pairs, shape, aggregator.adjacency, target_delta, steps=_LAWS_OF_GAPS)
-
-
-@lower_bound_of.register
-def _(aggregator: FixedTopK, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
-    if aggregator.k == shape.num_labels or shape.num_labels**aggregator.k > 10**5:
-        return None
-    law, pairs = aggregator.top_k.distribution, _top_pairs(aggregator.k, shape, aggregator.adjacency)
-    steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(shape.num_labels))))
-    return _climbed(law, pairs, shape, aggregator.adjacency, target_delta, steps=steps)
-
-
-@lower_bound_of.register
-def _(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+def _of_session(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: float) -> Iterator[LowerBound]:
     """A runner-up that gains what the best label loses, the same in every call, until the last hit."""
-    if shape.num_labels < 2 or shape.num_queries == 0:
-        return None
 
     def law(counts: Counts) -> list[float]:
         probabilities = aggregator.distribution(counts)
         return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
 
-    calls = min(shape.num_queries, _MOST_CALLS)
-
-    def bounds() -> Iterator[LowerBound]:
-        for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
-            if lead > shape.num_teachers - 2:
-                continue
+    ends = {"num_calls": min(shape.num_queries, _MOST_CALLS), "target_hits": aggregator.target_hits}
+    for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
+        if lead <= shape.num_teachers - 2:
             counts = np.zeros(shape.num_labels, dtype=np.int64)
             counts[1] = (shape.num_teachers - lead) // 2
             counts[0] = counts[1] + lead
             moved = counts - (np.arange(shape.num_labels) == 0)
             moved[1] += aggregator.adjacency is Adjacency.REPLACE_ONE
-            ends = {"num_calls": calls, "target_hits": aggregator.target_hits}
             for first, second in ((counts, moved), (moved, counts)):
                 epsilon = session_epsilon(law(first), law(second), **ends, target_delta=target_delta)
-                yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), calls)
-
-    return max(bounds(), key=lambda bound: bound.epsilon, default=None)
+                yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), ends["num_calls"])
 
 
 def _climbed(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,13 +70,9 @@ class ReleaseShape:
             require_count(name, value)
 
     @property
-    def as_arguments(self) -> dict[str, int]:
+    def as_arguments(self) -> dict[str, Any]:
         """The three by name, for the keyword arguments of an aggregator."""
         return {"num_queries": self.num_queries, "num_labels": self.num_labels, "num_teachers": self.num_teachers}
-
-    def with_queries(self, num_queries: int) -> Self:
-        """The same labels and teachers with another number of queries."""
-        return replace(self, num_queries=num_queries)
 
     def event_of(self, aggregator: Aggregator) -> Event:
         """The event of a release of this size: what an accountant prices."""
@@ -119,9 +115,9 @@ class Budget:
             require(self.target_epsilon in (None, largest), "target_epsilon", self.target_epsilon, rule)
             object.__setattr__(self, "target_epsilon", largest)
         require_probability("target_delta", self.target_delta)
-        for name, epsilon in (("target_epsilon", self.target_epsilon), ("max_epsilon", self.max_epsilon)):
-            if epsilon is not None:
-                require_positive(name, epsilon)
+        for name in ("target_epsilon", "max_epsilon"):
+            if getattr(self, name) is not None:
+                require_positive(name, getattr(self, name))
         require_maker(self.accountant)
         rule = "no target_epsilon beside it; one solves for the queries, the other for the noise"
         require(None in (self.target_epsilon, self.max_epsilon), "max_epsilon", self.max_epsilon, rule)
@@ -198,10 +194,7 @@ def largest_num_queries(
 ) -> int:
     """The most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.
 
-    At most `at_most`, or 10**9, and no more than draws can keep `target_delta` for (`smallest_delta`).
-
-    Raises:
-        InvalidValue: not even one query is affordable.
+    At most `at_most`, or 10**9, and no more than draws can keep `target_delta` for; `InvalidValue` where it is none.
 
     >>> from pate.aggregators import GaussianVotes
     >>> budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "num_labels": 40, "num_teachers": 800}
@@ -219,7 +212,7 @@ def largest_num_queries(
         if smallest_delta(num_queries=num_queries, num_labels=num_labels) > target_delta:
             return False
         settled = aggregator.settled(num_queries=num_queries, target_delta=target_delta)
-        return budget.epsilon_of(one.with_queries(num_queries).event_of(settled)) <= max_epsilon
+        return budget.epsilon_of(replace(one, num_queries=num_queries).event_of(settled)) <= max_epsilon
 
     # More queries never cost less: the search doubles, then halves. An accountant other than Renyi's is asked only
     # around the Renyi accountant's answer, as it may be slow.
@@ -231,9 +224,8 @@ def largest_num_queries(
     most = _largest(lambda count: affordable(count, budget), guess=most, maximum=maximum)
     if most == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
-        settled = aggregator.settled(num_queries=1, target_delta=target_delta)
-        spent = accountant().compose(one.event_of(settled))
-        price = spent.get_epsilon(target_delta)  # raises where failures alone use up delta
+        event = one.event_of(aggregator.settled(num_queries=1, target_delta=target_delta))
+        price = accountant().compose(event).get_epsilon(target_delta)  # raises where failures alone use up delta
         require(False, "max_epsilon", max_epsilon, f"at least {rounded_up(price, 4)}, the price of one query")
     return most
 
@@ -295,12 +287,8 @@ def plan_release(
 ) -> PricedRelease:
     """Solves for the noise or the number of queries that meets the budget, and prices the release.
 
-    Args:
-        aggregator: with noise to start from, or as it is.
-        shape: what is to be released.
-        budget: what it may cost.
-        more_queries: whether `max_epsilon` may buy more queries than the shape has, as many as it pays for.
-        names: of the settings, where the user gives them.
+    The aggregator has noise to start from, or as it is. With `more_queries` a `max_epsilon` may buy more queries than
+    the shape has, as many as it pays for.
 
     Raises:
         InvalidValue: no noise reaches the target; not even one query is affordable; failure probabilities use up
@@ -315,15 +303,10 @@ def plan_release(
     272
     """
     if budget.max_epsilon is None:
-        require_achievable_delta(budget.target_delta, num_queries=shape.num_queries, num_labels=shape.num_labels)
-        aggregator = aggregator.settled(num_queries=shape.num_queries, target_delta=budget.target_delta)
-        require_delta_left(
-            aggregator,
-            num_queries=shape.num_queries,
-            target_delta=budget.target_delta,
-            spelled=names.noise,
-            queries=names.num_queries,
-        )
+        given: dict[str, Any] = {"num_queries": shape.num_queries, "target_delta": budget.target_delta}
+        require_achievable_delta(**given, num_labels=shape.num_labels)
+        aggregator = aggregator.settled(**given)
+        require_delta_left(aggregator, **given, spelled=names.noise, queries=names.num_queries)
     start, classes = aggregator, tuple[BudgetClass, ...]()
     if budget.classes is not None and aggregator.budgets_by != "weights":
         aggregator, classes = _spread(start, shape, budget)
@@ -331,16 +314,11 @@ def plan_release(
         aggregator = _calibrated(start, shape, budget, budget.target_epsilon)
     solved = changed_fields(start, aggregator)
     if budget.max_epsilon is not None:
-        found = largest_num_queries(
-            aggregator,
-            max_epsilon=budget.max_epsilon,
-            target_delta=budget.target_delta,
-            num_labels=shape.num_labels,
-            num_teachers=shape.num_teachers,
-            accountant=budget.accountant,
-            at_most=None if more_queries else shape.num_queries,
-        )
-        shape, solved = shape.with_queries(found), {"num_queries": found}
+        wanted = {name: getattr(budget, name) for name in ("max_epsilon", "target_delta", "accountant")}
+        sizes: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
+        at_most = None if more_queries else shape.num_queries
+        found = largest_num_queries(aggregator, **wanted, **sizes, at_most=at_most)
+        shape, solved = replace(shape, num_queries=found), {"num_queries": found}
         aggregator = aggregator.settled(num_queries=found, target_delta=budget.target_delta)
     event = shape.event_of(aggregator)
     spent = budget.accountant().compose(event)
@@ -373,18 +351,15 @@ def _spread(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tupl
     """With noise for the smallest budget, and as many teachers for a group of each class as its own budget pays for."""
     rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
     require(aggregator.budgets_by == "teachers", "data.budget", type(aggregator).__name__, rule)
-    (_, smallest), *_ = budgets = _by_budget(budget)
-    aggregator = _calibrated(aggregator, shape, budget, smallest)
-    reaching: list[dict[str, Any]] = [{}]  # what makes of it one of which one change reaches so many teachers
-    prices = [budget.epsilon_of(shape.event_of(aggregator))]
-    for reached in range(2, min(_MOST_TEACHERS, shape.num_teachers) + 1):
-        reaching.append({"teachers_reached": reached})
-        prices.append(budget.epsilon_of(shape.event_of(replace(aggregator, **reaching[-1]))))
-        if prices[-1] > budgets[-1][1]:
-            break
+    budgets = _by_budget(budget)
+    reaching: list[Any] = [_calibrated(aggregator, shape, budget, budgets[0][1])]  # one teacher, two, …
+    prices = [budget.epsilon_of(shape.event_of(reaching[0]))]
+    while prices[-1] <= budgets[-1][1] and len(prices) < min(_MOST_TEACHERS, shape.num_teachers):
+        reaching.append(replace(reaching[0], teachers_reached=len(prices) + 1))
+        prices.append(budget.epsilon_of(shape.event_of(reaching[-1])))
     counts = [max(place for place, price in enumerate(prices, 1) if price <= most) for _, most in budgets]
     classes = tuple(BudgetClass(*each, 1.0, prices[n - 1], n) for each, n in zip(budgets, counts, strict=True))
-    return replace(aggregator, **reaching[max(counts) - 1]), classes
+    return reaching[max(counts) - 1], classes
 
 
 def _by_budget(budget: Budget) -> list[tuple[str, float]]:
@@ -403,11 +378,7 @@ def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
 
 
 def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
-    """The table, priced at the order that the test was made for, or else at the release's best one.
-
-    Raises:
-        InvalidValue: an aggregator without a stability test.
-    """
+    """The table, priced at the order that the test was made for, or else at the release's best one."""
     aggregator = release.aggregator
     test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
     if test is None:

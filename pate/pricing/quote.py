@@ -1,25 +1,184 @@
-"""A quote: what a release costs by one accountant or by several, what it passes, and what was solved for."""
+"""A quote: what a release costs and passes, what was solved for, what it leaves in a ledger, what a session hits."""
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pate import aggregators, mechanisms
+import numpy as np
+from numpy.typing import NDArray
+
+from pate import accounting, aggregators, mechanisms
 from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, NoisyMaxGaussianEvent, RdpAccountant
+from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import count_leaves, failure_probability
 from pate.files.values import plain
-from pate.pricing.priced_release import Budget, PricedRelease
-from pate.pricing.remedies import Expectation, expectation
-from pate.validation import InvalidValue
+from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing.remedies import Expectation, Suggestion, expectation
+from pate.validation import InvalidValue, require, require_count, require_histogram
 
-if TYPE_CHECKING:
-    from pate.accounting.data_dependent import DataDependentEpsilon
-    from pate.pricing.account_left import AccountLeft
-    from pate.pricing.hit_plan import HitPlan
-    from pate.pricing.remedies import Suggestion
+if TYPE_CHECKING:  # these load others, that few quotes need
+    from pate.accounting import Ledger
+    from pate.aggregators import TargetChargedAggregator
     from pate.verification.tightness import LowerBound
+
+_QUANTILE = 1.645  # one in twenty sessions has more hits
+_ROUNDING = 1e-9
+_FAILURE_SHARE = 0.1  # of delta, for all failures together
+
+
+@dataclass(frozen=True)
+class HitPlan:
+    """What to expect of a session; a function of the votes, so no epsilon covers it if they are private."""
+
+    hit_rate: float  # mean probability that a query hits
+    expected_hits: float  # over all queries, as if nothing halted
+    expected_asked: int  # queries until the expected hits reach `target_hits`; all of them where they do not
+    epsilon: float  # of the session
+    plain_epsilon: float  # of plain composition of as many queries as are expected to be asked
+    break_even_queries: int | None  # the fewest of that rate for which a session with room for the hits costs less
+
+
+def plan_hits(
+    aggregator: TargetChargedAggregator,
+    votes: Any,
+    *,
+    num_teachers: int,
+    target_delta: float,
+    prior: NDArray[np.bool_] | None = None,
+    max_queries: int = 1_000_000,
+    accountant: Callable[[], Accountant] = AutoAccountant,
+) -> HitPlan:
+    """Plans a session on public or synthetic votes `[Q, L]`, with a prior of that shape where hits depend on one.
+
+    Both prices are for the same noise. The break-even is searched up to `max_queries`.
+    """
+    counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).astype(np.int64)
+    shape = ReleaseShape(num_queries=len(counts), num_labels=counts.shape[1], num_teachers=num_teachers)
+    budget = Budget(target_delta=target_delta, accountant=accountant)
+    require_count("max_queries", max_queries)
+    if prior is not None:
+        require(prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes")
+
+    def prices(charged: TargetChargedAggregator, session: int, plain: int) -> tuple[float, float]:
+        """Of a session of so many queries, and of plain composition of so many."""
+        in_all = replace(shape, num_queries=session).event_of(replace(charged, session_delta=target_delta))
+        alone = charged.plain_event(**replace(shape, num_queries=plain).as_arguments)
+        return budget.epsilon_of(in_all), budget.epsilon_of(alone)
+
+    def pays(num_queries: int) -> bool:
+        # `target_hits` grows with the queries so that a session halts early with a probability of about 1/20, and
+        # failure probabilities shrink so that they take a tenth of delta
+        expected = num_queries * rate
+        changes: dict[str, Any] = {"target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1}
+        if hasattr(aggregator, "failure_prob"):
+            share = _FAILURE_SHARE * target_delta / num_queries
+            changes["failure_prob"] = min(aggregator.failure_prob or aggregator.usual_failure_prob, share)
+        in_all, alone = prices(replace(aggregator, **changes), num_queries, num_queries)
+        return in_all < alone
+
+    hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
+    reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
+    asked = int(reached[0]) + 1 if reached.size else len(counts)
+    rate = float(hits.mean())
+    epsilon, plain_epsilon = prices(aggregator, len(counts), asked)
+    return HitPlan(rate, float(hits.sum()), asked, epsilon, plain_epsilon, _break_even(pays, max_queries))
+
+
+def _break_even(pays: Callable[[int], bool], max_queries: int) -> int | None:
+    """The first of 1, 2, 4, … queries for which the session pays, then halved back."""
+    low, high = 0, 1
+    while not pays(high):
+        if high >= max_queries:
+            return None
+        low, high = high, min(2 * high, max_queries)
+    while high - low > max(1, low // 100):
+        middle = (low + high) // 2
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return high
+
+
+_SMALLEST = 1e-3  # of the cap
+_STEPS = 12
+_A_LITTLE_LESS = 1 - 2e-4  # noise is solved for to a relative 1e-4
+
+
+def charges_of(ledger: Ledger) -> dict[str, Any]:
+    """What one data set of a ledger was charged for, by itself and in all, as plain values."""
+    prices: dict[Event, float] = {}
+    charges = []
+    for entry in ledger.entries:
+        if entry.event not in prices:
+            prices[entry.event] = ledger.price(entry.event)
+        who = {"time": entry.time, "user": entry.user, "command": entry.command}
+        charges.append(who | {"mechanism": entry.description, "draw": entry.draw, "epsilon": prices[entry.event]})
+    settings = {"delta": ledger.target_delta, "cap": ledger.max_epsilon}
+    return {"data": ledger.data, "spent_epsilon": ledger.spent_epsilon, **settings, "charges": charges}
+
+
+@dataclass(frozen=True)
+class AccountLeft:
+    """What one data set of a ledger has spent, and what is left of its cap."""
+
+    data: str  # the digest of its private records; empty for a ledger that counts for whatever it is charged for
+    num_releases: int
+    epsilon: float  # with a cap by its filter
+    max_epsilon: float | None = None  # None without a cap, as what follows
+    more_releases: float | None = None  # how many of the planned release still fit, maybe infinity
+    target_epsilon: float | None = None  # the largest of one such release that fits, noise solved for, to a hundredth
+
+
+def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: Budget) -> tuple[AccountLeft, ...]:
+    """All data sets of a ledger, in the order of their first charges, and what the planned release leaves."""
+    found, ours = [], {"adjacency": release.aggregator.adjacency, "target_delta": budget.target_delta}
+    for ledger in ledgers_in(path):
+        for name, own in ours.items():
+            counted = getattr(ledger, name)
+            require(counted == own, name, own, f"{counted}, as ledger={path} counts")
+        left = AccountLeft(ledger.data, len(ledger.entries), ledger.spent_epsilon, ledger.max_epsilon)
+        if left.max_epsilon is not None:
+            more, target = ledger.affords(release.event), _largest_target(ledger, release, budget, left.max_epsilon)
+            left = replace(left, more_releases=more, target_epsilon=target)
+        found.append(left)
+    return tuple(found)
+
+
+def ledgers_in(path: str | os.PathLike[str]) -> list[Ledger]:
+    """One for each data set of a file, by their first charges; one in all where no charge names its data."""
+    shared = accounting.SharedLedger.stored(path)
+    return [shared.account(data) for data in shared.data] or [accounting.Ledger.stored(path)]
+
+
+def _largest_target(ledger: Ledger, release: PricedRelease, budget: Budget, cap: float) -> float:
+    """The largest target that fits: halved between a thousandth of the cap and the cap by Renyi's accountant.
+
+    Which noise fits is the filter's to say. What that noise costs, the budget's accountant is asked once.
+    """
+    quick = replace(budget, accountant=RdpAccountant)
+    low, high = math.log(_SMALLEST * cap), math.log(cap)
+    if _fitting(ledger, release, budget, cap):
+        return cap
+    found = _fitting(ledger, release, quick, math.exp(low))
+    for _ in range(_STEPS if found else 0):
+        middle = (low + high) / 2
+        event = _fitting(ledger, release, quick, math.exp(middle))
+        low, high, found = (middle, high, event) if event else (low, middle, found)
+    return min(cap, budget.epsilon_of(found) * _A_LITTLE_LESS) if found else 0.0
+
+
+def _fitting(ledger: Ledger, release: PricedRelease, budget: Budget, target_epsilon: float) -> Event | None:
+    """The price of the release with the noise that meets a target; None where no noise does, or it does not fit."""
+    try:
+        budget = replace(budget, target_epsilon=target_epsilon, max_epsilon=None)
+        event = plan_release(release.aggregator, release.shape, budget).event
+    except InvalidValue:
+        return None
+    return event if ledger.affords(event) >= 1 else None
+
 
 _BY_STEPS, _BY_LOSS = ("exact", "auto"), ("pld",)
 _LOOSER = ("zcdp",)  # than rdp
@@ -92,11 +251,22 @@ def quote_release(
     >>> [(price.accountant, round(price.epsilon, 3)) for price in quote.accountants]
     [('auto', 0.137), ('rdp', 0.146)]
     """
-    price, shape = _chosen_price(release, budget), release.shape
+    shape, accountant = release.shape, budget.accountant()
+    price = AccountantPrice(accountant.name, release.epsilon, won_by=release.won_by)
+    if isinstance(accountant, RdpAccountant):  # with the orders behind it
+        best = accountant.compose(release.event).best_order(budget.target_delta)
+        price = AccountantPrice(accountant.name, release.epsilon, len(accountant.orders), best)
     plain_event = release.aggregator.plain_event(**shape.as_arguments)
     asked = [_price_or_reason(name, make, release.event, budget.target_delta) for name, make in (others or {}).items()]
-    parameters = _public_parameters(release.aggregator)
-    shown = {*parameters, "num_queries"}
+    kinds, ready = (str, int, float, bool), getattr(release.aggregator, "table", None)
+    parameters: dict[str, Any] = {"name": type(release.aggregator).__name__}
+    parameters |= {name: each for name, each in vars(release.aggregator).items() if isinstance(each, kinds)}
+    parameters.pop("adjacency", None)
+    if isinstance(ready, mechanisms.CertifiedTable):
+        parameters |= {"table_order": ready.order, "table_rdp": ready.rdp, "table_sha256": ready.digest}
+    expected = None
+    with suppress(InvalidValue):  # of an aggregator that does not say it
+        expected = expectation(release.aggregator, shape)
     return Quote(
         epsilon=release.epsilon,
         delta=budget.target_delta,
@@ -104,31 +274,20 @@ def quote_release(
         accountant=price.accountant,
         paper_epsilon=release.aggregator.paper_epsilon(num_queries=shape.num_queries, target_delta=budget.target_delta),
         failure_prob=failure_probability(release.event),
-        num_queries=shape.num_queries,
-        num_labels=shape.num_labels,
-        num_teachers=shape.num_teachers,
+        **shape.as_arguments,
         aggregator=parameters,
-        solved_for={name: value for name, value in release.solved_for.items() if name in shown},
+        solved_for={name: value for name, value in release.solved_for.items() if name in {*parameters, "num_queries"}},
         num_orders=price.num_orders,
         best_order=price.best_order,
         accountants=(price, *(other for other in asked if other.accountant != price.accountant)) if asked else (),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
-        expected=_expected(release),
+        expected=expected,
         doubts=release.doubts,
         won_by=price.won_by,
         classes={each.name: each.epsilon for each in release.classes},
         weights={each.name: each.weight for each in release.classes},
         **_gaps(release),
     )
-
-
-def _chosen_price(release: PricedRelease, budget: Budget) -> AccountantPrice:
-    """The price that is known, with the orders behind it."""
-    accountant = budget.accountant()
-    if not isinstance(accountant, RdpAccountant):
-        return AccountantPrice(accountant.name, release.epsilon, won_by=release.won_by)
-    best = accountant.compose(release.event).best_order(budget.target_delta)
-    return AccountantPrice(accountant.name, release.epsilon, len(accountant.orders), best)
 
 
 def _price_or_reason(name: str, make: Callable[[], Accountant], event: Event, delta: float) -> AccountantPrice:
@@ -144,14 +303,6 @@ def _price_or_reason(name: str, make: Callable[[], Accountant], event: Event, de
         return AccountantPrice(spent.name, epsilon, len(spent.orders), spent.best_order(delta))
     winner = spent.winner(delta) if isinstance(spent, AutoAccountant) else None
     return AccountantPrice(spent.name, epsilon, won_by=winner)
-
-
-def _expected(release: PricedRelease) -> Expectation | None:
-    """What to expect, of an aggregator that says it."""
-    try:
-        return expectation(release.aggregator, release.shape)
-    except InvalidValue:
-        return None
 
 
 def cheapest_accountant(
@@ -183,12 +334,3 @@ def _gaps(release: PricedRelease) -> dict[str, Any]:
         size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
         gaps["lone_gap_at_50"] = aggregator.steps(**size).gap_to_release(0.5)
     return gaps
-
-
-def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, Any]:
-    plain = (str, int, float, bool)
-    fields = {name: value for name, value in vars(aggregator).items() if isinstance(value, plain)}
-    ready = getattr(aggregator, "table", None)
-    if ready is not None and isinstance(ready, mechanisms.CertifiedTable):
-        fields |= {"table_order": ready.order, "table_rdp": ready.rdp, "table_sha256": ready.digest}
-    return {"name": type(aggregator).__name__} | {name: value for name, value in fields.items() if name != "adjacency"}

@@ -12,14 +12,7 @@ from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
 from pate.accounting.events import leaves
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
-from pate.pricing.priced_release import (
-    Budget,
-    PricedRelease,
-    ReleaseShape,
-    SettingNames,
-    changed_fields,
-    plan_release,
-)
+from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape, SettingNames, changed_fields, plan_release
 from pate.validation import InvalidValue, require, require_count, rounded_up
 
 Number = TypeVar("Number", int, float)
@@ -68,12 +61,7 @@ class Expectation:
 
 
 def expected_release(aggregator: Aggregator, shape: ReleaseShape, *, agreement: float = 1.0) -> ExpectedRelease:
-    """What a release of that shape would tell of queries on which teachers agree to that degree.
-
-    Args:
-        aggregator: with the noise that is to be used.
-        shape: of the release.
-        agreement: the share of the teachers that name each label which a query has, in [0, 1].
+    """What a release would tell of queries if that share of the teachers, in [0, 1], names each label of theirs.
 
     >>> from pate.aggregators import StableTopK
     >>> aggregator = StableTopK(selection_scale=20.0, test_std=10.0)
@@ -85,7 +73,7 @@ def expected_release(aggregator: Aggregator, shape: ReleaseShape, *, agreement: 
 
 
 def expectation(aggregator: Aggregator, shape: ReleaseShape) -> Expectation:
-    """What a release would tell of queries of three kinds: see `expected_release` and `AGREEMENTS`."""
+    """What a release would tell of queries of three kinds (`AGREEMENTS`)."""
     return Expectation(*(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values()))
 
 
@@ -110,7 +98,7 @@ def remedies(
 
     def queries(less: PricedRelease | None, target: float, crowd: dict[str, Any]) -> Any:
         def paid(count: int) -> bool:
-            return less is not None and _price(less.aggregator, less.shape.with_queries(count), quick) <= target
+            return less is not None and _price(less.aggregator, replace(less.shape, num_queries=count), quick) <= target
 
         return _first(fewer, paid, lambda count: works({"num_queries": count, **crowd}))
 
@@ -118,7 +106,10 @@ def remedies(
     found: list[dict[str, Any]] = [{"num_teachers": teachers}]
     less, target = _less_noise(priced), quick.target_epsilon
     if target is None:
-        found.append(_given_noise(priced, less, quick))
+        planned = None if less is None else _planned(less.aggregator, shape, quick)
+        enough = min(_LEAST_QUERIES, shape.num_queries)  # a `max_epsilon` pays for
+        if planned is not None and planned.shape.num_queries >= enough and _is_heard(planned):
+            found.append(changed_fields(priced.aggregator, planned.aggregator))
     else:
         lowest = target if less is None else max(target, _price(less.aggregator, shape, quick))
         one_budget = less is not None and quick.classes is None
@@ -159,14 +150,6 @@ def _less_noise(priced: PricedRelease) -> PricedRelease | None:
         return scaled(_FACTORS[place]) if place < len(_FACTORS) else None
     except InvalidValue:  # noise that cannot be scaled
         return None
-
-
-def _given_noise(priced: PricedRelease, less: PricedRelease | None, budget: Budget) -> dict[str, float]:
-    """The fields of less noise; none where a `max_epsilon` pays for too few queries with it."""
-    planned = None if less is None else _planned(less.aggregator, priced.shape, budget)
-    if planned is None or planned.shape.num_queries < min(_LEAST_QUERIES, priced.shape.num_queries):
-        return {}
-    return changed_fields(priced.aggregator, planned.aggregator) if _is_heard(planned) else {}
 
 
 def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int) -> bool:
@@ -219,16 +202,9 @@ def require_useful(
 ) -> tuple[str, ...]:
     """Returns warnings about a release planned from `start`, or raises if its noise hides what teachers agree on.
 
-    All of it follows from public numbers. A release without noise is not doubted, whatever it costs, nor is an
-    aggregator of one's own that takes no made-up votes.
-
-    Args:
-        start: what it was planned from.
-        priced: the release.
-        budget: of it.
-        names: of the settings, where the user gives them.
-        num_groups: private groups, public; None where they are not known.
-        allow_useless: whether what would be refused is only said.
+    All of it follows from public numbers, of which `num_groups` is that of private groups, None where it is not known.
+    A release without noise is not doubted, whatever it costs, nor is an aggregator of one's own that takes no made-up
+    votes. With `allow_useless` what would be refused is only said.
 
     Raises:
         InvalidValue: of queries on which all teachers agree, over a quarter of the bits are wrong; of those on which
@@ -245,9 +221,15 @@ def require_useful(
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
         return tuple(lines)
-    if not expected.is_useless:
-        return (*lines, *_of_noise(expected, priced, names))
     teachers = names.num_teachers.format(priced.shape.num_teachers)
+    if not expected.is_useless:
+        kinds = (expected.unanimous, expected.clear, expected.typical)
+        if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
+            shares = ", ".join(f"{each.success:.0%}" for each in kinds)
+            heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree"
+            helps = f"what helps: {priced.aggregator.remedies['noise']}"
+            lines.append(f"{teachers}: {heard} (chance has 50%); {helps}")
+        return tuple(lines)
     if allow_useless:
         return (*lines, f"{teachers}: {_reason(expected, priced)}; allowed by {names.allow_useless}")
     works = remedies(start, priced, budget, num_groups=num_groups)
@@ -287,17 +269,6 @@ def _reason(expectation: Expectation, priced: PricedRelease) -> str:
     return f"even where {agree}, {said}"
 
 
-def _of_noise(expected: Expectation, priced: PricedRelease, names: SettingNames) -> tuple[str, ...]:
-    """What is worth its price in part."""
-    if expected.unanimous.success >= GOAL and expected.typical.success >= _TYPICAL_SUCCESS:
-        return ()
-    kinds = (expected.unanimous, expected.clear, expected.typical)
-    shares = ", ".join(f"{each.success:.0%}" for each in kinds)
-    heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%)"
-    helps, teachers = priced.aggregator.remedies["noise"], names.num_teachers.format(priced.shape.num_teachers)
-    return (f"{teachers}: {heard}; what helps: {helps}",)
-
-
 @dataclass(frozen=True)
 class Suggestion:
     """The numbers of teachers and queries that tell most at a budget; from public numbers alone."""
@@ -322,14 +293,8 @@ def suggest(
 
     Teachers with more records agree more. The rule of thumb, that r records make r / (r + 60) of the teachers name a
     label, is about right for the embedded data set; without `num_private` 70% agree, and more teachers cost nothing.
-    Only releases count through which unanimous teachers are heard.
-
-    Args:
-        aggregator: to start from.
-        shape: of which the number of labels is kept.
-        budget: with a `target_epsilon`; searched by Renyi's accountant, as in `remedies`.
-        num_private: private groups, public.
-        max_queries: public samples at most.
+    Only releases count through which unanimous teachers are heard. The number of labels is the shape's. It is searched
+    by Renyi's accountant, as in `remedies`.
 
     Raises:
         InvalidValue: no `target_epsilon`; fewer than 200 private groups; nothing is heard at this budget.

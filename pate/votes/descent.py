@@ -50,11 +50,7 @@ def posterior_rows(noisy: Array, row_variances: Array) -> Array:
     beyond noise. A row v counts for it by v / (1 + v c)**2, c being the typical variance of a column: as much as its
     own product is certain. What columns share, and what they have more or less than the mean of them, is shrunk by the
     variance of its estimate: columns whose rows are few are alike and share little. Negative eigenvalues are set to 0;
-    then each row is replaced by its posterior mean.
-
-    Args:
-        noisy: in units of the noise's std.
-        row_variances: `[k]`, > 0, up to a common factor.
+    then each row is replaced by its posterior mean. Row variances `[k]` are > 0, up to a common factor.
 
     Source: Efron & Morris 1972, "Empirical Bayes on vector observations", with rows of unequal variance; Schäfer &
     Strimmer 2005 for the shrinkage.
@@ -245,14 +241,8 @@ def _constants(logits: Rows, shares: Array) -> Array:
 def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
     """The threshold with the best expected micro-F1 on rows that nobody labeled, if the probabilities are true.
 
-    Of all labels of all rows those with the highest probabilities are predicted, as many as make
-    2 (sum of these) / (their number + sum of all) largest.
-
-    Args:
-        probabilities: `[n, L]`, n > 0.
-
-    Returns:
-        The smallest probability that is predicted, in (0, 1].
+    Of all labels of all rows `[n, L]` those with the highest probabilities are predicted, as many as make 2 (sum of
+    these) / (their number + sum of all) largest. It is the smallest of these, in (0, 1].
 
     >>> expected_f1_threshold(np.array([[0.9, 0.4], [0.3, 0.1]]))
     0.4

@@ -146,19 +146,16 @@ def _table(path: Path, name: str) -> NDArray[Any]:
 
 
 def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
-    """The layout that an array can only have, or has most likely; see `ImportedVotes.read`."""
+    """The layout that an array can only have, or has most likely."""
     require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
     require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
-    if array.ndim == 2:
-        return "classes" if array.shape[1] > 1 and _one_sum(array, num_teachers) else "histogram"
-    if array.dtype == np.bool_ or array.max() <= 1:
+    if array.ndim == 3 and (array.dtype == np.bool_ or array.max() <= 1):
         return "teacher_votes"
-    return "pairs" if array.shape[2] == 2 and _one_sum(array, num_teachers) else "teacher_votes"
-
-
-def _one_sum(array: NDArray[Any], expected: int | None) -> bool:
     sums = array.sum(axis=-1)
-    return bool((sums == (sums.flat[0] if expected is None else expected)).all())
+    one_sum = bool((sums == (sums.flat[0] if num_teachers is None else num_teachers)).all())
+    if array.ndim == 2:
+        return "classes" if array.shape[1] > 1 and one_sum else "histogram"
+    return "pairs" if array.shape[2] == 2 and one_sum else "teacher_votes"
 
 
 def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
@@ -167,43 +164,37 @@ def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
     if array.dtype != np.bool_:
         whole = np.issubdtype(array.dtype, np.integer)
         inside = (array == 0) | (array == 1) if whole else (array >= 0) & (array <= 1)
-        rule = "votes 0 or 1" if whole else "confidences in [0, 1]"
-        require_entries("votes", inside, rule)
+        require_entries("votes", inside, "votes 0 or 1" if whole else "confidences in [0, 1]")
         array = np.asarray(array >= 0.5)
     return ImportedVotes("teacher_votes", histogram(array), len(array), int(array.sum(axis=2).max()))
 
 
-_ONE_SUM = {"pairs": "pairs of counts", "classes": "rows"}
+_FORMS = {"pairs": (3, "[num_queries, num_labels, 2]"), "classes": (2, "[num_queries, num_classes]")}
 
 
 def _of_counts(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
     """Pairs and classes, whose sums are the number of teachers, or a histogram."""
-    if layout == "pairs":
-        require(array.ndim == 3 and array.shape[2] == 2, "votes.shape", array.shape, "[num_queries, num_labels, 2]")
-    elif layout == "classes":
-        require(array.ndim == 2, "votes.shape", array.shape, "[num_queries, num_classes]")
+    if layout in _FORMS:
+        rank, shape = _FORMS[layout]
+        good = array.ndim == rank and (layout == "classes" or array.shape[2] == 2)
+        require(good, "votes.shape", array.shape, shape)
     elif num_teachers is None:
         rule = "a number, counts of votes do not say how many teachers there were"
         raise InvalidValue(f"num_teachers=None: expected {rule}")
-    counts, total = _whole(array), num_teachers
-    if layout in _ONE_SUM:
-        sums, rule = np.unique(counts.sum(axis=-1)), f"{_ONE_SUM[layout]} with one sum, the number of teachers"
-        require(len(sums) == 1, "votes", f"{len(sums)} different sums", rule)
-        total = require_count("num_teachers", int(sums[0]))
-    counts = counts[:, :, 1] if layout == "pairs" else counts
-    checked = require_histogram("votes", counts, num_teachers=total or 0, rank=2).astype(np.int64)
-    return ImportedVotes(layout, checked, total or 0, 1 if layout == "classes" else None)
-
-
-def _whole(array: NDArray[Any]) -> NDArray[np.integer]:
-    """Counts that were saved as floats, as integers; sums of them are exact."""
     require(array.size > 0, "votes.shape", array.shape, "at least one query and label")
     require(array.dtype.kind in "iuf", "votes.dtype", array.dtype, "counts of votes")
     if array.dtype.kind == "f":
-        array = array.astype(np.float64)
         require_entries("votes", array == np.floor(array), "whole numbers")
     require_entries("votes", (array >= 0) & (array < _LARGEST), f"counts in 0..{_LARGEST - 1}")
-    return array.astype(np.int64) if array.dtype.kind == "f" else array
+    counts, total = array.astype(np.int64), num_teachers
+    if layout in _FORMS:
+        sums = np.unique(counts.sum(axis=-1))
+        rule = f"{'rows' if layout == 'classes' else 'pairs of counts'} with one sum, the number of teachers"
+        require(len(sums) == 1, "votes", f"{len(sums)} different sums", rule)
+        total = require_count("num_teachers", int(sums[0]))
+    counts = counts[:, :, 1] if layout == "pairs" else counts
+    checked = require_histogram("votes", counts, num_teachers=total or 0, rank=2)
+    return ImportedVotes(layout, checked.astype(np.int64), total or 0, 1 if layout == "classes" else None)
 
 
 class ForeignVotes(VoteSource):

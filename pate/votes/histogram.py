@@ -13,16 +13,7 @@ _BYTE_MAX = 255
 
 
 def histogram(teacher_votes: Any) -> NDArray[np.int64]:
-    """Counts, for each query and label, the teachers that voted for it.
-
-    The sum runs in bytes over at most 255 teachers at a time, which cannot overflow and moves an eighth of
-    the memory that a sum in int64 would.
-
-    Args:
-        teacher_votes: bool `[num_teachers, num_queries, num_labels]`.
-
-    Returns:
-        int64 `[num_queries, num_labels]`, each count in 0..num_teachers.
+    """Counts `[num_queries, num_labels]` of the teachers that voted for each label, of their bits `[N, Q, L]`.
 
     Raises:
         InvalidValue: not bool (a confidence is no vote yet), or not of rank 3, or empty.
@@ -31,6 +22,7 @@ def histogram(teacher_votes: Any) -> NDArray[np.int64]:
     [[2, 1]]
     """
     votes = require_teacher_votes("teacher_votes", teacher_votes)
+    # in bytes over at most 255 teachers at a time, which cannot overflow and moves an eighth of the memory of int64
     counts = np.zeros(votes.shape[1:], np.int64)
     for first in range(0, len(votes), _BYTE_MAX):
         counts += votes[first : first + _BYTE_MAX].view(np.uint8).sum(axis=0, dtype=np.uint8)

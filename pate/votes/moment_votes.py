@@ -1,4 +1,4 @@
-"""What teachers say against a public student: features times what it does not know of their labels."""
+"""What teachers say against a public student: features times what it does not know of their labels, or a fit of it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.validation import require
 from pate.votes.clipping import FEATURE_STEPS, ClippedMoments, Integers
 from pate.votes.public_pca import PublicPCA
 
@@ -21,23 +22,14 @@ Rows = NDArray[np.int64]
 
 
 class RoundVotes(ABC):
-    """The sums of all teachers' votes in rounds, wherever the teachers are. Nothing of them is priced.
+    """The sums of all teachers' votes in rounds, wherever the teachers are. Nothing of them is priced."""
 
-    Attributes:
-        public: float32 `[m, D]`, features of the public pool, of length 1.
-        variances: `[D - 1]`, of the pool along each feature but the constant.
-        num_teachers: N, public.
-        records_per_teacher: about, public.
-        num_labels: L.
-        weights: `[N]`, public, in [0, 1]: what each teacher counts; None where all count once.
-    """
-
-    public: NDArray[np.float32]
-    variances: Array
-    num_teachers: int
-    records_per_teacher: float
+    public: NDArray[np.float32]  # `[m, D]`, features of the public pool, of length 1
+    variances: Array  # `[D - 1]`, of the pool along each feature but the constant
+    num_teachers: int  # N, public
+    records_per_teacher: float  # about, public
     num_labels: int
-    weights: Array | None = None
+    weights: Array | None = None  # `[N]`, public, in [0, 1]: what each teacher counts; None where all count once
 
     @property
     def total_weight(self) -> float:
@@ -50,12 +42,9 @@ class RoundVotes(ABC):
 
     @abstractmethod
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """The sum `[D, L]` of all teachers' clipped votes, in steps.
+        """The sum `[D, L]` of all teachers' clipped votes, in steps, given the student's logits `[D, L]`.
 
-        Args:
-            weights: `[D, L]`, the student's logits.
-            label_scale: `[L]`, public: what residuals of each label are multiplied with.
-            clipped: the sum.
+        Residuals of each label are multiplied with a public `label_scale`, `[L]`.
         """
 
 
@@ -78,10 +67,6 @@ class PoolAnswers:
 
         TRUST (mean over the pool of features x (confidence - probability) - the teacher's own mean of features x
         confidence): where a teacher is right, the chance of which records it has is gone from its vote.
-
-        Args:
-            teachers: `[c]`.
-            weights: `[D, L]`, the student's logits.
         """
         half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
         of_student = self.asked.T @ (0.5 * (1 + half)) / len(self.asked)
@@ -91,12 +76,8 @@ class PoolAnswers:
 def beyond_own(own: Floats, said: Floats, labels: NDArray[np.bool_], asked: Floats, of_pool: Floats) -> Floats:
     """One teacher's row of `PoolAnswers.beyond`, `[D, L]`.
 
-    Args:
-        own: `[n, D]`, features of its own records.
-        said: `[n, L]`, its confidences there.
-        labels: bool `[n, L]`, what is true there.
-        asked: `[q, D]`, features of the public rows.
-        of_pool: `[q, L]`, its confidences on the public rows.
+    Of its own records `[n, …]` there are features, what it said and what is true; of the public rows `[q, …]` that were
+    asked their features and what it said.
     """
     moved = (said - labels).mean(axis=0)
     products = asked.T @ (of_pool - moved) / len(asked) - own.T @ (said - moved) / len(own)
@@ -113,37 +94,26 @@ _TEACHERS = 64  # of more records, at once
 
 
 class MomentVotes(RoundVotes):
-    """See `RoundVotes`: of teachers whose records are at hand.
+    """Of teachers whose records are at hand.
 
     A teacher's vote is the mean over its records of features(x) (y - p(x))^T, p being the student's probability. The
     features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers. The mean of n
     records counts sqrt(n / records_per_teacher) times: where they have nothing to do with each other, votes of all
     teachers are then about as long, and one clip fits them. Of teachers that were trained each mean counts once, and
     the half of p gives way to what the teacher says itself, of its records and of the pool (`PoolAnswers`).
-
-    Args:
-        inputs: float32 `[n, …]`, private; read a few thousand rows at a time.
-        labels: bool `[n, L]`, private.
-        teacher_of: int64 `[n]`, the teacher of each record.
-        num_teachers: N.
-        directions: of the public pool.
-        public_inputs: float32 `[m, …]`, what stands for the pool.
-        records_per_teacher: about, public.
-        ask: gives what trained teachers say, called once; None for kernel teachers.
-        weights: see `RoundVotes`.
     """
 
     def __init__(
         self,
         *,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        teacher_of: Rows,
+        inputs: NDArray[np.float32],  # `[n, …]`, private; read a few thousand rows at a time
+        labels: NDArray[np.bool_],  # `[n, L]`, private
+        teacher_of: Rows,  # `[n]`, of each record
         num_teachers: int,
-        directions: PublicPCA,
-        public_inputs: NDArray[np.float32],
+        directions: PublicPCA,  # of the public pool
+        public_inputs: NDArray[np.float32],  # `[m, …]`, what stands for the pool
         records_per_teacher: float,
-        ask: Callable[[], PoolAnswers] | None = None,
+        ask: Callable[[], PoolAnswers] | None = None,  # what trained teachers say, called once
         weights: Array | None = None,
     ) -> None:
         self.weights = weights
@@ -246,3 +216,144 @@ def _means(features: NDArray[np.float32], residuals: Array) -> Array:
     """Each teacher's mean product, `[c, D, L]`, with features of length at most 1."""
     wide = features.transpose(0, 2, 1).astype(np.float64)
     return np.asarray(wide @ residuals / (FEATURE_STEPS * features.shape[1]))
+
+
+_TINY = 1e-300
+_GUESSES = 8
+_ABOVE_GUESS = 1.1
+
+
+def convex_fit(
+    features: Array,  # `[n, D]`, of length at most 1
+    targets: Array,  # `[n, L]`, finite
+    *,
+    counts: Array,  # `[n]`, > 0, like the rest
+    limits: Array,  # `[n]`
+    ridge: float,
+    tolerance: float,
+    most_steps: int,
+) -> Array:
+    """Nearly the weights W `[D, L]` that minimize the sum of counts h(|target - features W|) + ridge |W|^2 / 2.
+
+    h is Huber's function of a record's distance over all labels together: a square up to the record's limit, a line
+    from there on. So the gradient of a record is at most as long as its count times its limit. Gradient descent comes
+    first with a step for the curvature that there seems to be, halved wherever it has not made the gradient shorter.
+    If that does not end, it begins again at 0 with a step that is short enough for any records.
+
+    Formal guarantee: it ends, whatever the records are. The weights are nearer than `tolerance / ridge` to the minimum,
+    where `most_steps` is at least `steps_to_minimum`. Costs at most twice as many steps.
+
+    Source: docs/proofs/vote_rounds.md.
+    """
+
+    def gradient(weights: Array) -> Array:
+        left = targets - features @ weights
+        lengths = np.sqrt(np.einsum("ij,ij->i", left, left))
+        left *= (counts * np.minimum(1.0, limits / np.maximum(lengths, _TINY)))[:, None]
+        return np.asarray(ridge * weights - features.T @ left)
+
+    # No eigenvalue of the Hessian is above ridge + sum of counts, as features have length 1 at most. Up to that step
+    # every step takes the distance to the minimum down to 1 - step ridge of it.
+    surely, direction = 1 / (ridge + float(counts.sum())), counts @ features + 1
+    for _ in range(_GUESSES):  # the power method: about the largest eigenvalue of the weighted Gram matrix, or less
+        unit = direction / max(float(np.linalg.norm(direction)), _TINY)
+        direction = (counts * (features @ unit)) @ features
+    probably = 2 / (2 * ridge + _ABOVE_GUESS * float(np.linalg.norm(direction)))
+    for step, least in ((max(probably, surely), surely), (surely, surely)):
+        weights, before = np.zeros((features.shape[1], targets.shape[1])), math.inf
+        for _ in range(most_steps):
+            slope = gradient(weights)
+            length = float(np.linalg.norm(slope))
+            if length < tolerance:
+                return weights
+            if not length < before:
+                step = max(step / 2, least)
+            weights -= step * slope
+            before = length
+    return weights
+
+
+def steps_to_minimum(pull: float, *, curvature: float, ridge: float, tolerance: float) -> float:
+    """After so many steps from 0 weights are nearer than half of `tolerance / ridge` to the minimum.
+
+    The pull is the most that of all records together may be, the curvature the most that the counts may add up to.
+    The minimum is no farther from 0 than `pull / ridge`; n steps leave at most e^(-n ridge / (ridge + curvature)).
+    """
+    return math.ceil((1 + curvature / ridge) * math.log(max(2 * pull / tolerance, 2.0)))
+
+
+_TOLERANCE = 2.0**-12
+"""Of a teacher's training, in clips; the clip is smaller by four times as much."""
+_MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL, _MOST_LENGTHS = 2**18, 2**24, 2.0**37, 2.0**38
+"""For which doubles have digits enough: see docs/proofs/vote_rounds.md."""
+_MOST_TIMES_EXPECTED = 16
+"""Records of a group over those that are expected of one: a group counts the root of its records, 4 times at most. So
+no group makes training longer than that, and no more than 16 times as many numbers are multiplied."""
+_MOST_STEPS = 2**20
+
+
+class ConvexVotes(MomentVotes):
+    """Of teachers that learn, in every round, what the student gets wrong of their own records.
+
+    A teacher fits weights W to B (y - p(x)) by `convex_fit`, the penalty being Λ |W|^2 / 2. Its vote is Λ W, scaled up
+    by what the penalty takes off along an average direction. At the minimum Λ W is the sum of the clipped gradients of
+    its groups; where one group is replaced, it moves by at most two clips, however many groups the teacher has.
+
+    To `RoundVotes` the groups are the teachers: `num_teachers` is their number. Of a group the first `most_records`
+    count, a number that no record decides. So a vote is there for any records, after a number of steps that has a
+    public bound: nothing is refused once the release is charged.
+
+    Raises `InvalidValue` for so many groups per teacher that rounding could move a vote by more than the clip leaves
+    room for, or that training could take too long: by public numbers alone.
+    """
+
+    def __init__(self, *, learner_of: Rows, num_learners: int, penalty: float, **given: Any) -> None:
+        # the teacher of each group `[G]`; N; Λ over the groups per teacher times the mean variance of a direction, > 0
+        super().__init__(**given)
+        self.penalty, self.num_learners, self._learner_of = penalty, num_learners, learner_of
+        self._ridge = penalty / self.width * self.num_teachers / num_learners
+        num_weights, fewer = self.width * self.num_labels, "fewer directions of the public pool or fewer labels"
+        require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, fewer)
+        groups = int(np.bincount(learner_of, minlength=num_learners).max())  # of the largest teacher
+        smaller = "more teachers, or a larger penalty: these have too many groups"
+        lengths = (self.num_labels + 4) * groups
+        require(groups <= _MOST_RECORDS and lengths <= _MOST_LENGTHS, "num_teachers", num_learners, smaller)
+        expected = math.ceil(_MOST_TIMES_EXPECTED * self.records_per_teacher)
+        self.most_records = min(expected, _MOST_RECORDS // groups)
+        counted = groups * math.sqrt(self.most_records / self.records_per_teacher)
+        require(counted * groups * (self.width + 2) <= _MOST_PULL * self._ridge, "num_teachers", num_learners, smaller)
+        steps = steps_to_minimum(groups, curvature=counted, ridge=self._ridge, tolerance=_TOLERANCE)
+        require(steps <= _MOST_STEPS, "penalty", penalty, "a larger one, or fewer directions of the public pool")
+        self._most_steps = int(steps)
+
+    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        residuals = self._residuals(weights) * label_scale
+        gain = 1 + 1 / self.penalty
+        clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
+        total = np.zeros(weights.shape, dtype=np.int64)
+        groups = self._teacher_of[self._order]
+        sizes = np.minimum(np.bincount(groups, minlength=self.num_teachers), self.most_records)[groups]
+        counted = np.sqrt(sizes / self.records_per_teacher)  # what the group of each record counts
+        for rows in filter(len, self._rows_of_learners):
+            found = convex_fit(
+                self._features[rows].astype(np.float64) / FEATURE_STEPS,
+                residuals[rows],
+                counts=counted[rows] / sizes[rows],
+                limits=clip / counted[rows],
+                ridge=self._ridge,
+                tolerance=_TOLERANCE * clip,
+                most_steps=self._most_steps,
+            )
+            total += np.trunc(found * (gain * self._ridge / clipped.step)).astype(np.int64)
+        return total
+
+    @cached_property
+    def _rows_of_learners(self) -> list[Rows]:
+        """Of each teacher, in the order of the labels: the first records of each of its groups."""
+        groups = self._teacher_of[self._order]  # all records of a group side by side
+        firsts = np.flatnonzero(np.diff(groups, prepend=-1))
+        place = np.arange(len(groups)) - np.repeat(firsts, np.diff(firsts, append=len(groups)))  # within its group
+        kept = np.flatnonzero(place < self.most_records)
+        learners = self._learner_of[groups[kept]]
+        ends = np.cumsum(np.bincount(learners, minlength=self.num_learners))
+        return np.split(kept[np.argsort(learners, kind="stable")], ends[:-1])

@@ -105,20 +105,12 @@ class PublicPCA:
 
     @classmethod
     def of(
-        cls,
-        public_inputs: NDArray[np.floating],
-        count: int,
-        *,
-        ridge: float = _RIDGE,
-        kernel_from: float | None = None,
+        cls, public_inputs: NDArray[np.floating], count: int, *, ridge: float = _RIDGE, kernel_from: float | None = None
     ) -> PublicPCA:
         """The `count` directions of the greatest variance, or all that the pool has where those are fewer.
 
         Where `count` is more than `kernel_from` times these and their height, a kernel's components stand beside them:
         as many as `count` leaves, at most 512, four for each of them, and one for 20 public inputs.
-
-        Raises:
-            InvalidValue: no two different inputs.
         """
         require_count("count", count)
         rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
@@ -140,9 +132,7 @@ class PublicPCA:
 
     def features(self, inputs: NDArray[np.floating]) -> Array:
         """Features `[n, k]` of length 1, or 0 for the pool's mean."""
-        found = self._projected(inputs)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.asarray(found / np.where(lengths > 0, lengths, 1))
+        return _of_length_1(self._projected(inputs))
 
     def with_constant(self, inputs: NDArray[np.floating]) -> Array:
         """What rounds vote on, `[n, D]`, D = `width` + 1: of length 1 with `CONSTANT`, which is the last one.
@@ -218,10 +208,6 @@ def exact_product(rows: Array, matrix: Array) -> Array:
 
     Matrix products round in an order of their own, which differs between rows. Here products are whole numbers, and
     by Cauchy and Schwarz no sum of some of them exceeds 2**52: doubles hold them all.
-
-    Args:
-        rows: finite `[n, d]`.
-        matrix: finite `[d, k]`.
     """
     of_rows = np.frexp(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[1][:, None]
     of_matrix = np.frexp(np.sqrt(np.einsum("ij,ij->j", matrix, matrix)).max(initial=0.0))[1]

@@ -107,12 +107,6 @@ class VoteStore:
     time, so memory grows with neither the teachers nor the file.
 
     Made by `VoteStore.write` or `VoteStore.open`.
-
-    Attributes:
-        path: the file.
-        num_teachers: N.
-        num_queries: Q.
-        num_labels: L.
     """
 
     path: Path

@@ -1,14 +1,15 @@
-"""Vote files: what a holder's teachers say and what it vouches for, and sums of the votes of several holders."""
+"""Vote files: what a holder's teachers say and what it vouches for, sums of several, and all of them as one source."""
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +17,21 @@ from numpy.typing import NDArray
 from pate.files.arrays import UNREADABLE, is_array_file
 from pate.files.disk import damaged, replacing
 from pate.files.values import from_json, to_json_line
-from pate.validation import require, require_array, require_choice, require_count, require_entries, require_text
-from pate.votes.histogram import require_teacher_votes
-from pate.votes.store import (
-    VoteStore,
-    form_of,
-    read_member,
-    read_rows,
-    reading,
-    whole_blocks,
-    write_member,
-    write_rows,
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_choice,
+    require_count,
+    require_entries,
+    require_text,
 )
+from pate.votes.histogram import histogram, limited, require_teacher_votes
+from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.store import VoteStore, form_of, read_member, read_rows, reading, whole_blocks, write_member, write_rows
+
+if TYPE_CHECKING:
+    from pate.votes.moment_votes import RoundVotes
 
 CASTS = ("bits", "confidences")
 """What teachers say in a vote file: a bit for each label of each query, or a number in [0, 1] as well."""
@@ -242,19 +246,17 @@ class SumFile(HoldersFile):
     ) -> Self:
         """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced."""
         made = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
-        dtype = np.min_scalar_type(made.num_teachers).newbyteorder("<")
+        dtype = np.min_scalar_type(made.num_teachers)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, "sum_heads", np.array([head.to_text() for head in made.heads], np.str_))
             write_member(archive, "record_ids", made.record_ids)
             write_member(archive, "label_names", np.array(made.label_names, np.str_))
-            rows = max(1, _BLOCK_BYTES // (8 * max(1, counts.shape[1])))
-            blocks = (counts[first : first + rows] for first in range(0, len(counts), rows))
-            write_rows(archive, "counts", counts.shape, dtype.str, map(made._possible, blocks))
+            write_member(archive, "counts", made._possible(counts).astype(dtype))
         return made
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
-        """Reads the head and checks that the counts are there; `blocks` checks what they say."""
+        """Reads the head and checks that the counts are there; `counts` checks what they say."""
         with reading(path, _SUM_RULE, _SUM_REMEDY) as archive:
             heads, names = (read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names"))
             ids = read_member(archive, "record_ids", kinds="iu")
@@ -265,16 +267,15 @@ class SumFile(HoldersFile):
             raise damaged(path, _SUM_RULE, "counts of another shape than its heads say", _SUM_REMEDY)
         return cls(Path(path), manifests, ids, tuple(names.tolist()))
 
-    def blocks(self) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
-        """The counts, some queries at a time, `[q, L]`, none of them more than there are teachers."""
-        rows = max(1, _BLOCK_BYTES // (8 * self.manifest.num_labels))
+    def counts(self) -> NDArray[np.unsignedinteger[Any]]:
+        """`[Q, L]`, none of them more than there are teachers."""
         with reading(self.path, _SUM_RULE, _SUM_REMEDY) as archive:
-            yield from map(self._possible, read_rows(archive, "counts", rows, kinds="u"))
+            return self._possible(read_member(archive, "counts", kinds="u"))
 
-    def _possible(self, block: NDArray[Any]) -> NDArray[Any]:
-        within = (block <= self.num_teachers) & (block >= 0)
+    def _possible(self, counts: NDArray[Any]) -> NDArray[Any]:
+        within = (counts <= self.num_teachers) & (counts >= 0)
         require_entries("counts", within, f"at most {self.num_teachers}, the teachers that are in them")
-        return block
+        return counts
 
 
 def _holds(path: Path | str, *, member: str) -> bool:
@@ -315,3 +316,204 @@ def _checked(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator
         found = require_array("confidences", block, kinds="f")
         require_entries("confidences", (found >= 0) & (found <= 1), "numbers in [0, 1]")
         yield np.asarray(found, dtype=np.float32)
+
+
+Words = NDArray[np.uint64]
+Packed = NDArray[np.uint8]
+
+_WORD = 8  # bytes
+_CHUNK = 2**15  # words of one pass: what it reads and writes fits into a cache
+_BITS_AT_ONCE = 2**24
+
+
+class BitSums:
+    """Adds up rows of bits, 64 of them in one operation, in counters whose digits are rows of bits themselves.
+
+    Rule: a level of weight 2**i keeps at most one row. Two rows and the one that is there become a sum, which stays,
+    and a carry, which goes to the next level (a carry-save adder). A row costs less than one such addition in the mean,
+    five operations for 64 bits, however many rows there are.
+    """
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape, self.num_rows = shape, 0  # of the bytes of one row, `[Q, B]`; rows that were added
+        self._num_words = -(-shape[0] * shape[1] // _WORD)
+        self._levels: list[Words] = []
+        self._waiting: list[Words | None] = []
+
+    def add(self, row: Packed) -> None:
+        """Adds the bits of bytes `[Q, B]`; the array may be used again afterward."""
+        carry, level = np.zeros(self._num_words, dtype=np.uint64), 0
+        carry.view(np.uint8)[: row.size] = row.reshape(-1)
+        while True:
+            if level == len(self._levels):
+                self._levels.append(np.zeros(self._num_words, dtype=np.uint64))
+                self._waiting.append(None)
+            other = self._waiting[level]
+            if other is None:
+                self._waiting[level] = carry
+                break
+            self._waiting[level] = None
+            carry = _added(self._levels[level], other, carry)
+            level += 1
+        self.num_rows += 1
+
+    def counts(self, num_labels: int) -> NDArray[np.int64]:
+        """How many rows have each bit, int64 `[Q, num_labels]`: the first bits of the B bytes of a query."""
+        total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
+        rows = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))
+        for level, (kept, waiting) in enumerate(zip(self._levels, self._waiting, strict=True)):
+            for words in (kept, waiting):
+                if words is None:
+                    continue
+                packed = words.view(np.uint8)[: self.shape[0] * self.shape[1]].reshape(self.shape)
+                for first in range(0, self.shape[0], rows):
+                    bits = np.unpackbits(packed[first : first + rows], axis=1, count=num_labels)
+                    total[first : first + rows] += bits.astype(np.int64) << level
+        return total
+
+
+def _added(kept: Words, first: Words, second: Words) -> Words:
+    """Adds two rows of bits to the one that is kept, in place; returns the carries, in the place of the second."""
+    for start in range(0, len(kept), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        a, b, c = kept[part], first[part], second[part]
+        either = a ^ b
+        both = a & b
+        np.bitwise_xor(either, c, out=a)
+        np.bitwise_and(either, c, out=either)
+        np.bitwise_or(both, either, out=c)
+    return second
+
+
+_SAME = {
+    "queries": "the queries that {first} answers: the same public samples, in the same order",
+    "num_queries": "as many queries as in {first}",
+    "num_labels": "as many labels as in {first}",
+    "vote_clip": "the vote_clip of {first}",
+    "cast": "the cast= of {first}",
+    "dataset": "the data set of {first}",
+}
+
+
+def _require_together(files: Sequence[HoldersFile]) -> None:
+    """Raises unless all files answer the same questions and no holder is there twice; says no digest."""
+    first, seen = files[0], dict[str, Path]()
+    for file in files:
+        for head in file.heads:
+            for name, rule in _SAME.items():
+                same = getattr(head, name) == getattr(first.manifest, name)
+                shown = "others" if name == "queries" else getattr(head, name)
+                require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
+        same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
+        require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
+        for place, (found, wanted) in enumerate(zip(file.label_names, first.label_names, strict=True)):
+            require(found == wanted, f"votes={file.path}, label_names[{place}]", found, f"{wanted}, as in {first.path}")
+    for file in files:
+        for head in file.heads:
+            rule = f"each holder once; {seen.get(head.holder)} is of the same holder, whose records would count twice"
+            require(head.holder not in seen, f"votes={file.path}, holder", head.holder, rule)
+            seen[head.holder] = file.path
+
+
+def _in_order(holder: str) -> tuple[bool, int, str]:
+    """Sorts the names of holders: numbers by their size before names."""
+    number = holder.isascii() and holder.isdigit()
+    return not number, int(holder) if number else 0, holder
+
+
+class GatheredVotes(VoteSource):
+    """Votes of vote files and sums, for the same queries and labels; no holder is there twice.
+
+    Holders, and with them teachers, are taken in the order of their names, whatever the files are called. Of sums there
+    are counts alone, the same whichever way they were added up. What is refused is told by the heads of files alone:
+    whether votes are refused says nothing about votes.
+    """
+
+    def __init__(self, files: Sequence[HoldersFile]) -> None:
+        if not files:
+            raise InvalidValue("votes=[]: expected at least one vote file")
+        self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
+        _require_together(self.files)
+        heads = (head for file in self.files for head in file.heads)
+        self.heads: tuple[VoteManifest, ...] = tuple(sorted(heads, key=lambda head: _in_order(head.holder)))
+        self.gives_bits = all(isinstance(file, VoteFile) for file in self.files)
+        self.record_ids: NDArray[Any] = self.files[0].record_ids
+        self.label_names: tuple[str, ...] = self.files[0].label_names
+        self.num_queries, self.num_labels = len(self.record_ids), len(self.label_names)
+        self.num_teachers = sum(head.num_teachers for head in self.heads)
+        self.num_groups = sum(head.num_groups for head in self.heads)  # private ones, of all holders
+        self.records_per_teacher = self.num_groups / self.num_teachers
+        self.teachers_per_holder = max(head.num_teachers for head in self.heads)  # the most that one has
+
+    @classmethod
+    def read(cls, paths: Sequence[Path | str]) -> GatheredVotes:
+        return cls([SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all files, by holder: what a release that was begun is continued with. No epsilon covers it."""
+        digest = hashlib.sha256(b"votes of holders" if self.gives_bits else b"sums of holders")
+        for file in self.files:
+            with file.path.open("rb") as content:
+                digest.update(hashlib.file_digest(content, "sha256").digest())
+        return digest.hexdigest()
+
+    def _vote_files(self) -> list[VoteFile]:
+        found = [file for file in self.files if isinstance(file, VoteFile)]
+        if len(found) < len(self.files):
+            rule = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
+            raise InvalidValue(f"aggregator: expected {rule}")
+        return found
+
+    def bits(self) -> Iterator[Bits]:
+        return chain.from_iterable(file.bits() for file in self._vote_files())
+
+    def confidences(self) -> Iterator[NDArray[Any]]:
+        """The bits, clipped as they were cast, where files hold no more."""
+        cast = self.heads[0].cast == "confidences"
+        return chain.from_iterable(file.confidences() if cast else file.bits() for file in self._vote_files())
+
+    def label_shares(self) -> Array:
+        """Files hold them beside confidences."""
+        files = self._vote_files()
+        if self.heads[0].cast != "confidences":
+            rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
+            raise InvalidValue(f"cast=bits: expected {rule}; or aggregator.prevalence_share=0 for a public center")
+        return np.concatenate([file.label_shares() for file in files])
+
+    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
+        self._vote_files()
+        rule = "aggregator.rounds=1, one cast, as vote files hold"
+        remedy = "rounds ask each holder again: roll=, or pate.federated"
+        raise InvalidValue(f"aggregator.rounds: expected {rule}; {remedy}")
+
+    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+        """Of sums a limit has to be that of the votes as they were cast."""
+        clip = self.heads[0].vote_clip
+        if max_votes is not None and not self.gives_bits:
+            if clip is None or clip > max_votes:
+                rule = f"sums of votes that were cast with vote_clip={max_votes}"
+                raise InvalidValue(f"vote_clip={clip}: expected {rule}")
+            max_votes = None
+        return super().counts(max_votes)
+
+    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+        """Packed bits are added as they are; what is clipped has to be looked at."""
+        sums = BitSums((self.num_queries, -(-self.num_labels // 8)))
+        total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
+        for file in self.files:
+            if isinstance(file, SumFile):
+                total += file.counts()
+            elif isinstance(file, VoteFile) and max_votes is None and file.manifest.vote_clip is None:
+                for block in file.packed():
+                    for row in block:
+                        sums.add(row)
+            elif isinstance(file, VoteFile):
+                for bits in file.bits():
+                    total += histogram(bits if max_votes is None else limited(bits, max_votes))
+        return total + sums.counts(self.num_labels)
+
+    def write(self, path: Path | str) -> SumFile:
+        """All of them as one file of sums."""
+        counts = self.counts()
+        return SumFile.write(path, self.heads, counts, record_ids=self.record_ids, label_names=self.label_names)

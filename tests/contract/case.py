@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators import Aggregator, TeacherVotesAggregator
+from pate.aggregators import Aggregator, Release, TeacherVotesAggregator
 
 NUM_TEACHERS = 40
 NUM_LABELS = 4
@@ -33,6 +33,11 @@ class Case:
         if not self.reads_teachers:
             return counts
         return np.arange(NUM_TEACHERS)[:, None, None] < counts
+
+    def released(self, counts: NDArray[np.int64], rng: Any = 0, **options: Any) -> Release:
+        """A release of such votes, with a seed or a generator."""
+        rng = np.random.default_rng(rng) if isinstance(rng, int) else rng
+        return self.aggregator.aggregate(self.given(counts), num_teachers=NUM_TEACHERS, rng=rng, **options)
 
 
 SESSION = {"target_hits": 400, "session_delta": 5e-5}

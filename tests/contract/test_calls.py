@@ -84,18 +84,11 @@ def test_list_is_complete() -> None:
 
 @every_call
 @every_adjacency
-def test_a_call_is_a_frozen_value_with_public_parameters(call: Call, adjacency: Adjacency) -> None:
-    first, second = call.make(adjacency), call.make(adjacency)
-    assert first == second
-    assert (first.event, first.target) == (second.event, second.target)
+def test_a_call_is_a_frozen_value_whose_price_never_depends_on_data(call: Call, adjacency: Adjacency) -> None:
+    made, second = call.make(adjacency), call.make(adjacency)
+    assert made == second and (made.event, made.target) == (second.event, second.target)
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
-        setattr(first, dataclasses.fields(first)[0].name, None)
-
-
-@every_call
-@every_adjacency
-def test_prices_are_positive_and_finite_and_never_depend_on_data(call: Call, adjacency: Adjacency) -> None:
-    made = call.make(adjacency)
+        setattr(made, dataclasses.fields(made)[0].name, None)
     before: Event = made.event
     made(call.data, rng=np.random.default_rng(0))
     assert made.event == before
@@ -148,12 +141,8 @@ def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -
 
 
 @every_call
-def test_a_seed_is_no_generator(call: Call) -> None:
+def test_seeds_and_numbers_that_are_none_are_refused(call: Call) -> None:
     with pytest.raises(InvalidValue, match=r"rng=0: expected a numpy\.random\.Generator, not a seed"):
         call.make(Adjacency.REPLACE_ONE)(call.data, rng=0)
-
-
-@every_call
-def test_numbers_that_are_none_are_refused(call: Call) -> None:
     with pytest.raises(InvalidValue, match=r"dtype=.*: expected|shape=.*: expected"):
         call.make(Adjacency.REPLACE_ONE)(np.full(call.data.shape, math.nan), rng=np.random.default_rng(0))

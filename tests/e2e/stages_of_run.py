@@ -14,7 +14,7 @@ from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import Queries
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.run.stages.student import StudentPlan, train_on_release
-from pate.votes.gathered import GatheredVotes
+from pate.votes.vote_file import GatheredVotes
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
 
 HOLDERS, SEED = 4, 6

@@ -80,9 +80,8 @@ def test_factored_votes_move_no_further() -> None:
 def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> None:
     """The std in steps over the furthest move is the noise multiplier that is charged; less is not enough."""
     shape, num_teachers, multiplier = (5, 3), 10, 3.0
-    aggregator = CenteredVotes(
-        noise_multiplier=multiplier, prevalence_share=0.0, center=0.5, clip=0.7, adjacency=adjacency
-    )
+    public = {"prevalence_share": 0.0, "center": 0.5, "clip": 0.7}
+    aggregator = CenteredVotes(noise_multiplier=multiplier, adjacency=adjacency, **public)
     rng = np.random.default_rng(0)
     release: Any = aggregator.aggregate(rng.random((num_teachers, *shape)), num_teachers=num_teachers, rng=rng)
     clipped = ClippedSum(0.7, shape, adjacency)
@@ -95,16 +94,14 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
 
 def test_prevalence_and_votes_add_up_to_the_price() -> None:
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
-    parts = [
-        aggregator.prevalence.event,
-        aggregator.centered_at(0.5).event_for(num_queries=1, num_labels=1, num_teachers=1),
-    ]
+    shape = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
+    parts = [aggregator.prevalence.event, aggregator.centered_at(0.5).event_for(**shape)]
     squares = sum(1 / part.noise_multiplier**2 for part in parts)
     assert squares == pytest.approx(1 / 25.0, rel=1e-9)
     together = ExactAccountant()
     for part in parts:
         together.compose(part)
-    whole = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
+    whole = aggregator.event_for(**shape)
     assert together.get_epsilon(1e-6) == pytest.approx(ExactAccountant().compose(whole).get_epsilon(1e-6), rel=1e-9)
     assert ExactAccountant().compose(whole).get_epsilon(1e-6) >= gaussian_epsilon(0.2, target_delta=1e-6)
 

@@ -23,9 +23,8 @@ SETTINGS = [(3.0, 1.0, 0.05), (0.8, 2.0, 0.2), (6.0, 0.4, 1e-3)]  # selection_sc
 
 def boundary_top_k(setting: tuple[float, float, float], adjacency: Adjacency, *, padded: bool = False) -> BoundaryTopK:
     scale, std, failure_prob = setting
-    return BoundaryTopK(
-        selection_scale=scale, test_std=std, failure_prob=failure_prob, padded=padded, adjacency=adjacency
-    )
+    given = {"selection_scale": scale, "test_std": std, "failure_prob": failure_prob}
+    return BoundaryTopK(**given, padded=padded, adjacency=adjacency)
 
 
 def call_distribution(aggregator: BoundaryTopK, gaps: NDArray[np.int64], pairs: GapPairs) -> Array:
@@ -112,9 +111,8 @@ def test_the_package_s_distribution_is_the_one_tested_here(adjacency: Adjacency)
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacency, scale: float) -> None:
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
     first, second = neighbors(3, 5, adjacency)
-    distributions = [
-        np.exp(counts / scale) / np.exp(counts / scale).sum(axis=1, keepdims=True) for counts in (first, second)
-    ]
+    weights = [np.exp(counts / scale) for counts in (first, second)]
+    distributions = [each / each.sum(axis=1, keepdims=True) for each in weights]
     ratio = largest_ratio(*distributions)
     assert 0.6 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
     wrapped = wrapped_within_target(*distributions, aggregator.call_epsilon, every=11)
@@ -131,16 +129,9 @@ def test_a_single_label_epsilon_10_percent_too_small_fails() -> None:
 
 
 def prior_check(adjacency: Adjacency, scale: float, *, margin: float = -1.0, **changes: object) -> NotPriorTopK:
-    values = {"first_queries": 0, "target_hits": 1, "session_delta": 0.05, "failure_prob": 1e-4}
-    return NotPriorTopK(
-        prior_scale=scale,
-        prior_margin=margin,
-        selection_scale=3.0,
-        table_order=3.0,
-        table_budget=0.3,
-        adjacency=adjacency,
-        **(values | changes),
-    )
+    values = {"first_queries": 0, "target_hits": 1, "session_delta": 0.05, "failure_prob": 1e-4} | changes
+    release = {"selection_scale": 3.0, "table_order": 3.0, "table_budget": 0.3}
+    return NotPriorTopK(prior_scale=scale, prior_margin=margin, adjacency=adjacency, **release, **values)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -204,14 +195,11 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
     largest = 0.0
     for one, two in zip(first, second, strict=True):
         prior = np.array([[True, False, False]])
-        distributions = [
-            session_distribution(
-                float(kept[margins(counts[None], prior)[0] + 6]),
-                aggregator.release_step.distribution(counts, num_teachers=6),
-                num_queries,
-            )
-            for counts in (one, two)
-        ]
+        distributions = []
+        for counts in (one, two):
+            release = aggregator.release_step.distribution(counts, num_teachers=6)
+            its = float(kept[margins(counts[None], prior)[0] + 6])
+            distributions.append(session_distribution(its, release, num_queries))
         for epsilon, delta in claimed.items():
             exact = excess(*distributions, epsilon)
             largest = max(largest, exact / delta)
@@ -235,9 +223,8 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
     """30 queries with the same votes, one hit, grouped by how often each outcome came."""
     scale, num_queries = 20.0, 30
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05)
-    event = session_event(
-        tight_boundary, aggregator.call_epsilon, target_hits=1, num_calls=num_queries, session_delta=0.05
-    )
+    session = {"target_hits": 1, "num_calls": num_queries, "session_delta": 0.05}
+    event = session_event(tight_boundary, aggregator.call_epsilon, **session)
     assert failure_probability(event) > 0
     claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.2, 0.5, 1.0)}
     up = [1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1]

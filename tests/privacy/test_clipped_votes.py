@@ -15,6 +15,7 @@ from tests.privacy.divergences import assert_covered, assert_delta_covered, asse
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 NORMS = ("l1", "l2")
+SHAPE = {"num_queries": 1, "num_labels": 3, "num_teachers": 3}
 
 
 def all_vectors(num_labels: int) -> NDArray[np.bool_]:
@@ -79,10 +80,8 @@ def joint_distribution(counts: Array, noise_std: float) -> Array:
 def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: float) -> None:
     for vote_clip in (1, 2, 3):
         aggregator = ClippedVotes(noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency)
-        event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=3)
-        distributions = [
-            joint_distribution(counts, noise_std) for counts in neighboring_counts(adjacency, vote_clip, norm)
-        ]
+        event, both = aggregator.event_for(**SHAPE), neighboring_counts(adjacency, vote_clip, norm)
+        distributions = [joint_distribution(counts, noise_std) for counts in both]
         ratio = assert_covered(largest_renyi(*distributions), price_curve(event))
         assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
         assert_delta_covered(*distributions, event)
@@ -90,9 +89,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
-    event = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency).event_for(
-        num_queries=1, num_labels=3, num_teachers=3
-    )
+    event = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency).event_for(**SHAPE)
     distributions = [joint_distribution(counts, 1.0) for counts in neighboring_counts(adjacency, 1, "l1")]
     assert_refuted(largest_renyi(*distributions), 0.9 * price_curve(event))
 
@@ -101,9 +98,7 @@ def test_the_price_of_add_remove_does_not_cover_replace_one() -> None:
     """Charging tau where a record can trade tau votes for tau others."""
     cheap = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=Adjacency.ADD_REMOVE)
     distributions = [joint_distribution(counts, 1.0) for counts in neighboring_counts(Adjacency.REPLACE_ONE, 1, "l1")]
-    assert_refuted(
-        largest_renyi(*distributions), price_curve(cheap.event_for(num_queries=1, num_labels=3, num_teachers=3))
-    )
+    assert_refuted(largest_renyi(*distributions), price_curve(cheap.event_for(**SHAPE)))
 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent
 from pate.teachers import ConvexTeacher
 from pate.validation import InvalidValue
-from pate.votes import convex as convex_votes
+from pate.votes import moment_votes as convex_votes
 from pate.votes.clipping import ClippedMoments
-from pate.votes.convex import ConvexVotes
+from pate.votes.moment_votes import ConvexVotes
 from pate.votes.public_pca import PublicPCA
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 
@@ -110,10 +110,8 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
         group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(20)])
         held = np.concatenate([np.ones((size, 2), dtype=bool), theirs])
         votes = votes_of(np.concatenate([first, beside]), held, group_of, [0] * 21, penalty=penalty)
-        kept = votes_of(
-            np.concatenate([first[:16], beside]), held[-20 - min(size, 16) :], group_of[-20 - min(size, 16) :],
-            [0] * 21, penalty=penalty,
-        )  # fmt: skip
+        last, nearest = slice(-20 - min(size, 16), None), np.concatenate([first[:16], beside])
+        kept = votes_of(nearest, held[last], group_of[last], [0] * 21, penalty=penalty)
         found.append(votes.total(WEIGHTS, SCALE * 40, sums).ravel())
         np.testing.assert_array_equal(found[-1], kept.total(WEIGHTS, SCALE * 40, sums).ravel())
     moved = max(float(np.linalg.norm(one - other)) for one in found for other in found)

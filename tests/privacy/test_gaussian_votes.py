@@ -69,13 +69,9 @@ def test_price_covers_all_neighbors_and_is_attained(adjacency: Adjacency, noise_
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_delta_covers_all_neighbors(adjacency: Adjacency, noise_std: float) -> None:
     for num_labels, num_teachers in ((1, 6), (2, 6), (3, 6), (4, 3)):
-        distributions = [
-            joint_distribution(counts, noise_std, num_teachers)
-            for counts in neighbors(num_labels, num_teachers, adjacency)
-        ]
-        assert_delta_covered(
-            distributions[0], distributions[1], price_of(noise_std, num_labels, num_teachers, adjacency)
-        )
+        both = neighbors(num_labels, num_teachers, adjacency)
+        distributions = [joint_distribution(counts, noise_std, num_teachers) for counts in both]
+        assert_delta_covered(*distributions, price_of(noise_std, num_labels, num_teachers, adjacency))
 
 
 def test_bits_are_independent_so_their_divergences_add() -> None:

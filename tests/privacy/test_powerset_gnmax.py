@@ -22,10 +22,8 @@ def distribution(counts: Counts) -> Distribution:
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_price_covers_all_histograms_of_sets(adjacency: Adjacency, num_teachers: int) -> None:
     event = PowersetGNMax(noise_std=1.0, adjacency=adjacency).event_for(num_queries=1, num_labels=2, num_teachers=9)
-    verdict = verify(
-        distribution, num_labels=4, num_teachers=num_teachers, adjacency=adjacency, event=event, one_vote=True
-    ).require()
-    assert verdict.ratio > 0.3
+    shape = {"num_labels": 4, "num_teachers": num_teachers, "adjacency": adjacency, "one_vote": True}
+    assert verify(distribution, event=event, **shape).require().ratio > 0.3
 
 
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:

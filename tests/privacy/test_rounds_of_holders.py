@@ -28,16 +28,9 @@ def records(first: First) -> Dataset:
     if first is not None:
         inputs[:3], labels[:3] = first[0], first[1]
     ids, groups = np.arange(6), np.array([0, 0, 0, 1, 1, 1])
-    others = [Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11)]
-    return Dataset(
-        name="small",
-        real=False,
-        kind="features",
-        label_names=NAMES,
-        private=Split(inputs, labels, ids, groups),
-        public=others[0],
-        test=others[1],
-    )
+    public, test = (Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11))
+    splits = {"private": Split(inputs, labels, ids, groups), "public": public, "test": test}
+    return Dataset(name="small", real=False, kind="features", label_names=NAMES, **splits)
 
 
 def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
@@ -86,15 +79,12 @@ def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[tupl
         return [answer_question(plan(held, name, request.param), question, folder) for question in questions()]
 
     own, *others = ROLL.holders
-    return {(own, first): answered(own, first) for first in FIRSTS} | {
-        (name, None): answered(name, None) for name in others
-    }
+    asked = [*((own, first) for first in FIRSTS), *((name, None) for name in others)]
+    return {who: answered(*who) for who in asked}
 
 
 @pytest.mark.parametrize("absent", ["", "3"])
-def test_one_group_moves_no_sum_further_than_two_clips(
-    answers: dict[tuple[str, First], list[Any]], absent: str
-) -> None:
+def test_one_group_moves_no_sum_further_than_two_clips(answers: Any, absent: str) -> None:
     own, *others = ROLL.holders
     for place, question in enumerate(questions()[1:], start=1):
         each = []

@@ -41,9 +41,7 @@ def assert_priced(aggregator: StableFixedTopK, num_labels: int, num_teachers: in
     first, second = (distributions.steps(side) for side in rows)
     np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-9)
     assert_delta_covered(first, second, event)
-    assert_delta_covered(
-        distributions.released(first, aggregator.k), distributions.released(second, aggregator.k), event
-    )
+    assert_delta_covered(*(distributions.released(side, aggregator.k) for side in (first, second)), event)
     return ratio
 
 

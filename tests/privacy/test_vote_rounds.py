@@ -30,20 +30,21 @@ def votes_of(
     directions: int = 3,
     said: Any = None,
     expected: float = 1.0,
+    pool: NDArray[np.float32] = POOL,
 ) -> MomentVotes:
     """Of kernel teachers, or of trained ones that say `said`, `[N, D, L]`, beyond what they say of their records.
 
     A kernel teacher counts by the root of its number of records over the expected one.
     """
-    pool = PublicPCA.of(POOL, directions)
-    asked = pool.with_constant(POOL).astype(np.float32)
+    known = PublicPCA.of(pool, directions)
+    asked = known.with_constant(pool).astype(np.float32)
     return MomentVotes(
         inputs=np.asarray(inputs, dtype=np.float32),
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(teacher_of, dtype=np.int64),
         num_teachers=num_teachers,
-        directions=pool,
-        public_inputs=POOL,
+        directions=known,
+        public_inputs=pool,
         records_per_teacher=expected,
         ask=None if said is None else lambda: PoolAnswers(np.asarray(said, dtype=np.float32), asked),
     )
@@ -114,15 +115,7 @@ def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold(cou
     weights, sums = rng.normal(size=(count + 1, num_labels)) * 0.3, ClippedMoments(0.5, num_teachers)
 
     def total(rows: Array) -> Array:
-        said = MomentVotes(
-            inputs=inputs[rows].astype(np.float32),
-            labels=labels[rows],
-            teacher_of=teacher_of[rows],
-            num_teachers=num_teachers,
-            directions=PublicPCA.of(pool, count),
-            public_inputs=pool,
-            records_per_teacher=1.0,
-        )
+        said = votes_of(inputs[rows], labels[rows], teacher_of[rows], num_teachers, count, pool=pool)
         return said.total(weights, np.ones(num_labels), sums).astype(np.float64)
 
     alone = [total(np.flatnonzero(teacher_of == teacher)) for teacher in np.unique(teacher_of)]

@@ -37,9 +37,8 @@ from pate.run.results import privacy_of, summary_of, write_price
 from pate.run.stages.queries import Queries
 from pate.validation import InvalidValue, require, require_text
 from pate.votes.foreign import ForeignVotes
-from pate.votes.gathered import GatheredVotes, SummedVotes
 from pate.votes.source import VoteSource
-from pate.votes.vote_file import VoteManifest, queries_digest
+from pate.votes.vote_file import GatheredVotes, VoteManifest, queries_digest
 
 TERMS, ANEW = "terms.json", "copy the folder anew from where pate-release left it"
 """The name of the terms in `release/`, until a student is there; and what mends a damaged folder."""
@@ -79,7 +78,7 @@ class Cohort:
         return cls(dataset=first.dataset, real=real, features=first.features, settings=agreed, **known)
 
     @classmethod
-    def of_files(cls, votes: GatheredVotes | SummedVotes) -> Self:
+    def of_files(cls, votes: GatheredVotes) -> Self:
         """The holders of vote files."""
         return cls.of_heads(
             votes.heads,

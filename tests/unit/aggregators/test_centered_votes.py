@@ -13,8 +13,14 @@ from pate.validation import InvalidValue
 SHARES = np.array([0.5, 0.3, 0.05])
 
 
-def records(count: int, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).random((count, 3)) < SHARES
+def records(count: int) -> Any:
+    return np.random.default_rng(0).random((count, 3)) < SHARES
+
+
+def prevalence_of(shares: Any, noise_multiplier: float = 1.0, num_teachers: int | None = None, **options: Any) -> Any:
+    given = {"num_teachers": num_teachers or len(shares), "rng": np.random.default_rng(0)} | options
+    adjacency = given.pop("adjacency", pa.Adjacency.REPLACE_ONE)
+    return Prevalence(noise_multiplier=noise_multiplier, adjacency=adjacency).release(shares, **given)
 
 
 def teachers(count: int) -> Any:
@@ -32,56 +38,40 @@ def test_the_prevalence_is_found_whatever_the_number_of_labels(
 ) -> None:
     """One record per teacher; of one label at 0.05, most teachers have none."""
     shares = (np.random.default_rng(1).random((1000, num_labels)) < share).astype(float)
-    prevalence = Prevalence(noise_multiplier=2.6, adjacency=adjacency)
-    found = prevalence.release(shares, num_teachers=1000, rng=np.random.default_rng(0))
+    found = prevalence_of(shares, 2.6, adjacency=adjacency)
     assert np.sqrt(((found - shares.mean(axis=0)) ** 2).mean()) < 0.02
 
 
-def test_more_noise_than_can_be_drawn_is_refused_before_anything_is_charged() -> None:
-    ledger = pa.Ledger(target_delta=1e-6)
-    with pytest.raises(InvalidValue, match=r"noise_multiplier=10000000000.0: expected at most \d"):
-        Prevalence(noise_multiplier=1e10).release(
-            records(5), num_teachers=5, rng=np.random.default_rng(0), ledger=ledger
-        )
-    assert not ledger.entries
-    Prevalence(noise_multiplier=1e6).release(records(5), num_teachers=5, rng=np.random.default_rng(0), ledger=ledger)
-
-
 def test_the_prevalence_stays_within_bounds_whatever_the_noise() -> None:
-    found = Prevalence(noise_multiplier=1e4).release(records(5), num_teachers=5, rng=np.random.default_rng(0))
+    found = prevalence_of(records(5), 1e4)
     assert ((found >= 0.005) & (found <= 0.995)).all()
-    nothing = Prevalence(noise_multiplier=1.0).release(np.zeros((50, 3)), num_teachers=50, rng=np.random.default_rng(0))
-    assert (nothing < 0.2).all()
+    assert (prevalence_of(np.zeros((50, 3))) < 0.2).all()
+    prevalence_of(records(5), 1e6)
 
 
 @pytest.mark.parametrize(
-    ("shares", "message"),
+    ("shares", "options", "message"),
     [
-        (np.full((2, 3), 1.5), r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
-        (np.full((2, 3), np.nan), r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
-        (np.zeros(3), r"label_shares\.shape=float64 \(3,\): expected numbers \[num_teachers, num_labels\]"),
-        (np.zeros((3, 2)), r"num_teachers=2: expected 3, the shares' rows"),
+        (np.full((2, 3), 1.5), {}, r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
+        (np.full((2, 3), np.nan), {}, r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
+        (np.zeros(3), {}, r"label_shares\.shape=float64 \(3,\): expected numbers \[num_teachers, num_labels\]"),
+        (np.zeros((3, 2)), {"num_teachers": 2}, r"num_teachers=2: expected 3, the shares' rows"),
+        (records(5), {"records_per_teacher": 0.5}, r"^records_per_teacher=0\.5: expected a number >= 1$"),
+        (records(5), {"noise_multiplier": 1e10}, r"noise_multiplier=10000000000.0: expected at most \d"),
     ],
 )
-def test_impossible_shares_are_refused_before_anything_is_spent(shares: Any, message: str) -> None:
+def test_what_is_impossible_is_refused_before_anything_is_spent(shares: Any, options: Any, message: str) -> None:
     ledger = pa.Ledger(target_delta=1e-5)
     with pytest.raises(InvalidValue, match=message):
-        Prevalence(noise_multiplier=1.0).release(shares, num_teachers=2, rng=np.random.default_rng(0), ledger=ledger)
+        prevalence_of(shares, ledger=ledger, **options)
     assert ledger.entries == []
-
-
-def test_fewer_than_one_record_per_teacher_is_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"^records_per_teacher=0\.5: expected a number >= 1$"):
-        Prevalence(noise_multiplier=1.0).release(
-            records(5), num_teachers=5, rng=np.random.default_rng(0), records_per_teacher=0.5
-        )
 
 
 def test_a_refused_charge_of_the_prevalence_draws_nothing() -> None:
     rng, ledger = np.random.default_rng(0), pa.Ledger(target_delta=1e-5, max_epsilon=0.01)
     before = rng.bit_generator.state
     with pytest.raises(pa.BudgetExceeded, match=r"max_epsilon=0\.01: expected at least"):
-        Prevalence(noise_multiplier=1.0).release(records(50), num_teachers=50, rng=rng, ledger=ledger)
+        prevalence_of(records(50), rng=rng, ledger=ledger)
     assert rng.bit_generator.state == before
 
 
@@ -108,19 +98,12 @@ def test_the_clip_is_a_function_of_the_center() -> None:
 def test_both_stages_are_charged_each_before_its_draw() -> None:
     _, votes = teachers(50)
     ledger = pa.Ledger(target_delta=1e-5, accountant=pa.ExactAccountant)
-    aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(
-        target_epsilon=1.0,
-        target_delta=1e-5,
-        num_queries=20,
-        num_labels=3,
-        num_teachers=50,
-        accountant=pa.ExactAccountant,
-    )
+    target = {"target_epsilon": 1.0, "target_delta": 1e-5, "accountant": pa.ExactAccountant}
+    shape = {"num_queries": 20, "num_labels": 3, "num_teachers": 50}
+    aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(**target, **shape)
     aggregator.aggregate(votes, num_teachers=50, rng=np.random.default_rng(0), ledger=ledger)
-    assert [entry.event for entry in ledger.entries] == [
-        aggregator.prevalence.event,
-        pa.GaussianEvent(aggregator.votes_multiplier),
-    ]
+    both = [aggregator.prevalence.event, pa.GaussianEvent(aggregator.votes_multiplier)]
+    assert [entry.event for entry in ledger.entries] == both
     assert 0.99 < ledger.epsilon <= 1.0
 
 
@@ -149,9 +132,7 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
     ],
 )
 def test_impossible_votes_are_refused_before_the_prevalence_is_charged(votes: Any, message: str) -> None:
-    ledger = pa.Ledger(target_delta=1e-6)
+    ledger, rng = pa.Ledger(target_delta=1e-6), np.random.default_rng(0)
     with pytest.raises(InvalidValue, match=message):
-        CenteredVotes(noise_multiplier=1.0).aggregate(
-            votes, num_teachers=5, rng=np.random.default_rng(0), ledger=ledger
-        )
+        CenteredVotes(noise_multiplier=1.0).aggregate(votes, num_teachers=5, rng=rng, ledger=ledger)
     assert not ledger.entries

@@ -26,12 +26,10 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
 
 def test_prices() -> None:
     shape = {"num_queries": 6, "num_labels": 4, "num_teachers": 10}
-    assert FixedTopK(k=2, epsilon=1.0, mechanism="joint").event_for(**shape) == SelfComposedEvent(
-        BoundedRangeEvent(1.0), 6
-    )
-    flipped = FixedTopK(k=2, epsilon=1.0, mechanism="permute_and_flip_joint").event_for(**shape)
-    assert flipped == SelfComposedEvent(PureDpEvent(1.0), 6)
-    assert FixedTopK(k=4, epsilon=1.0).event_for(**shape) == SelfComposedEvent(NoOpEvent(), 6)
+    ranged, pure = BoundedRangeEvent(1.0), PureDpEvent(1.0)
+    for k, mechanism, event in ((2, "joint", ranged), (2, "permute_and_flip_joint", pure), (4, "peeling", NoOpEvent())):
+        made = FixedTopK(k=k, epsilon=1.0, mechanism=mechanism)
+        assert made.event_for(**shape) == SelfComposedEvent(event, 6)
     one, four = (FixedTopK(k=1, epsilon=0.1).scaled(factor).event_for(**shape) for factor in (1.0, 4.0))
     prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (one, four)]
     assert prices[1] < prices[0] / 2

@@ -1,10 +1,14 @@
 """GNMax and ConfidentGNMax: prices by hand, the promise of few votes, refusals."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy.special import expit, ndtr
 
-from pate.accounting import Adjacency
-from pate.aggregators import ConfidentGNMax, GNMax, PowersetGNMax
+from pate.accounting import Adjacency, ComposedEvent, Ledger, RdpAccountant, ThresholdEvent
+from pate.aggregators import ConfidentGNMax, ConfidentVotes, GaussianVotes, GNMax, PowersetGNMax, Release
 from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.validation import InvalidValue
 
@@ -47,3 +51,60 @@ def test_more_labels_than_a_float_can_count_sets_of() -> None:
     votes = np.zeros((5, 2, 2000), dtype=bool)
     release = PowersetGNMax(noise_std=1.0).aggregate(votes, num_teachers=5, rng=np.random.default_rng(0))
     assert (release.labels.sum(axis=1) > 800).all()  # about 50 standard deviations for the unseen ones
+
+
+VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
+SHAPE = {"num_queries": 50, "num_labels": 3, "num_teachers": 20}
+
+
+def released(aggregator: ConfidentVotes, votes: list[int], times: int = 50, **options: Any) -> Release:
+    rng = np.random.default_rng(0)
+    return aggregator.aggregate(np.tile(votes, (times, 1)), num_teachers=20, rng=rng, **options)
+
+
+def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
+    event = VOTES.event_for(**SHAPE)
+    assert isinstance(event, ComposedEvent)
+    screening, answers = event.events
+    bit = screening.event
+    assert isinstance(bit, ThresholdEvent)
+    assert (screening.count, bit.reach) == (50, 1)
+    np.testing.assert_allclose(expit(bit.log_odds), ndtr((np.arange(21) - 15) / 2.0), rtol=1e-9)
+    assert answers == GaussianVotes(noise_std=3.0).event_for(**SHAPE)
+
+
+def test_screening_looks_at_the_smallest_majority() -> None:
+    """Majorities 18, 18, 11: passes with probability Phi((11 - 15) / 2); the first two alone would pass."""
+    release = released(VOTES, [18, 2, 11], 40_000)
+    share = release.num_answered / 40_000
+    assert share == pytest.approx(ndtr(-2.0), abs=5 * (ndtr(-2.0) / 40_000) ** 0.5)
+    answered = release.labels[release.answered]
+    assert answered.mean(axis=0) == pytest.approx(ndtr(np.array([8, -8, 1]) / 3.0), abs=0.06)
+
+
+def test_after_so_many_answers_every_query_is_refused() -> None:
+    release, full = (released(each, [20, 0, 20]) for each in (replace(VOTES, max_answers=7), VOTES))
+    assert release.num_answered == 7
+    assert full.num_answered > 40
+    last = int(np.flatnonzero(release.answered)[-1])
+    np.testing.assert_array_equal(release.answered[: last + 1], full.answered[: last + 1])
+    assert not release.answered[last + 1 :].any()
+    assert not release.labels[~release.answered].any()
+
+
+def test_the_cap_is_what_makes_the_price_smaller_not_the_refusals() -> None:
+    def epsilon(aggregator: ConfidentVotes) -> float:
+        return RdpAccountant().compose(aggregator.event_for(**SHAPE)).get_epsilon(1e-5)
+
+    capped = replace(VOTES, max_answers=7)
+    counts = [part.count for part in capped.event_for(**SHAPE).events]
+    assert counts == [50, 7 * 3]  # every screening is paid for: that a query was refused says that it failed, too
+    assert epsilon(capped) < epsilon(VOTES)
+    assert epsilon(replace(VOTES, max_answers=50)) == epsilon(replace(VOTES, max_answers=999)) == epsilon(VOTES)
+    for aggregator in (VOTES, capped):
+        spent = []
+        for votes in ([20, 0, 20], [10, 10, 10]):
+            ledger = Ledger(target_delta=1e-5)
+            released(aggregator, votes, ledger=ledger)
+            spent.append(ledger.epsilon)
+        assert spent[0] == spent[1] == pytest.approx(epsilon(aggregator))

@@ -34,9 +34,12 @@ def source(teacher_of: Any = None, num_teachers: int = 4000, labels: Any = LABEL
 
 
 def aggregator(epsilon: float = 1.0, num_teachers: int = 4000, **changes: Any) -> CenteredVotes:
-    return CenteredVotes(noise_multiplier=1.0, **changes).calibrated(
-        target_epsilon=epsilon, target_delta=1e-6, num_teachers=num_teachers, accountant=ExactAccountant, **SHAPE
-    )
+    given = {"target_epsilon": epsilon, "target_delta": 1e-6, "num_teachers": num_teachers}
+    return CenteredVotes(noise_multiplier=1.0, **changes).calibrated(**given, accountant=ExactAccountant, **SHAPE)
+
+
+def released(asked: CenteredVotes, votes: KernelVotes | None = None, seed: int = 0, **context: Any) -> Any:
+    return asked.release_from(votes or source(), ReleaseContext(np.random.default_rng(seed), **context))
 
 
 def precision(release: Any) -> float:
@@ -50,7 +53,7 @@ def test_rounds_know_no_less_than_one_at_the_same_price() -> None:
     known = {}
     for rounds in (1, None):
         asked = aggregator(rounds=rounds)
-        releases = [asked.release_from(source(), ReleaseContext(np.random.default_rng(seed))) for seed in range(3)]
+        releases = [released(asked, seed=seed) for seed in range(3)]
         assert isinstance(releases[0], CenteredRelease if rounds == 1 else RoundsRelease)
         assert releases[0].event == asked.event_for(num_teachers=4000, **SHAPE)
         known[rounds] = np.mean([precision(release) for release in releases])
@@ -58,8 +61,7 @@ def test_rounds_know_no_less_than_one_at_the_same_price() -> None:
 
 
 def test_the_student_says_what_was_released(tmp_path: Any) -> None:
-    votes = source()
-    release: Any = aggregator().release_from(votes, ReleaseContext(np.random.default_rng(0)))
+    release = released(aggregator())
     student: Any = LowRankStudent().learn(release.training_set(INPUTS[4000:4100]), pool=INPUTS[4100:5000], seed=0)
     np.testing.assert_allclose(student.predict_proba(INPUTS[4000:4100]), release.scores, atol=1e-5)
     assert (student.predict(INPUTS[4000:4100]) == release.labels).mean() > 0.99
@@ -75,7 +77,7 @@ def test_a_sum_that_is_not_exact_is_refused_before_anything_is_paid(monkeypatch:
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     rule = "num_queries=100: expected at most 64, as one exact sum of 4,000 teachers holds no more"
     with pytest.raises(InvalidValue, match=rule):
-        aggregator(rounds=1).release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
+        released(aggregator(rounds=1), ledger=ledger)
     assert ledger.entries == []
 
 
@@ -84,29 +86,29 @@ def test_one_charge_of_all_rounds_comes_before_the_first_draw() -> None:
     event = asked.event_for(num_teachers=4000, **SHAPE)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     for number in (1, 2):
-        asked.release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
+        released(asked, ledger=ledger)
         assert [entry.event for entry in ledger.entries] == [event] * number
     assert ledger.entries[0].epsilon == pytest.approx(1.0, rel=1e-4)
-    short, rng = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6), np.random.default_rng(0)
+    short = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
     with pytest.raises(BudgetExceeded):
-        asked.release_from(source(), ReleaseContext(rng, short))
+        released(asked, ledger=short)
     assert short.entries == []
 
 
 def test_rounds_that_were_drawn_are_read_back_and_the_others_drawn_around_them() -> None:
     """With other noise, as of an unseeded run that was killed; what was committed stays what it was."""
     kept = Drawn()
-    whole = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(0), drawn=kept))
+    whole = released(aggregator(), drawn=kept)
     parts = {name: arrays for name, arrays in kept._parts.items() if name != "release"}
     before = ["lengths", "mean-1", "mean-2", "prevalence"]
     assert list(parts) == [*before, *(f"step-{number}" for number in range(len(parts) - len(before)))]
     again = Drawn()
     again._parts |= parts
-    same = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(1), drawn=again))
+    same = released(aggregator(), seed=1, drawn=again)
     np.testing.assert_array_equal(same.labels, whole.labels)
     begun = Drawn()
     begun._parts |= {name: parts[name] for name in list(parts)[:2]}
-    other = aggregator().release_from(source(), ReleaseContext(np.random.default_rng(1), drawn=begun))
+    other = released(aggregator(), seed=1, drawn=begun)
     for name in list(parts)[:2]:
         assert begun._parts[name] is parts[name]
     assert (begun._parts["step-1"]["total"] != parts["step-1"]["total"]).any()
@@ -118,7 +120,7 @@ def test_teachers_of_several_records_are_the_units() -> None:
     votes, known = source(np.arange(4000) % 500, 500), {}
     for rounds in (1, None):
         asked = aggregator(3.0, 500, rounds=rounds)
-        drawn = [asked.release_from(votes, ReleaseContext(np.random.default_rng(seed))) for seed in range(3)]
+        drawn = [released(asked, votes, seed) for seed in range(3)]
         known[rounds] = np.mean([precision(release) for release in drawn])
     assert known[None] > known[1]
 
@@ -133,21 +135,17 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 
 
 def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> None:
-    ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
-    context = ReleaseContext(np.random.default_rng(0), ledger)
-    with pytest.raises(InvalidValue, match=r"num_teachers=4194304: expected fewer teachers"):
-        aggregator().release_from(source(num_teachers=2**22), context)
-    with pytest.raises(InvalidValue, match=r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds"):
-        aggregator(clip_factor=1e-99).release_from(source(), context)
-    with pytest.raises(InvalidValue, match=r"num_labels=1025: expected at most 1024 in rounds, or aggregator.rounds=1"):
-        aggregator().release_from(source(labels=np.zeros((4000, 1025), dtype=bool)), context)
-    noisy = CenteredVotes(noise_multiplier=1e4)
-    with pytest.raises(
-        InvalidValue, match=r"^noise_multiplier=.*: expected at most 1831 in 20 rounds: a larger epsilon"
+    ledger, noisy = Ledger(target_delta=1e-6, accountant=ExactAccountant), CenteredVotes(noise_multiplier=1e4)
+    for asked, votes, said in (
+        (aggregator(), source(num_teachers=2**22), r"num_teachers=4194304: expected fewer teachers"),
+        (aggregator(clip_factor=1e-99), source(), r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds"),
+        (aggregator(), source(labels=np.zeros((4000, 1025), bool)), "num_labels=1025: expected at most 1024 in rounds"),
+        (noisy, source(), "^noise_multiplier=.*: expected at most 1831 in 20 rounds: a larger epsilon"),
     ):
-        noisy.release_from(source(), context)
+        with pytest.raises(InvalidValue, match=said):
+            released(asked, votes, ledger=ledger)
     assert not ledger.entries
-    CenteredVotes(noise_multiplier=1700.0).release_from(source(), context)
+    released(CenteredVotes(noise_multiplier=1700.0), ledger=ledger)
 
 
 def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
@@ -158,9 +156,6 @@ def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
     apart = {}
     for adjacency in Adjacency:
         asked = CenteredVotes(adjacency=adjacency, **settings)
-        drawn: list[Any] = [
-            asked.release_from(source(), ReleaseContext(np.random.default_rng(seed))) for seed in range(6)
-        ]
-        apart[adjacency] = np.std([release.student for release in drawn], axis=0).mean()
-        assert isinstance(asked.release_from(absent, ReleaseContext(np.random.default_rng(0))), RoundsRelease)
+        apart[adjacency] = np.std([released(asked, seed=seed).student for seed in range(6)], axis=0).mean()
+        assert isinstance(released(asked, absent), RoundsRelease)
     assert apart[Adjacency.ADD_REMOVE] < 0.8 * apart[Adjacency.REPLACE_ONE]

@@ -77,7 +77,7 @@ def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_
 def test_a_maximum_is_met_by_fewer_queries_with_the_noise_as_it_is(most: float, queries: int) -> None:
     planned = plan_release(OnePrice(noise_std=100.0), SHAPE, budget(max_epsilon=most))
     assert planned.aggregator == OnePrice(noise_std=100.0)
-    assert planned.shape == SHAPE.with_queries(queries)
+    assert planned.shape == replace(SHAPE, num_queries=queries)
     assert planned.epsilon == pytest.approx(queries / 100, rel=1e-12)
     assert planned.event == planned.shape.event_of(planned.aggregator)
 
@@ -179,11 +179,7 @@ def test_the_smallest_delta_is_a_grid_step_for_every_label() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        *(
-            (lambda n=n, v=v: replace(SHAPE, **{n: v}), f"{n}={v}: ")
-            for n in SHAPE.as_arguments
-            for v in (0, 2.5, True)
-        ),
+        *((lambda n=n: replace(SHAPE, **{n: 2.5}), f"{n}=2.5: ") for n in SHAPE.as_arguments),
         (lambda: smallest_delta(num_queries=0, num_labels=40), "num_queries=0: "),
         (lambda: require_achievable_delta(1e-30, **BITS), "target_delta=1e-30: .* 2.67e-12, below"),
         (lambda: budget(target_delta=1.0), "target_delta=1.0: "),

@@ -57,9 +57,7 @@ def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
     return Budget(**({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes))
 
 
-def guarded(
-    aggregator: Aggregator, shape: ReleaseShape = SHAPE, of: Budget | None = None, **options: Any
-) -> tuple[str, ...]:
+def guarded(aggregator: Aggregator, shape: ReleaseShape = SHAPE, of: Any = None, **options: Any) -> tuple[str, ...]:
     of = of or budget()
     return require_useful(aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options)
 
@@ -110,9 +108,7 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(max_epsilon
     shape = ReleaseShape(num_queries=200, num_labels=20, num_teachers=100)
     plan = GaussianVotes(noise_std=2000.0), shape, Budget(target_delta=1e-6, max_epsilon=max_epsilon)
     found = [text for text in suggested(plan) if text.startswith("aggregator.")]
-    assert len(found) == (0 if max_epsilon == 1.0 else 1), (
-        "noise that 20 queries could not be paid with works for nobody"
-    )
+    assert len(found) == (0 if max_epsilon == 1.0 else 1), "what 20 queries cannot be paid with works for nobody"
     for text in found:
         judged(followed(plan, text))
         assert plan_release(*followed(plan, text)).shape.num_queries >= 20
@@ -130,8 +126,7 @@ def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
 
 
 def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
-    shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=1)
-    plan = GaussianVotes(noise_std=1.0), shape, Budget(target_delta=1e-6, target_epsilon=2.0)
+    plan = GaussianVotes(noise_std=1.0), replace(SHAPE, num_teachers=1), Budget(target_delta=1e-6, target_epsilon=2.0)
     assert remedies(plan[0], plan_release(*plan), plan[2], num_groups=1000) == []
     with pytest.raises(InvalidValue, match="even where the one teacher is sure"):
         judged(plan)
@@ -156,8 +151,7 @@ def test_answers_of_exactly_k_labels_are_judged_on_queries_that_have_k(num_label
 def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
     aggregator: Aggregator, num_teachers: int, epsilon: float, of: set[str]
 ) -> None:
-    shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=num_teachers)
-    plan = aggregator, shape, budget(epsilon)
+    plan = aggregator, replace(SHAPE, num_teachers=num_teachers), budget(epsilon)
     found = suggested(plan)
     assert {text.partition("=")[0] for text in found} == of
     for text in found:
@@ -166,18 +160,14 @@ def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
 
 def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() -> None:
     """The first run of stable top-k on 61,629 groups; and neither where groups are few, nor of centered votes."""
-    shape, of = (
-        ReleaseShape(num_queries=600, num_labels=40, num_teachers=400),
-        Budget(target_delta=1e-6, target_epsilon=8.0),
-    )
+    shape, of = replace(SHAPE, num_teachers=400), Budget(target_delta=1e-6, target_epsilon=8.0)
     priced = plan_release(TABLE, shape, of)
     assert group_votes_tell_more(priced, of, CENTERED, num_groups=61_629)
     assert not group_votes_tell_more(priced, of, CENTERED, num_groups=1_617)
     centered = plan_release(CENTERED, shape, of)
     assert not group_votes_tell_more(centered, of, CENTERED, num_groups=61_629)
-    assert not group_votes_tell_more(replace(priced, epsilon=0.001), of, CENTERED, num_groups=61_629), (
-        "noise hides these too"
-    )
+    hidden = replace(priced, epsilon=0.001)  # noise hides these too
+    assert not group_votes_tell_more(hidden, of, CENTERED, num_groups=61_629)
 
 
 def test_remedies_are_no_larger_than_they_must_be() -> None:
@@ -186,7 +176,7 @@ def test_remedies_are_no_larger_than_they_must_be() -> None:
     for short, of in (
         (replace(SHAPE, num_teachers=round(teachers["num_teachers"] * 0.9)), budget()),
         (SHAPE, budget(epsilon["target_epsilon"] * 0.85)),
-        (SHAPE.with_queries(round(queries["num_queries"] * 1.1)), budget()),
+        (replace(SHAPE, num_queries=round(queries["num_queries"] * 1.1)), budget()),
     ):
         planned = plan_release(aggregator, short, of)
         assert expected_release(planned.aggregator, short).success < 0.9
@@ -208,11 +198,8 @@ def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("noise", [1e8, 1e12])
 def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(of: Budget, noise: float) -> None:
     """At this delta it costs 0, and not because nothing is drawn."""
-    for aggregator in (
-        GaussianVotes(noise_std=noise),
-        FixedTopK(k=5, epsilon=1e-15),
-        CenteredVotes(noise_multiplier=noise),
-    ):
+    centered = CenteredVotes(noise_multiplier=noise)
+    for aggregator in (GaussianVotes(noise_std=noise), FixedTopK(k=5, epsilon=1e-15), centered):
         with pytest.raises(InvalidValue, match=r"5[01]% of the answered bits would be right, .* what works: .*=\d"):
             guarded(aggregator, of=of)
         (line,) = guarded(aggregator, of=of, allow_useless=True)
@@ -222,9 +209,7 @@ def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(of: Budg
 def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not() -> None:
     """With 50 teachers a stable top-k answered none of 100 real queries."""
     shape, of = ReleaseShape(num_queries=100, num_labels=40, num_teachers=50), budget(12.0)
-    with pytest.raises(
-        InvalidValue, match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered; wh"
-    ):
+    with pytest.raises(InvalidValue, match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered"):
         guarded(TABLE, shape, of)
     teachers, epsilon, *_ = remedies(TABLE, plan_release(TABLE, shape, of), of)
     assert guarded(TABLE, replace(shape, **teachers), of) is not None

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from pate.votes.histogram import histogram
-from pate.votes.made_up_votes import MadeUpVotes
+from pate.validation import InvalidValue
+from pate.votes import histogram
+from pate.votes.source import MadeUpVotes
 
 
 def made_up(agreement: float, **changes: int) -> MadeUpVotes:
@@ -33,3 +34,27 @@ def test_no_teacher_misses_a_second_label_before_each_has_missed_one() -> None:
 def test_a_teachers_votes_can_be_limited() -> None:
     assert made_up(1.0).counts(1).sum(axis=1).max() == 50
     np.testing.assert_array_equal(made_up(1.0).counts(3), made_up(1.0).counts())
+
+
+def test_counts_a_hand_worked_case():
+    votes = np.array([[[1, 0, 1], [0, 0, 0]], [[1, 1, 1], [0, 0, 1]]], dtype=bool)
+    assert histogram(votes).tolist() == [[2, 1, 2], [0, 0, 1]]
+    assert histogram(votes).dtype == np.int64
+
+
+@pytest.mark.parametrize("num_teachers", [1, 255, 256, 511, 1000])
+def test_no_overflow_where_bytes_would_wrap(num_teachers):
+    assert (histogram(np.ones((num_teachers, 2, 3), bool)) == num_teachers).all()
+
+
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        (np.zeros((2, 3, 4)), r"teacher_votes\.dtype=float64: expected bool votes"),
+        (np.zeros((3, 4), bool), r"teacher_votes\.shape=\(3, 4\): expected \[num_teachers"),
+        (np.zeros((0, 3, 4), bool), r"teacher_votes\.shape=\(0, 3, 4\): expected at least one"),
+    ],
+)
+def test_refuses_what_is_no_vote(votes, message):
+    with pytest.raises(InvalidValue, match=message):
+        histogram(votes)

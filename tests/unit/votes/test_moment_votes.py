@@ -1,10 +1,17 @@
 """Kernel teachers in rounds: what a teacher of several records counts."""
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
 
+from pate.votes import moment_votes
 from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_votes import MomentVotes
+from pate.votes.moment_votes import TRUST, MomentVotes, PoolAnswers, beyond_own, convex_fit, steps_to_minimum
 from pate.votes.public_pca import PublicPCA
 
 POOL = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
@@ -50,3 +57,143 @@ def test_votes_of_all_sizes_are_as_long_where_records_are_unrelated() -> None:
 @pytest.mark.parametrize("size", [1, 4, 40])
 def test_whatever_it_counts_a_teacher_is_clipped(size: int) -> None:
     assert 0.29 < length(size, expected=1e-6, clip=0.3, alike=True) <= 0.3
+
+
+RNG = np.random.default_rng(0)
+PUBLIC = RNG.normal(size=(3000, 4)).astype(np.float32)
+OWN = RNG.normal(size=(20, 4)).astype(np.float32)
+DIRECTIONS = PublicPCA.of(PUBLIC, 4)
+TRUE, STUDENT = RNG.normal(size=(6, 2)), RNG.normal(size=(6, 2)) / 2
+WIDE = {
+    "asked": DIRECTIONS.with_constant(PUBLIC).astype(np.float32),
+    "own": DIRECTIONS.with_constant(OWN).astype(np.float32),
+}
+
+
+def votes_of(labels: np.ndarray, said_of_own: np.ndarray, said_of_pool: np.ndarray) -> np.ndarray:
+    """One teacher's vote, in units of features of length 1."""
+    beyond = beyond_own(WIDE["own"], said_of_own, labels, WIDE["asked"], said_of_pool)
+    votes = MomentVotes(
+        inputs=OWN,
+        labels=labels,
+        teacher_of=np.zeros(len(OWN), dtype=np.int64),
+        num_teachers=1,
+        directions=DIRECTIONS,
+        public_inputs=PUBLIC,
+        records_per_teacher=20.0,
+        ask=lambda: PoolAnswers(beyond[None], WIDE["asked"]),
+    )
+    sums = ClippedMoments(50.0, 1)
+    return np.asarray(votes.total(STUDENT, np.ones(2), sums) * sums.step)
+
+
+def test_a_vote_is_half_against_the_student_and_half_against_the_teacher_itself() -> None:
+    labels = RNG.random((20, 2)) < 0.4
+    own, pool = RNG.random((20, 2)), RNG.random((3000, 2))
+    moved = (own - labels).mean(axis=0)
+    student_own, student_pool = expit(WIDE["own"] @ STUDENT), expit(WIDE["asked"] @ STUDENT)
+    against_student = WIDE["own"].T @ (labels - student_own) / 20
+    against_itself = (
+        WIDE["own"].T @ (labels - own + moved) / 20 + WIDE["asked"].T @ (pool - moved - student_pool) / 3000
+    )
+    expected = (1 - TRUST) * against_student + TRUST * against_itself
+    np.testing.assert_allclose(votes_of(labels, own, pool), expected, atol=2e-4)
+
+
+def test_a_constant_in_confidences_does_not_count() -> None:
+    """A threshold that is folded in, or none, give the same vote."""
+    labels = RNG.random((20, 2)) < 0.4
+    own, pool = RNG.random((20, 2)), RNG.random((3000, 2))
+    shift = np.array([0.3, -0.2])
+    np.testing.assert_allclose(votes_of(labels, own, pool), votes_of(labels, own + shift, pool + shift), atol=1e-4)
+
+
+def test_teachers_that_know_vote_with_less_chance() -> None:
+    """Over draws of its labels: a vote that says the true probabilities spreads less than one of constants."""
+    true, of_pool = expit(3 * WIDE["own"] @ TRUE), expit(3 * WIDE["asked"] @ TRUE)
+    wanted = WIDE["asked"].T @ (of_pool - expit(WIDE["asked"] @ STUDENT)) / 3000
+
+    def off(own: NDArray[np.float64], pool: NDArray[np.float64]) -> float:
+        rng = np.random.default_rng(1)
+        drawn = [votes_of(rng.random((20, 2)) < true, own, pool) for _ in range(50)]
+        return float(np.sqrt(np.square(np.array(drawn) - wanted).sum(axis=(1, 2)).mean()))
+
+    knowing, constant = off(true, of_pool), off(np.full_like(true, 0.5), np.full((3000, 2), 0.5))
+    assert knowing < 0.9 * constant, (knowing, constant)
+
+
+SEEDED = np.random.default_rng(0)
+FEATURES = SEEDED.normal(size=(60, 4))
+FEATURES /= np.linalg.norm(FEATURES, axis=1, keepdims=True)
+TARGETS = SEEDED.normal(size=(60, 3)) * SEEDED.exponential(size=(60, 1)) * 3
+COUNTS, LIMITS = SEEDED.uniform(0.2, 2, size=60), SEEDED.uniform(0.5, 2, size=60)
+
+
+def fitted(features: Any = FEATURES, targets: Any = TARGETS, **changes: Any) -> Any:
+    total = len(features)
+    given = {
+        "counts": COUNTS[:total],
+        "limits": LIMITS[:total],
+        "ridge": 0.7,
+        "tolerance": 1e-9,
+        "most_steps": 20_000,
+    } | changes
+    return convex_fit(np.asarray(features), np.asarray(targets), **given)
+
+
+def loss(flat: Any) -> float:
+    weights = flat.reshape(4, 3)
+    far = np.linalg.norm(TARGETS - FEATURES @ weights, axis=1)
+    huber = np.where(far <= LIMITS, far**2 / 2, LIMITS * far - LIMITS**2 / 2)
+    return float(COUNTS @ huber + 0.35 * (weights**2).sum())
+
+
+def test_it_ends_at_the_minimum_of_hubers_loss() -> None:
+    found = minimize(loss, np.zeros(12), method="BFGS", options={"gtol": 1e-7})
+    np.testing.assert_allclose(fitted().ravel(), found.x, atol=1e-6)
+    assert (np.linalg.norm(TARGETS - FEATURES @ fitted(), axis=1) > LIMITS).any(), "some records are held back"
+
+
+def test_without_limits_it_is_ridge_regression() -> None:
+    weighted = FEATURES.T * COUNTS
+    expected = np.linalg.solve(weighted @ FEATURES + 0.7 * np.eye(4), weighted @ TARGETS)
+    np.testing.assert_allclose(fitted(limits=np.full(60, 1e9)), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-6])
+def test_it_is_as_near_to_the_minimum_as_it_says(ridge: float, tolerance: float) -> None:
+    near, exact = fitted(ridge=ridge, tolerance=tolerance), fitted(ridge=ridge, tolerance=1e-10)
+    assert np.linalg.norm(near - exact) <= tolerance / ridge
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_records_of_any_number_and_likeness_are_fitted(alike: bool) -> None:
+    """Where the first guess of a step is too long, shorter ones follow."""
+    for total in (1, 2, 2000):
+        features = np.tile(FEATURES[:1], (total, 1)) if alike else np.resize(FEATURES, (total, 4))
+        even = {"counts": np.full(total, 1.0), "limits": np.full(total, 0.1), "ridge": 1e-3, "tolerance": 1e-6}
+        assert np.isfinite(fitted(features, np.resize(TARGETS, (total, 3)), **even)).all()
+
+
+@pytest.mark.parametrize("times", [0.0, 1e9])
+def test_as_many_steps_as_are_promised_reach_the_minimum(times: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However wrong the guess of the curvature is; the control is a two-hundredth of the steps."""
+    monkeypatch.setattr(moment_votes, "_ABOVE_GUESS", times)
+    features, targets, counts = FEATURES[:40], TARGETS[:40], np.full(40, 9.0)
+    exact = np.linalg.solve(features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9)
+    pull = float(9 * np.linalg.norm(targets, axis=1).sum())
+    steps = int(steps_to_minimum(pull, curvature=360.0, ridge=3.0, tolerance=1e-9))
+    assert steps == math.ceil(121 * math.log(2e9 * pull))
+
+    def far(most_steps: int) -> float:
+        given = {"counts": counts, "limits": np.full(40, 1e9), "ridge": 3.0, "tolerance": 1e-9}
+        return float(np.linalg.norm(fitted(features, targets, **given, most_steps=most_steps) - exact))
+
+    assert far(steps) <= 1e-9 / 3 < far(steps // 200)
+
+
+@pytest.mark.parametrize("ridge", [1e-30, 1e308])
+def test_numbers_that_doubles_cannot_weigh_against_each_other_end(ridge: float) -> None:
+    found = fitted(np.tile(FEATURES[:1], (60, 1)), ridge=ridge, tolerance=1e-300, most_steps=50)
+    assert np.isfinite(found).all()

@@ -27,7 +27,7 @@ from pate.aggregators.aggregator import without_warning
 from pate.aggregators.gnmax import _right_sets
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
-from pate.votes.made_up_votes import MadeUpVotes
+from pate.votes.source import MadeUpVotes
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
 NAMES = members("aggregator")

@@ -40,13 +40,8 @@ def test_price_is_that_of_selection_test_and_peel_once_a_query() -> None:
 def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
     """With scales sqrt(2 / rho) and a peel of e = 2 sqrt(rho) per query: rho-zCDP, the upper bound of every part."""
     rho = 0.002
-    paper = StableFixedTopK(
-        k=4,
-        selection_scale=math.sqrt(2 / rho),
-        test_std=math.sqrt(2 / rho),
-        peel_scale=1 / (2 * math.sqrt(rho)),
-        adjacency=pa.Adjacency.ADD_REMOVE,
-    )
+    scales = {"selection_scale": math.sqrt(2 / rho), "test_std": math.sqrt(2 / rho), "peel_scale": 0.5 / math.sqrt(rho)}
+    paper = StableFixedTopK(k=4, adjacency=pa.Adjacency.ADD_REMOVE, **scales)
     orders = np.array([1.5, 3.0, 8.0, 30.0])
     curve = rdp_curve(count_leaves(paper.event_for(**SHAPE | {"num_queries": 1})), orders)
     assert (curve <= rho * orders).all()

@@ -1,11 +1,10 @@
 """Sessions: halting, rounds, continuing, priors, prices before the first call."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import pate.accounting as pa
 from pate.accounting.events import failure_probability, leaves
@@ -71,12 +70,9 @@ class Stopping(Drawn):
         return super().once(part, draw)
 
 
-def from_source(aggregator: Any, votes: Any, drawn: Drawn | None, seed: int = 0, **context: Any) -> ChargedRelease:
-    source = CountedVotes(np.array(votes), num_teachers=40)
-    release: ChargedRelease = aggregator.release_from(
-        source, ReleaseContext(np.random.default_rng(seed), drawn=drawn, **context)
-    )
-    return release
+def from_source(aggregator: Any, votes: Any, drawn: Drawn | None, seed: int = 0, **context: Any) -> Any:
+    context = ReleaseContext(np.random.default_rng(seed), drawn=drawn, **context)
+    return aggregator.release_from(CountedVotes(np.array(votes), num_teachers=40), context)
 
 
 def test_a_continued_session_gives_what_it_would_have_given() -> None:
@@ -150,25 +146,14 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
     assert next(leaves(many))[1] < 100
 
 
-def checks(failure_prob: float) -> NotPriorTopK:
-    return NotPriorTopK(
-        prior_scale=20.0,
-        selection_scale=40.0,
-        table_order=4.0,
-        table_budget=0.004,
-        target_hits=10,
-        failure_prob=failure_prob,
-    )
-
-
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant, pa.AutoAccountant])
 def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(accountant: type[pa.Accountant]) -> None:
-    event = checks(1e-10).event_for(num_queries=600, num_labels=40, num_teachers=400)
+    scales = {"prior_scale": 20.0, "selection_scale": 40.0, "table_order": 4.0, "table_budget": 0.004}
+    checks, shape = NotPriorTopK(**scales, target_hits=10, failure_prob=1e-10), {"num_labels": 40, "num_teachers": 400}
+    event = checks.event_for(num_queries=600, **shape)
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, pa.SessionEvent))
-    releases = checks(1e-10).release_step.event_for(num_queries=60, num_labels=40, num_teachers=400)
-    by_hits, by_accesses = (
-        accountant().compose(each).get_epsilon(1e-6) for each in (event, pa.ComposedEvent((session.accesses, releases)))
-    )
+    accesses = pa.ComposedEvent((session.accesses, checks.release_step.event_for(num_queries=60, **shape)))
+    by_hits, by_accesses = (accountant().compose(each).get_epsilon(1e-6) for each in (event, accesses))
     assert by_hits < 0.97 * by_accesses
 
 
@@ -197,23 +182,15 @@ def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
     np.testing.assert_array_equal(release.answered, np.arange(9) < 5)
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A rule that remembers what it was shown."""
+def test_a_rule_sees_the_rounds_before_and_nothing_more() -> None:
+    calls = []
 
-    calls: list[tuple[int, int]]
-    name: str = "seen"
-
-    def __call__(self, labels: NDArray[np.bool_], answered: NDArray[np.bool_], num_queries: int) -> NDArray[np.bool_]:
-        assert len(labels) == len(answered)
-        self.calls.append((len(labels), num_queries))
+    def rule(labels: Any, answered: Any, num_queries: int) -> Any:
+        calls.append((len(labels), len(answered), num_queries))
         return np.tile([True, True, False, False], (num_queries, 1))
 
-
-def test_a_rule_sees_the_rounds_before_and_nothing_more() -> None:
-    rule = Seen([])
     released(replace(NOT_PRIOR, round_size=50), [CLEAR] * 100, prior=rule)
-    assert rule.calls == [(0, 3), (3, 25), (28, 28), (56, 44)]
+    assert calls == [(0, 0, 3), (3, 3, 25), (28, 28, 28), (56, 56, 44)]
 
 
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
@@ -224,16 +201,7 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
         released(NOT_PRIOR, [CLEAR] * 9, ledger=ledger, prior=np.ones((9, 4), np.int64))
     assert ledger.entries == []
     with pytest.raises(InvalidValue, match=r"prior=bool \(1, 4\): expected bool \[3, 4\]"):
-        released(NOT_PRIOR, [CLEAR] * 9, prior=Wrong())
-
-
-class Wrong:
-    """A rule that answers for one query only."""
-
-    name = "wrong"
-
-    def __call__(self, labels: NDArray[np.bool_], answered: NDArray[np.bool_], num_queries: int) -> NDArray[np.bool_]:
-        return np.ones((1, labels.shape[1]), dtype=np.bool_)
+        released(NOT_PRIOR, [CLEAR] * 9, prior=lambda labels, answered, num_queries: np.ones((1, 4), dtype=np.bool_))
 
 
 def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
