@@ -234,19 +234,14 @@ class ScreenedAggregator(PerQueryAggregator):
     The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. The price has the
     screening of every query and the answers of as many queries as can be answered, whatever comes out. That is all of
     them, or the first `max_answers` that pass. Then the session halts, and every later query is refused.
-
-    Attributes:
-        screening_std: noise of the screening, standard deviation in votes, > 0.
-        threshold_share: the share of teachers that the statistic must reach, in (0, 1], public.
-        noise_std: noise of the answers, standard deviation in votes, > 0.
-        max_answers: after so many answers nothing more is answered, >= 1 and public; None for no limit.
     """
 
     _answered_by: ClassVar[type[GNMax] | type[GaussianVotes]]  # the queries that pass
 
-    screening_std: float = field(metadata=NOISE)
-    threshold_share: float = field(metadata=POSITIVE)
-    noise_std: float = field(metadata=NOISE)
+    screening_std: float = field(metadata=NOISE)  # of the screening's noise, in votes
+    threshold_share: float = field(metadata=POSITIVE)  # of teachers that the statistic must reach, in (0, 1], public
+    noise_std: float = field(metadata=NOISE)  # of the answers' noise, in votes
+    # after so many answers nothing more is answered, >= 1 and public; None for no limit
     max_answers: int | None = field(default=None, metadata=COUNT)
 
     def __post_init__(self) -> None:

@@ -155,8 +155,13 @@ class StableAggregator(PerQueryAggregator):
     def _beside_test_scaled(self, factor: float) -> Self:
         return replace(self, selection_scale=self.selection_scale * factor)
 
-    def _with_table_calibrated(self, *, accountant: Callable[[], Accountant], **release: Any) -> Self:
-        """A ready table stays as it is, and the noise of the other steps is solved for, in their ratio."""
+    def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> Self:
+        """The least noise for a target; beside a ready table, which stays as it is, that of the other steps.
+
+        Arguments are those of `Aggregator.calibrated`.
+        """
+        if self.table is None:
+            return super().calibrated(**release, accountant=accountant)
         target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")} | {"accountant": accountant}
         return self._beside_test_scaled(
             calibrate(lambda noise: self._beside_test_scaled(noise).event_for(**release), **target)
@@ -252,12 +257,9 @@ class StableTopK(StableAggregator):
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableTopK:
         """The least noise for a target; a table's order, or a split that is left open, is found first.
 
-        An open split is the best by the sum of both prices, or an even one where that turns out better. A ready table
-        stays as it is, and only the selection's noise is solved for.
+        An open split is the best by the sum of both prices, or an even one where that turns out better.
         """
-        if self.table is not None:
-            return self._with_table_calibrated(accountant=accountant, **release)
-        if self.test != "table" and self.selection_share is not None:
+        if self.table is not None or (self.test != "table" and self.selection_share is not None):
             return super().calibrated(**release, accountant=accountant)
         shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
         settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
@@ -376,13 +378,8 @@ class StableFixedTopK(StableAggregator):
         return SelfComposedEvent(ComposedEvent((*steps.event.events, self.peeling.event)), num_queries)
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
-        """The least noise for a target; with a table, its order and the split of its budget are found first.
-
-        A ready table stays as it is, and the noise of the two other steps is solved for, in their ratio.
-        """
-        if self.table is not None:
-            return self._with_table_calibrated(accountant=accountant, **release)
-        split = self.test == "table" and self.k < release["num_labels"]
+        """The least noise for a target; a table's order and the split of its budget are found first."""
+        split = self.table is None and self.test == "table" and self.k < release["num_labels"]
         base = self._split(**release) if split else self
         return super(StableFixedTopK, base).calibrated(**release, accountant=accountant)
 
