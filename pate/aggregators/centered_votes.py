@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
 from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator
-from pate.aggregators.aggregator import Arrays, Drawn, ExpectedRelease, ReleaseContext, TeacherVotesAggregator
+from pate.aggregators.aggregator import Drawn, ExpectedRelease, ReleaseContext, TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
@@ -192,35 +192,32 @@ class CenteredVotes(TeacherVotesAggregator):
             most = ClippedSum.most_queries(source.num_teachers, source.num_labels)
             rule = f"at most {most}, as one exact sum of {source.num_teachers:,} teachers holds no more"
             require(source.num_queries <= most, "num_queries", source.num_queries, rule)
-        center = self._center_from(source, drawn, rng=for_prevalence)
-        event = self._event_of(source)
+        event, center, total = self._event_of(source), self.center, source.num_teachers
+        if self.prevalence_share > 0:  # released once
+            size: dict[str, Any] = {"num_teachers": total, "records_per_teacher": source.records_per_teacher}
+            release = partial(self.prevalence.release, **size, rng=for_prevalence, drawn=drawn)
+            center = drawn.once("prevalence", lambda: {"prevalence": release(source.share_sums())})["prevalence"]
 
         if votes is None:
             arrays = drawn.read("release")
             if arrays is None:
                 step, summary = self._gathered_around(center, source)  # before it is paid for: teachers may fail
-                release = partial(step.aggregate_summary, summary, num_teachers=source.num_teachers, rng=for_votes)
-                arrays = drawn.once("release", lambda: release().arrays())
+                draw = partial(step.aggregate_summary, summary, num_teachers=total, rng=for_votes)
+                arrays = drawn.once("release", lambda: draw().arrays())
             span = source.span(noise_multiplier=self.votes_multiplier)
             width = None if span is None else span.shape[1]
             return CenteredRelease.of_arrays(arrays, event=event, adjacency=self.adjacency, num_directions=width)
 
-        def in_rounds() -> Arrays:
-            within = replace(context, rng=for_votes, drawn=drawn)
-            prevalence, variance = self._prevalence_of(center, votes)
-            weights = self.in_rounds.release(votes, prevalence, within, variance=variance)
-            return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency).arrays()
-
-        return RoundsRelease.of_arrays(drawn.once("release", in_rounds), event=event, adjacency=self.adjacency)
+        within = replace(context, rng=for_votes, drawn=drawn)
+        arrays = drawn.once("release", lambda: self._by_rounds(votes, center, within, source, event).arrays())
+        return RoundsRelease.of_arrays(arrays, event=event, adjacency=self.adjacency)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """Around the center that was released."""
         released = drawn.read("prevalence")
         center = self.center if released is None else released["prevalence"]
         if (votes := self._in_rounds(source)) is not None:
-            prevalence, variance = self._prevalence_of(center, votes)
-            weights = self.in_rounds.release(votes, prevalence, None, variance=variance)
-            return RoundsRelease.of(weights, votes.public, source.num_queries, NonPrivateEvent(), self.adjacency)
+            return self._by_rounds(votes, center, None, source, NonPrivateEvent())
         step, summary = self._gathered_around(center, source)
         return step._released(summary, 0.0, NonPrivateEvent(), source.num_teachers)
 
@@ -254,15 +251,6 @@ class CenteredVotes(TeacherVotesAggregator):
         if not in_rounds:
             super().require_source(source)
 
-    def _center_from(self, source: VoteSource, drawn: Drawn, *, rng: np.random.Generator) -> Any:
-        """The public center, or the prevalence, released once."""
-        if self.prevalence_share == 0:
-            return self.center
-
-        total, each, release = source.num_teachers, source.records_per_teacher, self.prevalence.release
-        known: dict[str, Any] = {"num_teachers": total, "records_per_teacher": each, "rng": rng, "drawn": drawn}
-        return drawn.once("prevalence", lambda: {"prevalence": release(source.share_sums(), **known)})["prevalence"]
-
     def _gathered_around(self, center: Any, source: VoteSource) -> tuple[CenteredVotes, NDArray[np.int64]]:
         """What releases the votes around a center, and the sum that it releases."""
         basis = {"noise_multiplier": self.votes_multiplier}
@@ -289,14 +277,18 @@ class CenteredVotes(TeacherVotesAggregator):
         self.in_rounds.require_shape(num_teachers=source.num_teachers, num_labels=source.num_labels)
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
-    def _prevalence_of(self, center: Any, votes: RoundVotes) -> tuple[Array, float]:
-        """That of each label, and the variance of its noise."""
+    def _by_rounds(
+        self, votes: RoundVotes, center: Any, context: ReleaseContext | None, source: VoteSource, event: Event
+    ) -> RoundsRelease:
+        """All rounds, which begin with the prevalence of each label; without noise where there is no context."""
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
         found = np.broadcast_to(known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels).copy()
-        if self.prevalence_share == 0:
-            return found, 0.0
-        size = {"total": votes.total_weight, "records_per_teacher": votes.records_per_teacher}
-        return found, self.prevalence.expected_variance(found, **size)
+        variance = 0.0
+        if self.prevalence_share > 0:
+            size = {"total": votes.total_weight, "records_per_teacher": votes.records_per_teacher}
+            variance = self.prevalence.expected_variance(found, **size)
+        weights = self.in_rounds.release(votes, found, context, variance=variance)
+        return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency)
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
         """The sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; also of `LowRankVotes`."""
