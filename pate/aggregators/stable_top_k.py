@@ -163,9 +163,8 @@ class StableAggregator(PerQueryAggregator):
         if self.table is None:
             return super().calibrated(**release, accountant=accountant)
         target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")} | {"accountant": accountant}
-        return self._beside_test_scaled(
-            calibrate(lambda noise: self._beside_test_scaled(noise).event_for(**release), **target)
-        )
+        scaled = self._beside_test_scaled
+        return scaled(calibrate(lambda noise: scaled(noise).event_for(**release), **target))
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """The formula behind the paper's 3.6: all steps as sensitivity-1 noise, classic zCDP conversion.
@@ -470,10 +469,9 @@ def best_split(
         raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
     spend = partial(_spend, aggregator, num_labels=num_labels, num_teachers=num_teachers)
     if selection_share is not None:
-        rest = 1 - selection_share
-        return spend(
-            min(fits, key=lambda fit: _levels_to_pass(aggregator, num_teachers, fit[0], rest * fit[1])), selection_share
-        )
+        of_test = 1 - selection_share
+        fit = min(fits, key=lambda fit: _levels_to_pass(aggregator, num_teachers, fit[0], of_test * fit[1]))
+        return spend(fit, selection_share)
 
     def rank(fit: tuple[float, float], share: float) -> Rank:
         return spend(fit, share).steps(num_labels=num_labels, num_teachers=num_teachers).rank()

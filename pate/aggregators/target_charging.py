@@ -583,14 +583,9 @@ class NotPriorTopK(TargetChargedAggregator):
         num_checks = num_queries - min(num_queries, self.first_queries)
         shape = {"num_labels": num_labels, "num_teachers": num_teachers}
         releases = self.settled(num_queries=num_queries).release_step.event_for(num_queries=num_releases, **shape)
-        session = session_event(
-            not_prior,
-            bit_epsilon(self.agreement(num_teachers=num_teachers), self.adjacency.gap_sensitivity),
-            target_hits=self.target_hits,
-            num_calls=num_checks,
-            session_delta=self.session_delta,
-            beside=releases,
-        )
+        epsilon = bit_epsilon(self.agreement(num_teachers=num_teachers), self.adjacency.gap_sensitivity)
+        given: dict[str, Any] = {"target_hits": self.target_hits, "session_delta": self.session_delta}
+        session = session_event(not_prior, epsilon, num_calls=num_checks, **given, beside=releases)
         return ComposedEvent((session, releases))
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
@@ -607,24 +602,16 @@ class NotPriorTopK(TargetChargedAggregator):
         """
         shape = {name: release.pop(name) for name in ("num_queries", "num_labels", "num_teachers")}
         target_epsilon, checked = release.pop("target_epsilon"), shape["num_queries"] > self.first_queries
-        num_releases = self.num_tests(shape["num_queries"])
-        released = self.release_step.calibrated(
-            target_epsilon=target_epsilon * (self.release_share if checked else 1.0),
-            target_delta=target_delta,
-            **(shape | {"num_queries": num_releases}),
-            **release,
-        )
+        share = target_epsilon * (self.release_share if checked else 1.0)
+        first = shape | {"num_queries": self.num_tests(shape["num_queries"])} | release
+        released = self.release_step.calibrated(target_epsilon=share, target_delta=target_delta, **first)
         base = replace(self._with(released), session_delta=target_delta)
         if not checked:
             return base
-        prior_scale = calibrate(
-            lambda scale: replace(base, prior_scale=scale).event_for(**shape),
-            target_epsilon=target_epsilon,
-            target_delta=target_delta,
-            accountant=release.get("accountant", AutoAccountant),
-            start=self.prior_scale,
-        )
-        return replace(base, prior_scale=prior_scale)
+        target = {"target_epsilon": target_epsilon, "target_delta": target_delta, "start": self.prior_scale}
+        target["accountant"] = release.get("accountant", AutoAccountant)
+        scale = calibrate(lambda scale: replace(base, prior_scale=scale).event_for(**shape), **target)
+        return replace(base, prior_scale=scale)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> ExpectedRelease:
         """The prior is taken to be right as often as a release is, else empty."""

@@ -255,14 +255,13 @@ class MadeUpVotes(VoteSource):
         require(1 <= num_present <= num_labels, "num_present", num_present, f"1 to {num_labels}, the labels")
         self.agreement, self.num_present = agreement, num_present
         order = np.argsort(np.random.default_rng(_SEED).random((num_queries, num_labels)), axis=1)
+        place = np.argsort(order, axis=1)  # of each label in the order of its query
         num_present_of = np.full(num_queries, num_present)
         if num_labels == 1:
             num_present_of[1::2] = 0
         present = np.arange(num_labels) < num_present_of[:, None]  # [Q, L], in the order
-        self.labels = _placed(present, order)
-        self._starts, self._counts = (
-            _placed(each, order) for each in _spread(present, round(agreement * num_teachers), num_teachers)
-        )
+        runs = (present, *_spread(present, round(agreement * num_teachers), num_teachers))
+        self.labels, self._starts, self._counts = (np.take_along_axis(each, place, axis=1) for each in runs)
 
     def first(self, num_queries: int) -> MadeUpVotes:
         """The votes on the first queries."""
@@ -297,9 +296,3 @@ def _spread(present: Bits, num_right: int, num_teachers: int) -> tuple[NDArray[n
     each = missed // np.maximum(num_absent, 1) + (place < missed % np.maximum(num_absent, 1))
     counts = np.where(present, num_right, np.minimum(each, num_teachers)).astype(np.int64)
     return np.cumsum(counts, axis=1) - counts, counts
-
-
-def _placed(values: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
-    placed = np.empty_like(values)
-    np.put_along_axis(placed, order, values, axis=1)
-    return placed
