@@ -3,33 +3,27 @@
 Noise is given where the command line or an experiment names it and no target; whatever the field is called.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
 from hydra import compose
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.aggregators import GaussianVotes, PerQueryAggregator, StableTopK
 from pate.aggregators.aggregator import noise_fields
 from pate.cli import train as command
-from pate.config import CONFIG_FOLDER, register_configs
 from pate.config.command_line import allowed_modules, given_settings, said_of_way, way_left_open
-from pate.config.loader import FileGuard
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
-from tests.e2e.commands import call
+from tests.config.conftest import Composed, with_files
+from tests.e2e.commands import succeeded
 
 WAY = {"features": "patches", "teacher": "kernel", "aggregator": "centered_votes", "accountant": "exact"}
 WAY["student"] = "low_rank"
@@ -44,22 +38,13 @@ EXPERIMENTS = {
 
 
 @pytest.fixture
-def composed(tmp_path: Path) -> Iterator[Callable[..., DictConfig]]:
+def composed(tmp_path: Path) -> Iterator[Composed]:
     """Settings as a command composes them, with a folder of one's own."""
-    for name, text in EXPERIMENTS.items():
-        (tmp_path / "experiment").mkdir(exist_ok=True)
-        (tmp_path / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\n{text}\n")
-    (tmp_path / "budget").mkdir()
-    (tmp_path / "budget" / "tight.yaml").write_text("target_epsilon: 0.5\n")
-    (tmp_path / "aggregator").mkdir()
-    (tmp_path / "aggregator" / "mine.yaml").write_text(f"_target_: {__name__}.Undeclared\nmurmur: 40.0\n")
-    register_configs(allowed=(__name__,))
-    path = create_config_search_path(str(CONFIG_FOLDER))
-    path.append("command-line", str(tmp_path))
-    path.get_path().append(path.get_path().pop(-2))  # schemas are the last
-    GlobalHydra.instance().initialize(Hydra("test", FileGuard(path)))
-    yield lambda *words, app="train": compose(app, list(words))
-    GlobalHydra.instance().clear()
+    files = {f"experiment/{name}": f"# @package _global_\n{text}\n" for name, text in EXPERIMENTS.items()}
+    mine = f"_target_: {__name__}.Undeclared\nmurmur: 40.0\n"
+    files |= {"budget/tight": "target_epsilon: 0.5\n", "aggregator/mine": mine}
+    with with_files(tmp_path, files, __name__):
+        yield lambda *words, app="train": compose(app, list(words))
 
 
 # What is taken for tables and pictures
@@ -96,7 +81,7 @@ def test_what_a_command_line_leaves_open(words: list[str], command: str, chosen:
     assert way_left_open(words, command) == chosen
 
 
-def test_the_way_is_what_its_file_says_and_a_choice_of_ones_own_stays(composed: Callable[..., DictConfig]) -> None:
+def test_the_way_is_what_its_file_says_and_a_choice_of_ones_own_stays(composed: Composed) -> None:
     def choices(*words: str, app: str = "train") -> dict[str, Any]:
         config = compose(app, list(words), return_hydra_config=True)
         return {group: config.hydra.runtime.choices.get(group) for group in WAY}
@@ -106,6 +91,9 @@ def test_the_way_is_what_its_file_says_and_a_choice_of_ones_own_stays(composed: 
     assert choices("data=table", "way=table", "student=mlp", "teacher=mlp")["teacher"] == "mlp"
     assert choices("data=celeba", "data.root=x", "way=features", app="compare")["features"] == "patches"
     assert choices("data=table")["teacher"] == "linear"
+    assert said_of_way({"way": "none", **WAY}) is said_of_way({}) is None
+    assert str(said_of_way({"way": "features", **WAY})).startswith("no teacher is named: features=patches; ")
+    assert str(said_of_way({"way": "table", **WAY})).startswith("no teacher is named: teacher=kernel aggregator=")
 
 
 @pytest.mark.slow
@@ -113,19 +101,12 @@ def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path) -> None:
     small = ["data.num_private=600", "data.num_public=80", "data.num_test=40", "data.image_size=10", "seed=0"]
     small += ["features.num_filters=16", "features.num_patches=2000"]
     terms = ["num_queries=60", "target_epsilon=1000", "allow_useless=true", "all_records=false"]
-    ended = call("train", "data=synth_faces", *small, *terms, f"output_dir={tmp_path / 'run'}")
-    assert ended.returncode == 0, ended.stderr
+    ended = succeeded("train", "data=synth_faces", *small, *terms, f"output_dir={tmp_path / 'run'}")
     (line,) = [line for line in ended.stderr.splitlines() if "no teacher is named" in line]
     assert all(f"{group}={name}" in line for group, name in WAY.items()) and "teacher=cnn" in line
     settings = json.loads((tmp_path / "run" / "run.json").read_text())
     assert settings["features"]["_target_"].endswith("Patches")
     assert settings["teacher"]["_target_"].endswith("KernelTeacher")
-
-
-def test_what_was_chosen_is_a_line() -> None:
-    assert said_of_way({"way": "none", **WAY}) is said_of_way({}) is None
-    assert str(said_of_way({"way": "features", **WAY})).startswith("no teacher is named: features=patches; ")
-    assert str(said_of_way({"way": "table", **WAY})).startswith("no teacher is named: teacher=kernel aggregator=")
 
 
 # What is noise
@@ -142,7 +123,7 @@ class Undeclared(PerQueryAggregator):
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         return SelfComposedEvent(PureDpEvent(1 / self.murmur), num_queries * num_labels)
 
-    def scaled(self, factor: float) -> Undeclared:
+    def scaled(self, factor: float) -> Self:
         return replace(self, murmur=self.murmur * factor, steps=tuple(factor * step for step in self.steps))
 
     def _draw(self, votes: Any, *, num_teachers: int, rng: np.random.Generator) -> Any:
@@ -156,17 +137,15 @@ class Declared(Undeclared):
 
 @dataclass(frozen=True, kw_only=True)
 class Unscaled(GaussianVotes):
-    def scaled(self, factor: float) -> Unscaled:
+    def scaled(self, factor: float) -> Self:
         raise NotImplementedError
 
 
 def test_what_is_declared_and_what_scaled_changes_is_noise() -> None:
+    """A ready table is not scaled, and its class says what is noise."""
     assert noise_fields(Undeclared(murmur=40.0)) == {"murmur", "steps"}
     assert noise_fields(Declared(murmur=1.0)) == {"murmur", "steps", "hum"}
     assert noise_fields(Unscaled(noise_std=1.0)) == {"noise_std"}
-
-
-def test_a_ready_table_is_not_scaled_and_its_class_says_what_is_noise() -> None:
     made = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
     table = CertifiedTable.of(made.stability_test(num_teachers=30), order=6.0)
     ready = StableTopK(selection_scale=2.0, test="table", table=table)
@@ -213,20 +192,15 @@ MINE = (f"allowed_targets=[{__name__}.]", "aggregator=mine")
         (["target_epsilon=8", "max_epsilon=2"], 8.0),
     ],
 )
-def test_noise_is_given_or_solved_for(
-    composed: Callable[..., DictConfig], words: list[str], target: float | None
-) -> None:
+def test_noise_is_given_or_solved_for(composed: Composed, words: list[str], target: float | None) -> None:
     config = composed(*words)
     assert config.target_epsilon == target
     assert config.noise == ("given" if target is None else "solve")
 
 
-def test_a_release_of_vote_files_knows_no_experiment(composed: Callable[..., DictConfig]) -> None:
+def test_noise_is_one_of_two_words_and_contradicts_a_target(composed: Composed) -> None:
     assert composed(GAUSSIAN, "aggregator.noise_std=40", app="release").target_epsilon is None
     assert composed(GAUSSIAN, app="release").target_epsilon == 8.0
-
-
-def test_noise_is_one_of_two_words_and_contradicts_a_target(composed: Callable[..., DictConfig]) -> None:
     with pytest.raises(InvalidValue, match=r"^noise=loud: expected one of solve, given"):
         composed("noise=loud")
     with pytest.raises(InvalidValue, match=r"^target_epsilon=2\.0: expected none beside noise=given"):
@@ -244,14 +218,12 @@ def test_noise_is_one_of_two_words_and_contradicts_a_target(composed: Callable[.
     ],
 )
 def test_queries_are_named_by_the_command_line_or_an_experiment(
-    composed: Callable[..., DictConfig], words: list[str], fewer: bool
+    composed: Composed, words: list[str], fewer: bool
 ) -> None:
     assert composed(*words).fewer_queries is fewer
 
 
-def test_the_plan_of_a_run_takes_what_was_settled(
-    composed: Callable[..., DictConfig], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_takes_what_was_settled(composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Any] = []
     monkeypatch.setattr(command, "train", lambda plan, *_: plans.append(plan))
     monkeypatch.setattr(command, "print_report", lambda *_, **__: None)
@@ -270,18 +242,16 @@ def test_the_plan_of_a_run_takes_what_was_settled(
 
 @pytest.mark.process
 def test_what_is_printed_is_what_runs() -> None:
-    printed = call("train", "data=table", "aggregator.noise_multiplier=3", "aggregator=centered_votes", "--cfg", "job")
+    printed = succeeded(
+        "train", "data=table", "aggregator.noise_multiplier=3", "aggregator=centered_votes", "--cfg", "job"
+    )
     config = OmegaConf.create(printed.stdout)
     assert (config.target_epsilon, config.noise, config.teacher._target_[-13:]) == (None, "given", "LinearTeacher")
-    printed = call("train", "data=table", "--cfg", "job")
+    printed = succeeded("train", "data=table", "--cfg", "job")
     assert OmegaConf.create(printed.stdout).teacher._target_.endswith("KernelTeacher")
 
 
 # Words
-
-
-def test_overrides_by_name() -> None:
-    assert given_settings(["a=1", "+b.c=x=y", "~d", "--help"]) == {"a": "1", "b.c": "x=y", "d": ""}
 
 
 @pytest.mark.parametrize(
@@ -297,3 +267,4 @@ def test_overrides_by_name() -> None:
 )
 def test_what_a_command_line_allows(words: list[str], prefixes: tuple[str, ...]) -> None:
     assert allowed_modules(words) == prefixes
+    assert given_settings(["a=1", "+b.c=x=y", "~d", "--help"]) == {"a": "1", "b.c": "x=y", "d": ""}

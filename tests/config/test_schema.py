@@ -6,19 +6,18 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
+from hydra import compose
 from hydra.errors import ConfigCompositionException
 from omegaconf import MISSING, OmegaConf
 
-from pate.aggregators import GNMax, StableTopK
-from pate.config import CONFIG_FOLDER, location, register_configs
+from pate.config import location
 from pate.config.build import located
 from pate.config.location import choices, file_of, members
 from pate.config.schema import command_schema, member_schema, schema_of, target_of
+from tests.config.conftest import with_files
 
 if TYPE_CHECKING:
     from nowhere import Nothing
@@ -42,10 +41,7 @@ def test_a_schema_has_the_fields_that_can_be_given() -> None:
     node = OmegaConf.structured(schema_of(Mine, without=("share",), extra=[("beside", int, 5)]))
     names = {"needed": MISSING, "names": ["a"]}
     assert OmegaConf.to_container(node) == {"_target_": f"{__name__}.Mine", "beside": 5, **names}
-
-
-def test_hints_that_cannot_be_read_leave_values_unchecked() -> None:
-    node = OmegaConf.structured(schema_of(Hinted))
+    node = OmegaConf.structured(schema_of(Hinted))  # hints that cannot be read leave values unchecked
     node.number = "three"
     assert node.number == "three"
 
@@ -58,40 +54,13 @@ def test_a_command_has_the_keys_of_its_file_and_they_have_types() -> None:
     assert {field.name: field.type for field in dataclasses.fields(command_schema("predict"))}["data"] is str
 
 
-@pytest.mark.parametrize(
-    ("target", "cls"),
-    [
-        ("pate.aggregators.GNMax", GNMax),
-        ("pate.aggregators.stable_top_k.StableTopK", StableTopK),
-        ("pate.aggregators.Nothing", None),
-        ("pate.aggregators.gnmax.draw_largest", None),
-        ("nowhere.Thing", None),
-        ("word", None),
-    ],
-)
-def test_a_class_is_located_by_its_name(target: str, cls: Any) -> None:
-    assert located(target) is cls
-
-
-FILES = {
-    "aggregator/mine.yaml": "# Ours with less.\ndefaults: [stable_top_k_table, _self_]\nmax_k: 3\n",
-    "aggregator/broken.yaml": "_target_: lacking.Thing\n",
-    "aggregator/untargeted.yaml": "x: 1\n",
-    "lacking.py": "import certainly_not_installed\n",
-}
-
-
 @pytest.fixture
 def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "aggregator").mkdir()
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
+    (tmp_path / "lacking.py").write_text("import certainly_not_installed\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    register_configs(allowed=("lacking.",))
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        loader: Any = GlobalHydra.instance().config_loader()
-        loader.get_search_path().prepend("command-line", f"file://{tmp_path}")
-        loader.repository.initialize_sources(loader.get_search_path())
+    mine = "# Ours with less.\ndefaults: [stable_top_k_table, _self_]\nmax_k: 3\n"
+    texts = {"mine": mine, "broken": "_target_: lacking.Thing\n", "untargeted": "x: 1\n"}
+    with with_files(tmp_path, {f"aggregator/{name}": text for name, text in texts.items()}, "lacking."):
         yield
 
 
@@ -118,22 +87,15 @@ def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
 GROUPS = ("data", "teacher", "engine", "aggregator", "accountant", "student", "experiment", "features", "way")
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_every_member_is_explained_within_the_width_of_the_page(group: str) -> None:
-    shown = choices(group)
-    assert shown.startswith(f"  {group}\n")
-    assert re.findall(r"^    (\w+) +\S", shown, re.MULTILINE) == list(members(group))
-    assert max(map(len, shown.splitlines())) <= 120
-
-
-def test_the_first_sentence_of_the_comment_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_member_is_explained_by_a_first_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for group in GROUPS:
+        shown = choices(group)
+        assert shown.startswith(f"  {group}\n")
+        assert re.findall(r"^    (\w+) +\S", shown, re.MULTILINE) == list(members(group))
+        assert max(map(len, shown.splitlines())) <= 120
     (tmp_path / "kind").mkdir()
-    texts = {
-        "one": "# @package _global_\n# Two lines, data.root=FOLDER, 0.5\n# of it. And more.\nx: 1 # not me.\n",
-        "two": "# No stop\n",
-        "xyz": "x: 1\n",
-    }
-    for name, text in texts.items():
+    long = "# @package _global_\n# Two lines, data.root=FOLDER, 0.5\n# of it. And more.\nx: 1 # not me.\n"
+    for name, text in {"one": long, "two": "# No stop\n", "xyz": "x: 1\n"}.items():
         (tmp_path / "kind" / f"{name}.yaml").write_text(text)
     monkeypatch.setattr(location, "folders", lambda: (tmp_path,))
     assert choices("kind") == ("  kind\n    one  Two lines, data.root=FOLDER, 0.5 of it\n    two  No stop\n    xyz")

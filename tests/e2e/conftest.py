@@ -10,7 +10,7 @@ import pytest
 from pate.aggregators import GaussianVotes
 from pate.pipeline import train
 from tests.e2e.small_run import small_plan
-from tests.e2e.stages_of_run import HOLDERS, SEED, cast_all
+from tests.e2e.stages_of_run import HOLDERS, Votes, cast, holder_plan, seeded_plan
 
 FORMS: dict[str, dict[str, Any]] = {"bits": {}, "confidences": {"cast": "confidences"}, "clipped": {"vote_clip": 2}}
 
@@ -39,10 +39,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def votes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
     """The vote files of all holders of the small run, of each form; nothing of them depends on an aggregator."""
-    folder = tmp_path_factory.mktemp("votes")
-    plan = small_plan(aggregator=GaussianVotes(noise_std=1.0), seed=SEED, holders=HOLDERS)
-    for name in FORMS:
-        (folder / name).mkdir()
-    return {name: cast_all(plan, folder / name, **changes) for name, changes in FORMS.items()}
+    plan, made = seeded_plan(GaussianVotes(noise_std=1.0)), Votes()
+    for name, changes in FORMS.items():
+        plans = (holder_plan(plan, number, **changes) for number in range(1, HOLDERS + 1))
+        folder = tmp_path_factory.mktemp(name)
+        made[name] = [cast(each, folder) for each in plans]
+    return made

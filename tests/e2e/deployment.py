@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,47 +12,32 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = Path(__file__).parent / "federated_app"
 
 
 def certificates(folder: Path) -> None:
-    """An authority that lives for a day, and the certificate of this machine by it."""
+    """The certificate of this machine, which lives for a day and is its own authority."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    def name(text: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
-
-    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-
-    def signed(subject: str, public: ec.EllipticCurvePublicKey, *, authority: bool) -> x509.Certificate:
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        made = x509.CertificateBuilder().subject_name(name(subject)).issuer_name(name("small authority"))
-        made = made.public_key(public).serial_number(x509.random_serial_number())
-        made = made.not_valid_before(now - day).not_valid_after(now + day)
-        made = made.add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        made = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        made = made.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
-        )
-        if authority:
-            others = "digital_signature content_commitment key_encipherment data_encipherment key_agreement"
-            usage = dict.fromkeys([*others.split(), "encipher_only", "decipher_only"], False)
-            made = made.add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
-        else:
-            made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return made.sign(ca_key, hashes.SHA256())
-
-    pem = serialization.Encoding.PEM
-    ca = signed("small authority", ca_key.public_key(), authority=True)
-    (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
-    (folder / "server.pem").write_bytes(signed("localhost", key.public_key(), authority=False).public_bytes(pem))
-    plain = serialization.NoEncryption()
+    now, day, key = (
+        datetime.datetime.now(datetime.UTC),
+        datetime.timedelta(days=1),
+        ec.generate_private_key(ec.SECP256R1()),
+    )
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+    made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    signed = made.sign(key, hashes.SHA256()).public_bytes(pem)
+    for file in ("ca.pem", "server.pem"):
+        (folder / file).write_bytes(signed)
     (folder / "server.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
 
 
@@ -62,20 +48,13 @@ def free_port() -> int:
 
 
 class Deployment:
-    """Processes of one federation; all end with the context.
+    """Processes of one federation, its holders named 1, 2, …, who have some seconds for an answer; it ends them all."""
 
-    Args:
-        folder: of certificates, logs, holders and the release.
-        holders: their number; named 1, 2, ….
-        seconds: how long holders have for an answer.
-    """
-
-    def __init__(self, folder: Path, holders: int, *, seconds: float = 120) -> None:
+    def __init__(self, folder: Path, holders: int, *, seconds: float) -> None:
         self.folder, self.holders, self.seconds = folder, holders, seconds
-        self.port = free_port()
+        self.port, self.home = free_port(), folder / "flwr"
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
         self.link: subprocess.Popen[bytes] | None = None
-        self.home = folder / "flwr"
 
     def __enter__(self) -> Self:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -94,13 +73,14 @@ class Deployment:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in (*self.nodes.values(), self.link):
-            if process is not None:
-                end(process)
+        for process in filter(None, (*self.nodes.values(), self.link)):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # it and all that it started: they are one session
+            process.wait(timeout=30)
 
-    def run(self, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def run(self, folder: Path) -> subprocess.CompletedProcess[str]:
         """Sends the app in, by `flwr run`; its release goes to a folder."""
-        config = f'folder="{folder or self.folder}" holders={self.holders}'
+        config = f'folder="{folder}" holders={self.holders}'
         command = [self._tool("flwr"), "run", str(APP), "here", "--run-config", config]
         return subprocess.run(command, cwd=self.folder, env=self._environment(), capture_output=True, text=True)
 
@@ -111,26 +91,16 @@ class Deployment:
         running = list(processes())
         parent = f"--parent-pid\0{started.pid}\0".encode()
         sessions = {started.pid} | {session for _, session, command in running if parent in command}
-        apps = (b"flwr-serverapp", b"flwr-clientapp")
-        return [
-            number
-            for number, session, command in running
-            if session in sessions and any(app in command for app in apps)
-        ]
+        apps = re.compile(b"flwr-(server|client)app")
+        return [number for number, session, command in running if session in sessions and apps.search(command)]
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def _started(self, tool: str, *options: str, log: str) -> subprocess.Popen[bytes]:
+        given: Any = {"cwd": self.folder, "env": self._environment(), "start_new_session": True}
         with (self.folder / f"{log}.log").open("ab") as out:
-            return subprocess.Popen(
-                [self._tool(tool), *options],
-                cwd=self.folder,
-                env=self._environment(),
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            return subprocess.Popen([self._tool(tool), *options], **given, stdout=out, stderr=subprocess.STDOUT)
 
     @staticmethod
     def _tool(name: str) -> str:
@@ -139,8 +109,8 @@ class Deployment:
     def _environment(self) -> dict[str, str]:
         known = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        own = {"SMALL_HOLDERS": str(self.holders), "SMALL_FOLDER": str(self.folder / "holders")}
-        own |= {"SMALL_SECONDS": str(self.seconds)}
+        own = {"SMALL_HOLDERS": str(self.holders), "SMALL_SECONDS": str(self.seconds)}
+        own["SMALL_FOLDER"] = str(self.folder / "holders")
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         tools = str(Path(sys.executable).parent)
         return known | own | quiet | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}
@@ -155,18 +125,15 @@ def processes() -> Iterator[tuple[int, int, bytes]]:
                 yield int(entry.name), int(fields[2]), (entry / "cmdline").read_bytes()
 
 
-def end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
-    """Ends a process and all that it started: they are one session."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
-    process.wait(timeout=30)
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         assert process.poll() is None, "the SuperLink ended"
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        with suppress(OSError), connected(port):
             return
         time.sleep(0.2)
     raise AssertionError("the SuperLink does not listen")

@@ -1,38 +1,23 @@
-"""The small run between holders: the request, their plans, and the server's release, for Flower or for a test."""
+"""The small run between holders: the request, their plans, the server's release, and an exchange without a network."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pate.aggregators import Aggregator
-from pate.federated import Request, Roll
+from pate.aggregators import CenteredVotes
+from pate.federated import Contribution, Question, Request, Roll, RoundsOfHolders, answer_question
 from pate.federated.collection import FederatedRelease
+from pate.federated.gathering import Gathered, gathered
+from pate.federated.summed_release import SummedRelease
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
-from pate.teachers import SequentialEngine
-from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, small_dataset, small_plan
-from tests.e2e.stages_of_run import release_plan
-
-SEED = 6
-
-
-def federated_plan(aggregator: Aggregator, holders: int | None, **changes: Any) -> Plan:
-    shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": 50.0, "target_delta": 1e-5, "seed": SEED}
-    shared |= {"engine": SequentialEngine(), "holders": holders}
-    return small_plan(**(shared | changes))
-
-
-def small_request(**changes: Any) -> Request:
-    dataset = small_dataset()
-    given: dict[str, Any] = {
-        "inputs": np.asarray(dataset.public.inputs[:NUM_QUERIES], dtype=np.float32),
-        "record_ids": dataset.published_ids[:NUM_QUERIES],
-        "label_names": dataset.label_names,
-    }
-    return Request(**(given | changes))
+from pate.student import LowRankStudent
+from pate.validation import InvalidValue
+from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, small_dataset
+from tests.e2e.stages_of_run import HOLDERS, holder_plan, release_plan, seeded_plan
 
 
 @dataclass(frozen=True)
@@ -47,27 +32,75 @@ class SmallHolders:
     def __call__(self, name: str) -> tuple[HolderPlan, Path]:
         if self.spoil is not None:
             self.spoil(name)
-        made = HolderPlan(
-            load_dataset=self.plan.load_dataset,
-            teacher=self.plan.teacher,
-            num_teachers=NUM_TEACHERS // self.holders,
-            engine=self.plan.engine,
-            holder=name,
-            holders=self.holders,
-            num_queries=self.plan.num_queries,
-            seed=self.plan.seed,
-            settings={"name": "small", "holder": name},
-        )
         own = self.folder / name
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return made, own
+        return holder_plan(self.plan, name, self.holders), own
 
 
-def small_release(plan: Plan, folder: Path, holders: int, *, max_absent: int = 0, **asked: Any) -> FederatedRelease:
-    return FederatedRelease(
-        plan=release_plan(plan),
-        roll=Roll.numbered(holders, NUM_TEACHERS // holders, max_absent=max_absent),
-        request=small_request(**asked),
-        inbox=folder / "inbox",
-        output_dir=folder / "release",
+def small_request(**changes: Any) -> Request:
+    dataset = small_dataset()
+    given: dict[str, Any] = {
+        "inputs": np.asarray(dataset.public.inputs[:NUM_QUERIES], dtype=np.float32),
+        "record_ids": dataset.published_ids[:NUM_QUERIES],
+        "label_names": dataset.label_names,
+    }
+    return Request(**(given | changes))
+
+
+def _served(plan: Plan, folder: Path, holders: int, max_absent: int) -> dict[str, Any]:
+    roll = Roll.numbered(holders, NUM_TEACHERS // holders, max_absent=max_absent)
+    return {"plan": release_plan(plan), "roll": roll, "inbox": folder / "inbox", "output_dir": folder / "release"}
+
+
+def small_release(
+    plan: Plan, folder: Path, holders: int = HOLDERS, *, max_absent: int = 0, **asked: Any
+) -> FederatedRelease:
+    return FederatedRelease(request=small_request(**asked), **_served(plan, folder, holders, max_absent))
+
+
+def summed_release(plan: Plan, folder: Path) -> SummedRelease:
+    """Of holders of whom one may be absent; nothing but the sum of their votes is known."""
+    return SummedRelease(request=small_request(), dataset="small", real=False, **_served(plan, folder, HOLDERS, 1))
+
+
+def rounds_plan(**changes: Any) -> Plan:
+    """Two rounds of 24 trained teachers."""
+    aggregator = CenteredVotes(noise_multiplier=1.0, rounds=2)
+    return seeded_plan(aggregator, **({"student": LowRankStudent(), "target_epsilon": 8.0} | changes))
+
+
+def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHolders:
+    dataset = small_dataset()
+    return RoundsOfHolders(
+        pool=np.asarray(dataset.public.inputs, dtype=np.float32),
+        record_ids=dataset.published_ids,
+        label_names=dataset.label_names,
+        num_queries=NUM_QUERIES,
+        **_served(plan, folder, HOLDERS, max_absent),
     )
+
+
+@dataclass
+class Exchanges:
+    """Asks holders in this process."""
+
+    plans: Callable[[str], tuple[HolderPlan, Path]]  # of the holders
+    roll: Roll  # who is expected
+    # called with question and holder before it answers; what it returns is sent in place of an answer
+    spoil: Callable[[Question, str], Contribution | None] | None = None
+    asked: list[str] = field(default_factory=list)  # the kinds of all questions so far
+
+    def __call__(self, question: Question) -> Gathered:
+        self.asked.append(question.kind)
+        return gathered(self.roll, question, self._answers(Question.from_bytes(question.to_bytes())))
+
+    def _answers(self, question: Question) -> Iterator[Contribution]:
+        for name in self.roll.holders:
+            if self.spoil is not None and (sent := self.spoil(question, name)) is not None:
+                yield sent
+                continue
+            plan, folder = self.plans(name)
+            try:
+                yield Contribution(name, answer_question(plan, question, folder))
+            except InvalidValue as error:
+                yield Contribution(name, problem=str(error))

@@ -17,6 +17,7 @@ from pate.run.plan import Plan
 from pate.run.progress import Advance
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, StackedEngine
+from pate.validation import InvalidValue
 
 NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 24, 40, 5
 
@@ -81,6 +82,12 @@ def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
     with pytest.raises(KeyboardInterrupt):
         train(plan, folder, monitor)
     return monitor
+
+
+def refuse(plan: Plan, folder: Path, rule: str) -> None:
+    """A run that is refused, by a line that matches."""
+    with pytest.raises(InvalidValue, match=rule):
+        train(plan, folder)
 
 
 def release_of(plan: Plan, folder: Path) -> bytes:

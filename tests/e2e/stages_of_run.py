@@ -9,26 +9,40 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from pate.aggregators import Aggregator, StableTopK
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import Queries
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.run.stages.student import StudentPlan, train_on_release
+from pate.teachers import SequentialEngine
 from pate.votes.vote_file import GatheredVotes
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, small_plan
 
 HOLDERS, SEED = 4, 6
+Votes = dict[str, list[Path]]  # files of all holders, by what was cast
 
 
-def holder_plan(plan: Plan, holder: int | str, **changes: Any) -> HolderPlan:
+def seeded_plan(aggregator: Aggregator, **changes: Any) -> Plan:
+    """The small run for whoever has to give the same bytes, its teachers trained one after another."""
+    shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": 50.0, "seed": SEED, "holders": HOLDERS}
+    return small_plan(**(shared | {"engine": SequentialEngine()} | changes))
+
+
+def deployed_plan(holders: int) -> Plan:
+    """What a federation of processes or of a simulation agrees on."""
+    return seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0), holders=holders)
+
+
+def holder_plan(plan: Plan, holder: int | str, holders: int = HOLDERS, **changes: Any) -> HolderPlan:
     """That of one of the holders among whom the records of a plan are dealt."""
     made = HolderPlan(
         load_dataset=plan.load_dataset,
         teacher=plan.teacher,
-        num_teachers=NUM_TEACHERS // HOLDERS,
+        num_teachers=NUM_TEACHERS // holders,
         engine=plan.engine,
         holder=str(holder),
-        holders=HOLDERS,
+        holders=holders,
         num_queries=plan.num_queries,
         seed=plan.seed,
         settings={"name": "small", "holder": str(holder)},
@@ -41,11 +55,6 @@ def cast(plan: HolderPlan, folder: Path) -> Path:
     path = folder / f"{plan.holder}.npz"
     cast_vote_file(plan, path, folder / f"{plan.holder}.work", SilentMonitor())
     return path
-
-
-def cast_all(plan: Plan, folder: Path, **changes: Any) -> list[Path]:
-    """The vote files of all holders."""
-    return [cast(holder_plan(plan, number, **changes), folder) for number in range(1, HOLDERS + 1)]
 
 
 def queries_of(plan: Plan) -> Callable[[], Queries]:
@@ -81,6 +90,13 @@ def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def require_the_same(train: Path, apart: Path) -> None:
+    """Of a run that was stopped before its baselines, and of its stages apart."""
+    whole, found = contents(train / "release"), contents(apart / "release")
+    assert whole.keys() == {"release.npz", "student/student.json", "student/student.safetensors"}
+    assert {file: found[file] for file in whole} == whole
 
 
 def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:

@@ -30,10 +30,16 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
     return folder, Truth.of(Kind("centered"), folder)
 
 
+@pytest.fixture
+def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in set(SETTINGS) - {"centered"}:
+        monkeypatch.delitem(SETTINGS, name)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_only_the_fastest")
 @pytest.mark.parametrize("kind", ["kills", "input"])
-def test_a_few_tries_find_no_breach(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _only_the_fastest(monkeypatch)
+def test_a_few_tries_find_no_breach(kind: str) -> None:
     tally = campaign(kind, range(1), seed=0)
     assert tally.tries == 1
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
@@ -42,9 +48,9 @@ def test_a_few_tries_find_no_breach(kind: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_only_the_fastest")
 def test_a_run_that_lies_about_its_price_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a broken piece, whose report says half of the price."""
-    _only_the_fastest(monkeypatch)
     attack, honest = Kills(tmp_path), Kind.start
     assert attack.attempt(random.Random(1)) == []
 
@@ -53,11 +59,6 @@ def test_a_run_that_lies_about_its_price_is_counted(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Kind, "start", lying)
     assert LOW_PRICE in {finding.sort for finding in attack.attempt(random.Random(1))}
-
-
-def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in set(SETTINGS) - {"centered"}:
-        monkeypatch.delitem(SETTINGS, name)
 
 
 def _halve_the_report() -> None:

@@ -1,4 +1,4 @@
-"""The commands as a user types them: prices, mistakes in one line, a run that is killed and continued."""
+"""The commands as a user types them: prices, mistakes in one line, a run that is killed and continued, loggers."""
 
 import csv
 import json
@@ -19,23 +19,11 @@ from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
 from pate.config.location import members
 from tests.e2e.commands import SMALL, call, command, refused, succeeded
+from tests.e2e.stages_of_run import contents
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
-QUICK = [*SMALL, "aggregator=gaussian_votes", "target_epsilon=200", "seed=1"]
-SEEDED = [*QUICK[:-1], "seed=424242"]
-
-
-def quick(word: str) -> list[str]:
-    """The quick run with another setting."""
-    return [word, *(other for other in QUICK if other.partition("=")[0] != word.partition("=")[0])]
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An undisturbed run, whose seed and place are easily found wherever they are written."""
-    folder = tmp_path_factory.mktemp("whole") / "private-place"
-    succeeded("train", *SEEDED, f"output_dir={folder}")
-    return folder
+WORDS = [*SMALL, "aggregator=gaussian_votes", "seed=1"]
+QUICK = [*WORDS, "target_epsilon=200"]
 
 
 def quote(*arguments: str) -> dict[str, object]:
@@ -48,20 +36,12 @@ def quote(*arguments: str) -> dict[str, object]:
 )
 def test_price_of_the_papers_experiment_with_gumbel_noise(adjacency: str, epsilon: float, by_renyi: float) -> None:
     noise = ["aggregator.selection_scale=38.985", "aggregator.test_std=60", "aggregator.failure_prob=1e-9"]
-    answer = quote("aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}")
+    words = ["aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}"]
+    answer, renyi = quote(*words), quote(*words, "accountant=rdp")
     assert answer["epsilon"] == pytest.approx(epsilon, abs=0.02)
-    assert (answer["adjacency"], answer["accountant"], answer["won_by"]) == (adjacency, "auto", "exact")
-    renyi = quote("aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}", "accountant=rdp")
     assert renyi["epsilon"] == pytest.approx(by_renyi, abs=0.03)
+    assert (answer["adjacency"], answer["accountant"], answer["won_by"]) == (adjacency, "auto", "exact")
     assert answer["paper_epsilon"] is None
-
-
-def test_target_is_solved_for_and_priced_again() -> None:
-    answer = quote("aggregator=gaussian_votes", "target_epsilon=3.6")
-    noise = answer["aggregator"]["noise_std"]
-    again = quote("aggregator=gaussian_votes", f"aggregator.noise_std={noise}")
-    assert answer["epsilon"] == again["epsilon"]
-    assert 3.58 < float(str(again["epsilon"])) <= 3.6
 
 
 def test_accountants_side_by_side() -> None:
@@ -80,9 +60,7 @@ def test_accountants_side_by_side() -> None:
             assert price["epsilon"] >= prices["exact"]["epsilon"]
         assert price["epsilon"] != 0
     page = call("account", *arguments, "accountant=rdp").stdout
-    assert "the best of 461 orders is" in page
-    assert "30 x 1e-9 = 3e-8" in page
-    assert all(name in page for name in prices)
+    assert all(said in page for said in ("the best of 461 orders is", "30 x 1e-9 = 3e-8", *prices))
 
 
 def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
@@ -106,51 +84,47 @@ def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
     assert "what the table costs at order" in said and "\n" not in said
 
 
-MISTAKES = {
-    "two targets": (["target_epsilon=3", "max_epsilon=3"], "max_epsilon=3.0: expected no target_epsilon beside it"),
-    "nothing affordable": (["max_epsilon=0.001"], "max_epsilon=0.001: expected at least"),
-    "no such accountant": (["accountants=[rpd]"], "accountants=rpd: expected one of"),
-    "no teachers": (["num_teachers=0"], "num_teachers=0: expected a whole number >= 1"),
-    "tiny delta": (["target_delta=1e-30"], "target_delta=1e-30: expected at least 2.67e-12"),
-    "negative noise": (["aggregator.test_std=-1"], "test_std=-1.0: expected a number > 0"),
-    "failure": (
-        ["aggregator.failure_prob=1e-5"],
-        "1e-06: expected the sum over all queries to stay below it; what works: aggregator",
-    ),
-    "no such aggregator": (["aggregator=stable_topk"], "aggregator=stable_topk: expected one of"),
-    "absurd count": ([f"num_queries={10**400}"], "num_queries"),
-    "absurd target": (["aggregator.test=gaussian", "target_epsilon=-3"], "target_epsilon=-3.0: expected a number > 0"),
-}
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["target_epsilon=3", "max_epsilon=3"], "max_epsilon=3.0: expected no target_epsilon beside it"),
+        (["max_epsilon=0.001"], "max_epsilon=0.001: expected at least"),
+        (["accountants=[rpd]"], "accountants=rpd: expected one of"),
+        (["num_teachers=0"], "num_teachers=0: expected a whole number >= 1"),
+        (["target_delta=1e-30"], "target_delta=1e-30: expected at least 2.67e-12"),
+        (
+            ["aggregator.failure_prob=1e-5"],
+            "1e-06: expected the sum over all queries to stay below it; what works: aggr",
+        ),
+        ([f"num_queries={10**400}"], "num_queries"),
+        (["aggregator.test=gaussian", "target_epsilon=-3"], "target_epsilon=-3.0: expected a number > 0"),
+    ],
+)
+def test_mistake_is_one_line_and_exit_code_2(words: list[str], line: str) -> None:
+    said = refused("account", "aggregator=stable_top_k_gumbel", *SIZE, *words)
+    assert line in said and "\n" not in said
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistake_is_one_line_and_exit_code_2(name: str) -> None:
-    arguments, message = MISTAKES[name]
-    said = refused("account", "aggregator=stable_top_k_gumbel", *SIZE, *arguments)
-    assert message in said and "\n" not in said
-
-
-@pytest.mark.parametrize(("folder", "status"), [("file/run", 2), ("/proc/run", 1)], ids=["below a file", "refused"])
-def test_folder_that_cannot_be_made_is_one_line(folder: str, status: int, tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = call("train", *QUICK, f"output_dir={tmp_path / folder}")
-    assert done.returncode == status
-    assert str(tmp_path / folder) in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    for folder, status in ((tmp_path / "file" / "run", 2), (Path("/proc/run"), 1)):
+        done = call("train", *QUICK, f"output_dir={folder}")
+        assert (done.returncode, done.stderr.count("\n")) == (status, 1)
+        assert str(folder) in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("module", ["train", "attack"])
-def test_help_shows_examples_and_choices(module: str) -> None:
-    done = call(module, "--help")
-    assert done.returncode == 0
-    assert "Examples" in done.stdout
-    assert re.search(r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: for each", done.stdout, re.MULTILINE)
-    assert max(map(len, done.stdout.splitlines())) <= 120
-    assert "schema" not in done.stdout
+def test_help_shows_examples_and_choices() -> None:
+    for module in ("train", "attack"):
+        shown = succeeded(module, "--help").stdout
+        assert "Examples" in shown and "schema" not in shown
+        assert re.search(r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: for each", shown, re.MULTILINE)
+        assert max(map(len, shown.splitlines())) <= 120
 
 
-def test_output_that_nobody_reads_is_no_error() -> None:
+def test_streams_that_are_closed_or_that_nobody_reads_are_no_error() -> None:
+    words = " ".join(map(shlex.quote, command("audit", "--help")))
+    done = subprocess.run(["bash", "-c", f"{words} <&- >&- 2>&-"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
     process = subprocess.Popen(command("audit", "--help"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
@@ -159,10 +133,18 @@ def test_output_that_nobody_reads_is_no_error() -> None:
     assert process.wait() == 141
 
 
-def test_published_folder_names_neither_seed_nor_place(whole: Path) -> None:
-    release = whole / "release"
-    texts = [path.read_text(errors="replace") for path in release.rglob("*") if path.is_file()]
-    assert all("424242" not in text and "private-place" not in text for text in texts)
+def test_published_folder_names_neither_seed_nor_place(tmp_path: Path) -> None:
+    succeeded(
+        "train",
+        *SMALL,
+        "aggregator=gaussian_votes",
+        "target_epsilon=200",
+        "seed=424242",
+        f"output_dir={tmp_path / 'private-place'}",
+    )
+    release = tmp_path / "private-place" / "release"
+    texts = contents(release).values()
+    assert not any(word in text for text in texts for word in (b"424242", b"private-place"))
     config = OmegaConf.load(release / "config.yaml")
     card = (release / "privacy_card.md").read_text()
     assert str(config.aggregator.noise_std) in card, "the noise that was used, not the one before calibration"
@@ -172,7 +154,7 @@ def test_published_folder_names_neither_seed_nor_place(whole: Path) -> None:
 
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     """Also one whose reason to be refused is in the table."""
-    done = call("train", "-m", *quick("target_epsilon=50,-1,100"), cwd=tmp_path)
+    done = call("train", "-m", *WORDS, "target_epsilon=50,-1,100", cwd=tmp_path)
     assert done.returncode == 2
     said = "target_epsilon=-1.0: expected a number > 0"
     assert done.stderr.splitlines()[-1].startswith(said)
@@ -194,7 +176,7 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Path) -> None:
     warm.warm_up()
-    words = ["-m", *quick("teacher.num_teachers=8,7,6,5")]
+    words = ["-m", *(word for word in QUICK if "num_teachers" not in word), "teacher.num_teachers=8,7,6,5"]
     child = warm.command("train", words, partial(os.chdir, tmp_path))
     while not (tables := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and not child.ended():
         time.sleep(0.01)
@@ -222,11 +204,10 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
     assert process.returncode == 143, errors
     assert errors.endswith("ended by SIGTERM; the same command continues where it stopped\n")
     assert "Traceback" not in errors
-    for _ in range(200):
-        if not any(Path(f"/proc/{worker}/task").exists() for worker in workers):
-            return
+    until = time.monotonic() + 60
+    while any(Path(f"/proc/{worker}/task").exists() for worker in workers):
+        assert time.monotonic() < until, "workers train on"
         time.sleep(0.05)
-    raise AssertionError("workers train on")
 
 
 def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Path) -> None:
@@ -239,29 +220,6 @@ def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Pat
     assert odd == []
     assert (tmp_path / "sweeps" / "multirun.yaml").exists()
     assert (tmp_path / "outputs" / "1" / "tensorboard").is_dir()
-
-
-def test_closed_streams_are_no_error() -> None:
-    words = " ".join(map(shlex.quote, command("audit", "--help")))
-    done = subprocess.run(["bash", "-c", f"{words} <&- >&- 2>&-"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_last_line_of_an_audit_is_one_json_object(tmp_path: Path) -> None:
-    votes = np.random.default_rng(0).random((50, 20, 6)) < 0.3
-    np.save(tmp_path / "votes.npy", votes)
-    arguments = [
-        "votes=votes.npy",
-        "aggregator=clipped_votes",
-        "vote_clip=2",
-        "noise_std=10",
-        "format=json",
-        "accountant=rdp",
-    ]
-    done = call("audit", *arguments, cwd=tmp_path)
-    answer = json.loads(done.stdout.splitlines()[-1])
-    assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= set(answer)
-    assert (answer["aggregator"], answer["adjacency"], answer["num_teachers"]) == ("clipped_votes", "replace_one", 50)
 
 
 def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
@@ -281,3 +239,32 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
     line = "expected a number in each cell, as many in each row, row 21 below the heading holds something else"
     said = refused("audit", f"votes={tmp_path / 'votes.csv'}", *words)
     assert said == f"votes={tmp_path / 'votes.csv'}: {line}"
+
+
+@pytest.mark.slow
+def test_a_server_is_told_what_a_release_holds_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracking = pytest.importorskip("mlflow.tracking")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "server").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    words = (*QUICK, "logger=mlflow", f"output_dir={tmp_path / 'a_canary'}")
+    for _ in range(2):  # a finished run that is shown again is not logged again
+        succeeded("train", *words)
+    assert not (tmp_path / "a_canary" / "tensorboard").exists()
+    client = tracking.MlflowClient(tracking_uri=(tmp_path / "server").as_uri())
+    (run,) = client.search_runs([client.get_experiment_by_name("pate").experiment_id])
+    report = json.loads((tmp_path / "a_canary" / "report.json").read_text())
+    release = tmp_path / "a_canary" / "release"
+    assert set(run.data.metrics) == {"epsilon", "delta", "answer_rate", "num_queries", "num_answered"}
+    assert run.data.metrics["epsilon"] == report["privacy"]["epsilon"]
+    assert run.data.params["teacher.num_teachers"] == "8"
+    assert set(run.data.tags) <= {"pate.release", "mlflow.runName"}
+    logged = tmp_path / "server" / run.info.experiment_id / run.info.run_id / "artifacts" / "release"
+    assert contents(logged) == contents(release)
+    succeeded("train", *QUICK, "logger=none", f"output_dir={tmp_path / 'none'}")
+    assert not (tmp_path / "none" / "tensorboard").exists()
+    assert (tmp_path / "none/release/release.npz").read_bytes() == (release / "release.npz").read_bytes()
+    for name, content in contents(tmp_path / "server").items():
+        assert b"a_canary" not in content and str(report["student"]["accuracy"]).encode() not in content, name
+    said = refused("train", "logger=wandb", f"output_dir={tmp_path / 'run'}")
+    assert said == "logger=wandb: expected one of tensorboard, mlflow, none"
+    assert not (tmp_path / "run").exists()

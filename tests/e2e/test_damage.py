@@ -1,20 +1,29 @@
-"""Every file of a run's folder, damaged in every way: the run goes on to the same release, or says so in one line."""
+"""Files of a run's folder that are damaged, changed or planted: it goes on to the same release, or says so."""
 
+import hashlib
+import json
+import os
+import pickle
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from pate.accounting import Ledger
 from pate.pipeline import train
+from pate.run import ensemble
 from pate.run.plan import Plan
 from pate.student import LinearStudent
 from pate.validation import InvalidValue
-from tests.e2e.damage import WAYS, damaged_copy, files_of, flipped, flipped_once
-from tests.e2e.small_run import SilentMonitor, small_plan, stopped
+from tests.e2e.commands import SMALL, call, refused, succeeded
+from tests.e2e.damage import WAYS, Way, flipped, flipped_once
+from tests.e2e.small_run import SilentMonitor, charges, refuse, released, small_plan, stopped
+from tests.e2e.stages_of_run import contents
 
 STATES = ("casting", "releasing", "writing", None)
 OTHERS = ("training.secret", "teachers.key")  # of the randomness's own tests
@@ -30,31 +39,33 @@ def plan() -> Plan:
 def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("state") / "run"
     if request.param is None:
-        train(plan(), folder, SilentMonitor())
+        train(plan(), folder)
     else:
         stopped(plan(), folder, request.param)
     return folder
 
 
+def damaged_copy(folder: Path, copy: Path, name: Path, way: Way) -> None:
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder, copy)
+    way(copy / name)
+
+
 def damaged(folder: Path, copy: Path) -> Iterator[tuple[str, Path]]:
     """Each way once for each file, turn by turn, so that all states together try all of them."""
-    names = [name for name in files_of(folder) if name.name not in OTHERS]
-    turn = len(names)
-    for index, name in enumerate(names):
-        for way in WAYS[(index + turn) % _APART :: _APART]:
+    names = [name for name in map(Path, sorted(contents(folder))) if name.name not in OTHERS]
+    for turn, name in enumerate(names, len(names)):
+        for way in WAYS[turn % _APART :: _APART]:
             if name.suffix == ".lock" and way in (flipped, flipped_once):
                 continue  # it is empty
-            shutil.rmtree(copy, ignore_errors=True)
             damaged_copy(folder, copy, name, way)
             yield f"{name}, {way.__name__}", name
 
 
 @pytest.mark.slow
 def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
-    finished = (state / "report.json").exists()
-    release = state / "release" / "release.npz"
-    drawn = release.read_bytes() if release.exists() else None
-    tried, refused = 0, 0
+    finished, tried, turned_down = (state / "report.json").exists(), 0, 0
+    drawn = released(state) if (state / "release" / "release.npz").exists() else None
     for case, name in damaged(state, tmp_path / "copy"):
         if finished and name.name not in SHOWN_AGAIN:
             continue  # read by whoever checks a finished run as a whole
@@ -62,38 +73,29 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
             continue  # below
         tried += 1
         try:
-            train(plan(), tmp_path / "copy", SilentMonitor())
+            train(plan(), tmp_path / "copy")
         except (InvalidValue, OSError) as error:
-            refused += 1
-            said = str(error)
-            assert "\n" not in said, case
-            assert len(said) < 600, case
+            turned_down, said = turned_down + 1, str(error)
+            assert "\n" not in said and len(said) < 600 and "pickle" not in said, case
             assert name.name in said or (name.name == "run.id" and "ledger.db" in said), f"{case}: {said}"
-            assert "pickle" not in said, case
             continue
-        if drawn is not None:
-            assert (tmp_path / "copy" / "release" / "release.npz").read_bytes() == drawn, case
-        assert len(Ledger.stored(tmp_path / "copy" / "ledger.db").entries) == 1, case
-    assert tried >= 5
-    assert refused >= 3
+        assert drawn is None or released(tmp_path / "copy") == drawn, case
+        assert len(charges(tmp_path / "copy")) == 1, case
+    assert tried >= 5 and turned_down >= 3
 
 
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_path: Path) -> None:
     """From the ledger: nothing is drawn or charged."""
     stopped(plan(), tmp_path / "run", "training the student")
-    charged = (tmp_path / "run" / "ledger.db").read_bytes()
-    name = Path("release/release.npz")
+    charged, name, copy = (tmp_path / "run/ledger.db").read_bytes(), Path("release/release.npz"), tmp_path / "copy"
     for way in WAYS:
-        copy = tmp_path / "copy"
-        shutil.rmtree(copy, ignore_errors=True)
         damaged_copy(tmp_path / "run", copy, name, way)
         if way.__name__ == "gone":
-            train(plan(), copy, SilentMonitor())
-            assert (copy / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+            train(plan(), copy)
+            assert released(copy) == released(tmp_path / "run")
         else:
-            with pytest.raises(InvalidValue, match=r"release\.npz.*; (restore it from a backup|remove)"):
-                train(plan(), copy, SilentMonitor())
+            refuse(plan(), copy, r"release\.npz.*; (restore it from a backup|remove)")
         assert (copy / "ledger.db").read_bytes() == charged
 
 
@@ -102,8 +104,7 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
     with np.load(tmp_path / "votes.npz") as votes:
         packed, num_labels = votes["packed"], votes["num_labels"]
     np.savez(tmp_path / "votes.npz", packed=packed[:, :5], num_labels=num_labels)
-    with pytest.raises(InvalidValue, match=r"^num_queries=5: expected 12 in \S+votes\.npz; remove it"):
-        train(plan(), tmp_path, SilentMonitor())
+    refuse(plan(), tmp_path, r"^num_queries=5: expected 12 in \S+votes\.npz; remove it")
 
 
 def test_a_folder_that_vanishes_is_not_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +119,106 @@ def test_a_folder_that_vanishes_is_not_made_anew(tmp_path: Path, monkeypatch: py
     with pytest.raises((InvalidValue, OSError), match="run"):
         train(plan(), tmp_path / "run", Vanishing())
     assert not (tmp_path / "run").exists()
+
+
+FILES = (
+    "ledger.db",
+    "report.html",
+    "report.json",
+    "release/release.npz",
+    "release/config.yaml",
+    "release/privacy_card.md",
+    "release/privacy.json",
+    "release/manifest.json",
+    "release/student/student.json",
+)
+
+
+@pytest.fixture
+def folder(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "out"))
+
+
+def test_manifests_have_the_digests_of_what_is_published_alone_and_of_what_the_owner_has(finished: Path) -> None:
+    published = contents(finished / "release")
+    listed = json.loads(published.pop("manifest.json"))["sha256"]
+    assert listed == {name: hashlib.sha256(content).hexdigest() for name, content in published.items()}
+    own = finished / "manifest.json"
+    assert stat.S_IMODE(os.stat(own).st_mode) == 0o600
+    assert set(FILES) <= json.loads(own.read_text())["sha256"].keys()
+
+
+def test_a_file_that_is_changed_gone_or_not_of_the_run_is_named(folder: Path) -> None:
+    before = contents(folder)
+
+    def named(line: str) -> None:
+        found = contents(folder)
+        with pytest.raises(InvalidValue, match=rf"^manifest=\S*{line}"):
+            train(small_plan(), folder)
+        assert contents(folder) == found
+
+    for name in FILES:
+        content = bytearray(before[name])
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+        named(f"{Path(name).name}: expected [^\n]*restore it from a backup")
+        if name not in ("ledger.db", "report.json"):  # without which it is no finished run
+            (folder / name).unlink()
+            named(f"{Path(name).name}: expected [^\n]*restore it from a backup")
+        (folder / name).write_bytes(before[name])
+    shutil.copy(folder / "votes.npz", folder / "release" / "votes.npz")
+    named(r"release/votes\.npz: expected no file .* move it elsewhere")
+
+
+def test_a_finished_folder_without_its_manifests_says_what_to_do_and_that_works(folder: Path) -> None:
+    before = contents(folder)
+    for name in ("manifest.json", "release/manifest.json"):
+        (folder / name).unlink()
+    with pytest.raises(InvalidValue, match=r"^manifest=\S*: expected .* remove report\.json"):
+        train(small_plan(), folder)
+    (folder / "report.json").unlink()
+    for _ in range(2):
+        train(small_plan(), folder)
+    assert all((folder / name).read_bytes() == before[name] for name in ("release/release.npz", "ledger.db"))
+
+
+def test_a_run_without_its_report_is_not_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("pate.report.Report.write", MagicMock(side_effect=KeyboardInterrupt))
+        train(small_plan(), tmp_path)
+    assert (tmp_path / "manifest.json").exists()
+    monitor = SilentMonitor()
+    train(small_plan(), tmp_path, monitor)
+    assert "training the student" in monitor.stages
+    train(small_plan(), tmp_path)
+
+
+TREE = "teacher.estimator._target_=sklearn.tree.DecisionTreeClassifier"
+WORDS = [*SMALL, "teacher=sklearn", TREE, "aggregator=gaussian_votes", "target_epsilon=100", "seed=1"]
+
+
+class Payload:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return open, (str(self.path), "w")
+
+
+def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
+    """A run that was stopped once its teachers were trained goes on; one with a planted file does not."""
+    folder, mark = tmp_path / "run", tmp_path / "ran"
+    words = [*WORDS, f"output_dir={folder}"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ensemble, "cast_votes", MagicMock(side_effect=KeyboardInterrupt))
+        assert call("train", *words).returncode == 130
+    planted = min((folder / "teachers").iterdir())
+    ours = planted.read_bytes()
+    content = np.frombuffer(pickle.dumps(Payload(mark)), np.uint8)
+    save_file({"pickle": content, "loss_curve": np.zeros(1, np.float32)}, planted)
+    line = f"file={planted}: expected teachers that this run signed"
+    assert refused("train", *words).splitlines()[-1].startswith(line)  # after what it says of reading the data
+    assert not mark.exists()
+    planted.write_bytes(ours)
+    succeeded("train", *words)
+    assert "teachers.key" not in {path.name for path in (folder / "release").rglob("*")}

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import ssl
 import time
 from collections.abc import Iterator
@@ -12,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pate.aggregators import StableTopK
-from tests.e2e.deployment import Deployment
-from tests.e2e.federated_run import federated_plan
+from tests.e2e.deployment import Deployment, connected
 from tests.e2e.small_run import charges, release_of, released
+from tests.e2e.stages_of_run import deployed_plan
 
 pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
 pytest.importorskip("cryptography", reason="certificates for the test need it; it comes with Flower")
@@ -32,8 +30,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    plan = federated_plan(StableTopK(selection_scale=2.0, test_std=1.0), HOLDERS)
-    return release_of(plan, tmp_path_factory.mktemp("train") / "train")
+    return release_of(deployed_plan(HOLDERS), tmp_path_factory.mktemp("train") / "train")
 
 
 def send(federation: Deployment, folder: Path) -> None:
@@ -66,23 +63,14 @@ def test_a_deployment_releases_what_train_does(federation: Deployment, expected:
 
 def test_connections_are_encrypted_under_the_authority_of_the_federation(federation: Deployment) -> None:
     known = ssl.create_default_context(cafile=str(federation.folder / "ca.pem"))
-    with (
-        socket.create_connection(("127.0.0.1", federation.port), timeout=10) as plain,
-        known.wrap_socket(plain, server_hostname="localhost") as secured,
-    ):
+    with connected(federation.port) as plain, known.wrap_socket(plain, server_hostname="localhost") as secured:
         assert secured.version() in ("TLSv1.2", "TLSv1.3")
-    stranger = ssl.create_default_context()
-    with (
-        socket.create_connection(("127.0.0.1", federation.port), timeout=10) as plain,
-        pytest.raises(ssl.SSLCertVerificationError),
-    ):
-        stranger.wrap_socket(plain, server_hostname="localhost")
+    with connected(federation.port) as plain, pytest.raises(ssl.SSLCertVerificationError):
+        ssl.create_default_context().wrap_socket(plain, server_hostname="localhost")
 
 
 @pytest.mark.parametrize("victim", ["holder", "server"])
-def test_an_app_that_is_killed_ends_with_the_same_release_and_one_charge(
-    victim: str, federation: Deployment, expected: bytes
-) -> None:
+def test_a_killed_app_ends_with_the_same_and_one_charge(victim: str, federation: Deployment, expected: bytes) -> None:
     """Sent in, killed, and sent in again until it is finished; it may refuse on the way."""
     folder = federation.folder / f"killed-{victim}"
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)

@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from PIL import Image
 import pate
 from pate.aggregators import CenteredVotes
 from pate.features.featured_data import FeaturedData
-from pate.files.disk import MANIFEST, Manifest
+from pate.files.disk import Manifest
 from pate.pipeline import train
 from pate.report import Report
 from pate.run.plan import Plan
@@ -24,7 +26,9 @@ from tests.e2e.small_run import SilentMonitor, small_plan
 from tests.unit.features.pictures import SMALL, Given, dataset, drawn
 
 pytestmark = pytest.mark.slow
+Ended = tuple[Path, Report]
 FACES = ["data=synth_faces", "data.num_private=120", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+TERMS = ["num_queries=40", "all_records=false", "allow_useless=true", "accountant=rdp"]
 PATCHES = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=500"]
 
 
@@ -39,40 +43,37 @@ def plan(cache: Path) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     folder = tmp_path_factory.mktemp("features")
-    return folder / "run", train(plan(folder / "cache"), folder / "run", SilentMonitor())
+    return folder / "run", train(plan(folder / "cache"), folder / "run")
 
 
-def test_report_card_and_schema_say_what_features_were_fitted_on(finished: tuple[Path, Report]) -> None:
+def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended) -> None:
     folder, report = finished
-    said = json.loads((folder / "report.json").read_text())["data"]["features"]
-    assert said == report.data.features == Report.read(folder / "report.json").data.features
+    said = report.data.features
+    assert said == json.loads((folder / "report.json").read_text())["data"]["features"]
+    assert said == Report.read(folder / "report.json").data.features
     assert (said["features"], said["fitted_on"], said["num_pictures"]) == ("patches", "the public pool", 60)
     for name in ("privacy_card.md", "README.md", "schema.json"):
         text = (folder / "release" / name).read_text()
-        assert said["pictures_sha256"] in text
-        assert said["extractor_sha256"] in text
+        assert said["pictures_sha256"] in text and said["extractor_sha256"] in text
     assert "no private record" in (folder / "release" / "privacy_card.md").read_text()
     assert "extractor.safetensors" in Manifest.read(folder / "release", rule="", remedy="").sha256
 
 
-def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finished: tuple[Path, Report]) -> None:
+def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finished: Ended) -> None:
     folder, report = finished
     model, data = pate.load(folder / "release"), dataset()
     levels = data.test.inputs.levels  # type: ignore[attr-defined]
     probabilities = model.predict_proba(levels)
-    assert probabilities.shape == (40, 3)
     np.testing.assert_allclose(model.predict_proba(levels.astype(np.float32) / 255), probabilities, atol=1e-6)
     assert pate.load(folder / "release").predict_proba(levels).tobytes() == probabilities.tobytes()
-    accuracy = (model.predict(levels) == data.test.labels).mean()
-    assert report.student is not None
-    assert accuracy == pytest.approx(report.student.accuracy, abs=0.02)
+    assert (model.predict(levels) == data.test.labels).mean() == pytest.approx(report.student.accuracy, abs=0.02)
     pictures = [Image.fromarray(picture.transpose(1, 2, 0)) for picture in levels]
     assert model.predict_proba(pictures).tobytes() == probabilities.tobytes()
 
 
-def test_pate_predict_reads_pictures(finished: tuple[Path, Report], tmp_path: Path) -> None:
+def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
     folder, _ = finished
     levels, _ = drawn(12, 4)
     (tmp_path / "pictures").mkdir()
@@ -85,48 +86,39 @@ def test_pate_predict_reads_pictures(finished: tuple[Path, Report], tmp_path: Pa
         succeeded("predict", *words)
         with (tmp_path / "p.csv").open() as file:
             read.append([list(row.values())[1:] for row in csv.DictReader(file)])
-    assert len(read[0]) == 12
-    assert read[0] == read[1]
+    assert read[0] == read[1] and len(read[0]) == 12
 
 
-def test_an_extractor_that_was_altered_is_refused(finished: tuple[Path, Report], tmp_path: Path) -> None:
+def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Path) -> None:
     folder, _ = finished
     copy = shutil.copytree(folder / "release", tmp_path / "release")
     content = bytearray((copy / "extractor.safetensors").read_bytes())
     content[-3] ^= 1
     (copy / "extractor.safetensors").write_bytes(content)
-    with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
-        pate.load(copy)
     listed = Manifest.read(copy, rule="", remedy="").sha256
-    Manifest.of(copy, listed, remedy="").write(copy)  # another manifest does not help: the schema names the extractor
-    assert (copy / MANIFEST).exists()
-    with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
-        pate.load(copy)
+    for _ in range(2):
+        with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
+            pate.load(copy)
+        Manifest.of(copy, listed, remedy="").write(copy)  # does not help: the schema names the extractor
 
 
-def test_a_run_that_was_killed_ends_with_the_same_release(finished: tuple[Path, Report], tmp_path: Path) -> None:
+def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:
     folder, _ = finished
     for stop_at in ("learning", "features of", "releasing"):
-        monitor = SilentMonitor(stop_at)
-        cut = plan(tmp_path / "cache")
-        reader = FeaturedData(Given(dataset()), SMALL, tmp_path / "cache")
-        watched = plan(tmp_path / "cache").__class__(
-            **{**vars(cut), "load_dataset": lambda reader=reader, monitor=monitor: reader.load(monitor.stage)}
-        )
+        monitor, reader = SilentMonitor(stop_at), FeaturedData(Given(dataset()), SMALL, tmp_path / "cache")
+        watched = replace(plan(tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage))
         with pytest.raises(KeyboardInterrupt):
             train(watched, tmp_path / "run", monitor)
-    train(plan(tmp_path / "cache"), tmp_path / "run", SilentMonitor())
+    train(plan(tmp_path / "cache"), tmp_path / "run")
     for name in ("release/release.npz", "release/extractor.safetensors", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (folder / name).read_bytes()
 
 
 @pytest.mark.parametrize("teacher", ["mlp", "sklearn"])
 def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path) -> None:
-    terms = ["num_queries=40", "teacher.num_teachers=6", "target_epsilon=500", "allow_useless=true", "seed=0"]
-    terms += ["all_records=false", "accountant=rdp"]
-    terms += [f"teacher={teacher}", "student=linear", "aggregator=gaussian_votes"]
-    terms += ["teacher.epochs=3"] if teacher == "mlp" else []
-    succeeded("train", *FACES, *PATCHES, *terms, f"output_dir={tmp_path / 'run'}")
+    terms = ["teacher.num_teachers=6", "target_epsilon=500", "seed=0", f"teacher={teacher}", "student=linear"]
+    terms += ["aggregator=gaussian_votes", *(["teacher.epochs=3"] if teacher == "mlp" else [])]
+    succeeded("train", *FACES, *PATCHES, *TERMS, *terms, f"output_dir={tmp_path / 'run'}")
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["data"]["features"]["dimension"] == 49
     assert report["student"]["mean_average_precision"] > 0
@@ -134,20 +126,16 @@ def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path)
     assert (tmp_path / "pate_cache").is_dir()
 
 
-def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
-    words = ["aggregators=[centered_votes]", "methods=[dp_gd]", "epsilons=[50]", "seeds=1", "num_queries=40"]
-    terms = ["num_workers=1", "all_records=false", "allow_useless=true", "accountant=rdp"]
-    succeeded("compare", *FACES, *PATCHES, *words, *terms, f"output_dir={tmp_path / 'comparison'}")
+def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_queries(tmp_path: Path) -> None:
+    words = ["aggregators=[centered_votes]", "methods=[dp_gd]", "epsilons=[50]", "seeds=1", "num_workers=1"]
+    succeeded("compare", *FACES, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}")
     with (tmp_path / "comparison" / "comparison.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["epsilon"]]
     assert {row["aggregator"] for row in rows} == {"centered_votes", "dp_gd"}
-
-
-def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> None:
-    words = ["aggregators=[centered_votes]", "num_queries=51", f"output_dir={tmp_path / 'comparison'}"]
+    words = ["aggregators=[centered_votes]", "num_queries=51", f"output_dir={tmp_path / 'none' / 'comparison'}"]
     said = refused("compare", *FACES, "features=patches", *words)
     assert "num_queries=51: expected at most 50, the public pool" in said
-    assert not list(tmp_path.iterdir())
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,18 @@
 """Votes that travel with Flower: the release of `pate-train`, with holders that fail, and with secure aggregation."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.flower_simulation import simulate
-from pate.aggregators import DistributedVotes, GaussianVotes, StableTopK
-from pate.federated import Roll
-from pate.federated.summed_release import HolderSum, SummedRelease
-from pate.run.plan import Plan
+from pate.aggregators import DistributedVotes, GaussianVotes
+from pate.federated.summed_release import HolderSum
 from pate.votes.vote_file import VoteFile
-from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
-from tests.e2e.rounds_run import rounds_plan, small_rounds
+from tests.e2e.federated_run import SmallHolders, rounds_plan, small_release, small_rounds, summed_release
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, release_of, released
-from tests.e2e.stages_of_run import release_plan
+from tests.e2e.stages_of_run import deployed_plan, seeded_plan
 
 pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
 flower = pytest.importorskip("pate.federated.flower")
@@ -31,17 +27,16 @@ def fails(name: str) -> None:
 
 
 def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None:
-    plan, monitor = federated_plan(StableTopK(selection_scale=2.0, test_std=1.0), HOLDERS), SilentMonitor()
+    plan, monitor = deployed_plan(HOLDERS), SilentMonitor()
     app = flower.release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
     simulate(app, flower.holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)), HOLDERS)
-    found = released(tmp_path / "release")
-    assert found == release_of(plan, tmp_path / "train")
+    assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
     assert len(charges(tmp_path / "release")) == 1
 
 
 def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_path: Path) -> None:
-    plan, monitor = federated_plan(GaussianVotes(noise_std=1.0), 4), SilentMonitor()
-    made = small_release(plan, tmp_path, 4, max_absent=1)
+    plan, monitor = seeded_plan(GaussianVotes(noise_std=1.0)), SilentMonitor()
+    made = small_release(plan, tmp_path, max_absent=1)
     simulate(
         flower.release_app(made, seconds=300, monitor=monitor),
         flower.holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails)),
@@ -54,31 +49,18 @@ def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_pa
     assert "4711" not in (tmp_path / "inbox" / "collected.json").read_text()
 
 
-def summed(plan: Plan, folder: Path, holders: int, max_absent: int) -> SummedRelease:
-    return SummedRelease(
-        plan=replace(release_plan(plan), target_epsilon=None, seed=SEED),
-        roll=Roll.numbered(holders, NUM_TEACHERS // holders, max_absent=max_absent),
-        request=small_request(),
-        inbox=folder / "inbox",
-        output_dir=folder / "release",
-        dataset="small",
-        real=False,
-    )
-
-
 def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
-    plan = federated_plan(GaussianVotes(noise_std=1.0), 4, target_epsilon=None)
-    made = summed(plan, tmp_path, 4, 1)
+    plan = seeded_plan(GaussianVotes(noise_std=1.0), target_epsilon=None)
+    made = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms))
     simulate(flower.summed_app(made, seconds=120), holders, 4)
-    found = released(tmp_path / "release")
-    assert found == release_of(plan, tmp_path / "train")
+    assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
 
 
 def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path) -> None:
     noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
-    plan = federated_plan(noise, 4, target_epsilon=None)
-    made = summed(plan, tmp_path, 4, 1)
+    plan = seeded_plan(noise, target_epsilon=None)
+    made = summed_release(plan, tmp_path)
     own = HolderSum(made.terms, noise, seed=7)
     simulate(
         flower.summed_app(made, seconds=120),

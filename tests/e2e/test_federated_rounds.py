@@ -9,42 +9,43 @@ import numpy as np
 import pytest
 
 from pate.aggregators import GaussianVotes
-from pate.federated import Contribution, Question, Roll, answer_question
+from pate.federated import Contribution, Question, Roll, RoundsOfHolders, answer_question
 from pate.files.disk import make_folder
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
-from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine, Voter
+from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.validation import InvalidValue
-from tests.e2e.federated_run import SmallHolders, federated_plan
-from tests.e2e.rounds_run import HOLDERS, Exchanges, rounds_plan, small_rounds
+from tests.e2e.federated_run import Exchanges, SmallHolders, rounds_plan, small_rounds
 from tests.e2e.small_run import SilentMonitor, charges, release_of, released, small_dataset, stopped
-from tests.e2e.stages_of_run import contents, killed_at, student
+from tests.e2e.stages_of_run import HOLDERS, killed_at, require_the_same, seeded_plan, student
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return release_of(rounds_plan(), tmp_path_factory.mktemp("train") / "train")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of all records in one place."""
+    folder = tmp_path_factory.mktemp("train") / "train"
+    stopped(rounds_plan(), folder, "training the majority")
+    return folder
 
 
-def exchange_of(folder: Path, plan: Plan, roll: Roll, spoil: Any = None) -> Exchanges:
-    return Exchanges(SmallHolders(folder / "holders", HOLDERS, plan), roll, spoil)
+def rounds_in(
+    folder: Path, plan: Plan | None = None, *, spoil: Any = None, max_absent: int = 0
+) -> tuple[RoundsOfHolders, Exchanges]:
+    """A server, and its exchange with holders, whose teachers stay where they were."""
+    made = small_rounds(plan or rounds_plan(), folder, max_absent=max_absent)
+    return made, Exchanges(SmallHolders(folder / "holders", HOLDERS, plan or rounds_plan()), made.roll, spoil)
 
 
-def test_rounds_of_holders_release_what_train_does(expected: bytes, tmp_path: Path) -> None:
-    plan = rounds_plan()
-    made = small_rounds(plan, tmp_path)
-    exchange = exchange_of(tmp_path, plan, made.roll)
+def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_path: Path) -> None:
+    made, exchange = rounds_in(tmp_path)
     made.run(exchange, SilentMonitor())
-    assert exchange.asked == ["opening", "lengths", "shares", "shares", "moments", "moments"]
-    assert released(tmp_path / "release") == expected
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
-
-
-def test_kernel_teachers_of_holders_release_what_train_does(tmp_path: Path) -> None:
-    plan = rounds_plan(teacher=KernelTeacher())
-    made = small_rounds(plan, tmp_path)
-    made.run(exchange_of(tmp_path, plan, made.roll))
-    assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
+    student(rounds_plan(), tmp_path / "release")
+    require_the_same(whole, tmp_path / "release")
+    kernel = rounds_plan(teacher=KernelTeacher())
+    made, exchange = rounds_in(tmp_path / "kernel", kernel)
+    made.run(exchange)
+    assert released(tmp_path / "kernel" / "release") == release_of(kernel, tmp_path / "train")
 
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
@@ -76,42 +77,34 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("teacher", "said"),
+    ("plan", "said"),
     [
-        (ConvexTeacher(), "teacher=ConvexTeacher: expected teachers that answer in rounds"),
-        (KernelTeacher(nonlinear=True), "teacher.nonlinear=true: expected null or false"),
+        (seeded_plan(GaussianVotes(noise_std=1.0)), "aggregator: expected centered_votes in rounds"),
+        (
+            rounds_plan(holders=None, teacher=ConvexTeacher()),
+            "teacher=ConvexTeacher: expected teachers that answer in rounds",
+        ),
+        (
+            rounds_plan(holders=None, teacher=KernelTeacher(nonlinear=True)),
+            "teacher.nonlinear=true: expected null or false",
+        ),
     ],
 )
-def test_what_holders_cannot_do_in_rounds_is_refused(teacher: Voter, said: str, tmp_path: Path) -> None:
-    plan = rounds_plan(holders=None, teacher=teacher)
-    made = small_rounds(plan, tmp_path)
+def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(plan: Plan, said: str, tmp_path: Path) -> None:
+    made, exchange = rounds_in(tmp_path, plan)
     with pytest.raises(InvalidValue, match=said):
-        made.run(exchange_of(tmp_path, plan, made.roll))
+        made.run(exchange)
+    assert not charges(tmp_path / "release")
 
 
-def test_the_student_is_that_of_train_too(tmp_path: Path) -> None:
-    plan = rounds_plan()
-    made = small_rounds(plan, tmp_path)
-    made.run(exchange_of(tmp_path, plan, made.roll))
-    student(plan, tmp_path / "release")
-    stopped(plan, tmp_path / "whole", "training the majority")
-    whole, apart = contents(tmp_path / "whole" / "release"), contents(tmp_path / "release" / "release")
-    assert whole.keys() == {"release.npz", "student/student.json", "student/student.safetensors"}
-    assert {name: apart[name] for name in whole} == whole
-
-
-def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(expected: bytes, tmp_path: Path) -> None:
-    plan = rounds_plan()
-    killed = 0
+def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+    killed, (_, exchange) = 0, rounds_in(tmp_path)
     for number in range(3, 60, 7):
-        folder = tmp_path / str(number)
-        made = small_rounds(plan, folder)
-        killed += killed_at(
-            number, lambda made=made: made.run(exchange_of(tmp_path, plan, made.roll)), after=bool(number % 2)
-        )
-        made.run(exchange_of(tmp_path, plan, made.roll))
-        assert released(folder / "release") == expected
-        assert len(charges(folder / "release")) == 1
+        made, _ = rounds_in(tmp_path / str(number))
+        killed += killed_at(number, lambda made=made: made.run(exchange), after=bool(number % 2))
+        made.run(exchange)
+        assert released(made.output_dir) == released(whole)
+        assert len(charges(made.output_dir)) == 1
     assert killed >= 3
 
 
@@ -128,70 +121,46 @@ def without(kind: str, holder: str) -> Any:
     return spoil
 
 
-def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(expected: bytes, tmp_path: Path) -> None:
-    plan, monitor = rounds_plan(), SilentMonitor()
-    made = small_rounds(plan, tmp_path, max_absent=1)
-    terms = made.run(exchange_of(tmp_path, plan, made.roll, without("moments", "3")), monitor)
+def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(whole: Path, tmp_path: Path) -> None:
+    monitor, (made, exchange) = SilentMonitor(), rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1)
+    terms = made.run(exchange, monitor)
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
     present = [sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("moments-*.npz")]
     assert sorted(present) == [["1", "2", "3", "4"], ["1", "2", "4"]]
-    assert released(tmp_path / "release") != expected  # the second round had fewer teachers in it
-    whole = small_rounds(plan, tmp_path / "whole")
-    assert terms.privacy.epsilon == whole.run(exchange_of(tmp_path, plan, whole.roll)).privacy.epsilon
+    assert released(tmp_path / "release") != released(whole)  # the second round had fewer teachers in it
+    assert charges(tmp_path / "release")[0]["epsilon"] == charges(whole)[0]["epsilon"] == terms.privacy.epsilon
     assert terms.num_teachers == 24
 
 
 def test_a_holder_that_is_late_for_the_opening_may_answer_the_rounds(tmp_path: Path) -> None:
-    plan = rounds_plan()
-    made = small_rounds(plan, tmp_path, max_absent=1)
-    holders = SmallHolders(tmp_path / "holders", HOLDERS, plan)
-
     def late(question: Question, name: str) -> Contribution | None:
         if name != "2" or question.kind != "opening":
             return None
-        own, folder = holders(name)
-        answer_question(own, question, folder)
+        answer_question(exchange.plans(name)[0], question, exchange.plans(name)[1])
         return Contribution(name, problem="no answer within 5 s")
 
-    made.run(exchange_of(tmp_path, plan, made.roll, late))
+    made, exchange = rounds_in(tmp_path, spoil=late, max_absent=1)
+    made.run(exchange)
     present = [sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("*-*.npz")]
     assert present == [["1", "2", "3", "4"]] * 5
 
 
-def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(expected: bytes, tmp_path: Path) -> None:
-    plan = rounds_plan()
-    made = small_rounds(plan, tmp_path)
+@pytest.mark.parametrize("lost", [False, True])
+def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(lost: bool, whole: Path, tmp_path: Path) -> None:
+    """That round alone, also where sums are lost: one that was released is read back from the ledger."""
+    made, exchange = rounds_in(tmp_path, spoil=without("moments", "3"))
     with pytest.raises(InvalidValue, match=r"absent holders=1: expected at most max_absent=0 \(holder=3: its app"):
-        made.run(exchange_of(tmp_path, plan, made.roll, without("moments", "3")))
+        made.run(exchange)
     assert len(charges(tmp_path / "release")) == 1  # and nothing is published
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
-    again = exchange_of(tmp_path, plan, made.roll)
+    for each in made.inbox.glob("moments-*.npz") if lost else ():
+        each.unlink()
+    _, again = rounds_in(tmp_path)
     made.run(again)
     assert again.asked == ["moments"]
-    assert released(tmp_path / "release") == expected
+    assert released(tmp_path / "release") == released(whole)
     assert len(charges(tmp_path / "release")) == 1
-
-
-def test_a_sum_that_is_lost_is_not_asked_for_again_once_its_round_is_released(expected: bytes, tmp_path: Path) -> None:
-    plan = rounds_plan()
-    made = small_rounds(plan, tmp_path)
-    with pytest.raises(InvalidValue, match="absent holders"):
-        made.run(exchange_of(tmp_path, plan, made.roll, without("moments", "3")))
-    for each in made.inbox.glob("moments-*.npz"):
-        each.unlink()
-    again = exchange_of(tmp_path, plan, made.roll)
-    made.run(again)
-    assert again.asked == ["moments"], "the round before is read back from the ledger"
-    assert released(tmp_path / "release") == expected
     (tmp_path / "release" / "manifest.json").unlink()
     shutil.rmtree(made.inbox)
     with pytest.raises(InvalidValue, match="data=another"):
-        made.run(exchange_of(tmp_path, plan, made.roll))
-
-
-def test_other_aggregators_are_refused_before_anything_is_charged(tmp_path: Path) -> None:
-    plan = federated_plan(GaussianVotes(noise_std=1.0), HOLDERS)
-    made = small_rounds(plan, tmp_path)
-    with pytest.raises(InvalidValue, match="aggregator: expected centered_votes in rounds"):
-        made.run(exchange_of(tmp_path, plan, made.roll))
-    assert not (tmp_path / "release").exists()
+        made.run(again)

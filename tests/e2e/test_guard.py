@@ -1,6 +1,7 @@
 """Plans that can tell nothing, at every door: refused before anything is charged, with what works; and it works."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pate.classifier import DoubtfulPlan
 from pate.comparison import ComparisonPlan, PATEMethod, compare
 from pate.pipeline import train
 from pate.student import LinearStudent
-from pate.teachers import LinearTeacher, StackedEngine
+from pate.teachers import StackedEngine
 from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor, small_dataset, small_plan
 
@@ -29,9 +30,9 @@ def works(error: InvalidValue, pattern: str) -> float:
     return float(found.group(1))
 
 
-def test_training_is_refused_before_the_charge_and_the_suggestion_works(tmp_path: Path) -> None:
+def test_training_is_refused_before_the_charge_the_suggestion_works_and_allowed_it_has_a_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"teacher\.num_teachers=24: expected a release that tells something") as no:
-        train(small_plan(**USELESS), tmp_path / "no", SilentMonitor())
+        train(small_plan(**USELESS), tmp_path / "no")
     assert not [path for path in (tmp_path / "no").rglob("*") if path.name != "run.lock"]
     epsilon = works(no.value, "target_epsilon")
     monitor = SilentMonitor()
@@ -39,11 +40,7 @@ def test_training_is_refused_before_the_charge_and_the_suggestion_works(tmp_path
     assert report.privacy.epsilon <= epsilon
     assert not [line for line in monitor.lines if "90% or 70%" in line and "in 8" in line]
     assert report.release.label_accuracy > 0.75
-
-
-def test_allowed_it_is_trained_with_a_line(tmp_path: Path) -> None:
-    monitor = SilentMonitor()
-    report = train(small_plan(**(USELESS | {"allow_useless": True})), tmp_path, monitor)
+    report = train(small_plan(**(USELESS | {"allow_useless": True})), tmp_path / "allowed", monitor)
     assert report.privacy.epsilon <= 2.0
     assert any(line.endswith("allowed by allow_useless=true") for line in monitor.lines)
 
@@ -65,27 +62,21 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
 
 
 def test_a_comparison_has_a_row_that_says_why(tmp_path: Path) -> None:
-    method = PATEMethod(
-        name="votes",
-        aggregator=GaussianVotes(noise_std=1.0),
-        teacher=LinearTeacher(device="cpu"),
-        num_teachers=24,
+    shared = {name: getattr(small_plan(), name) for name in ("teacher", "num_teachers", "student")}
+    plan = ComparisonPlan(
+        load_dataset=small_dataset,
+        methods=(PATEMethod(name="votes", aggregator=GaussianVotes(noise_std=1.0), **shared),),
+        engine=StackedEngine(),
         student=LinearStudent(),
+        num_queries=40,
+        target_delta=1e-5,
+        epsilons=(2.0, 50.0),
+        seeds=(0,),
+        num_workers=1,
     )
 
     def compared(**changes: Any) -> list[Any]:
-        values: dict[str, Any] = {
-            "load_dataset": small_dataset,
-            "methods": (method,),
-            "engine": StackedEngine(),
-            "student": LinearStudent(),
-            "num_queries": 40,
-            "target_delta": 1e-5,
-            "epsilons": (2.0, 50.0),
-            "seeds": (0,),
-            "num_workers": 1,
-        }
-        frontier = compare(ComparisonPlan(**(values | changes)), tmp_path, SilentMonitor())
+        frontier = compare(replace(plan, **changes), tmp_path, SilentMonitor())
         return [run for run in frontier.runs if run.epsilon is not None]
 
     first = compared()

@@ -27,12 +27,16 @@ from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
     SilentMonitor,
+    refuse,
+    release_of,
     released,
     small_dataset,
     small_plan,
     stopped,
 )
+from tests.e2e.stages_of_run import contents
 
+Run = tuple[str, Path, float]  # name, folder, epsilon
 CENTERED: dict[str, Any] = {
     "teacher": KernelTeacher(),
     "num_teachers": None,
@@ -40,13 +44,11 @@ CENTERED: dict[str, Any] = {
     "student": LowRankStudent(),
     "target_epsilon": 3.0,
 }
-SESSION = BoundaryTopK(
-    selection_scale=1.0, test_std=0.3, failure_prob=1e-9, target_hits=9, round_size=50, session_delta=1e-5
-)
+HITS: dict[str, Any] = {"failure_prob": 1e-9, "target_hits": 9, "round_size": 50, "session_delta": 1e-5}
 RUNS: dict[str, dict[str, Any]] = {
     "labels": {"aggregator": GaussianVotes(noise_std=10.0)},
     "rounds": CENTERED,
-    "session": {"aggregator": SESSION, "num_queries": 100},
+    "session": {"aggregator": BoundaryTopK(selection_scale=1.0, test_std=0.3, **HITS), "num_queries": 100},
 }
 """Drawn in one part, in rounds around sums, and in rounds of a session."""
 
@@ -56,9 +58,9 @@ def plan_of(name: str, **changes: Any) -> Plan:
 
 
 @pytest.fixture(scope="module", params=RUNS)
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, float]:
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("run") / "out"
-    return request.param, folder, train(plan_of(request.param), folder, SilentMonitor()).privacy.epsilon
+    return request.param, folder, train(plan_of(request.param), folder).privacy.epsilon
 
 
 def unfinished(folder: Path, to: Path) -> Path:
@@ -67,10 +69,6 @@ def unfinished(folder: Path, to: Path) -> Path:
     for name in ("report.json", "report.html", "manifest.json"):
         (to / name).unlink()
     return to
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def charges(ledger: Path) -> int:
@@ -89,28 +87,25 @@ class Killed(BaseException):
     """What `kill -9` is to the file: the process ends where it is."""
 
 
-def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> list[str]:
-    """Ends the process at the n-th commit of the run, before it or after it; returns the keys that were committed."""
-    insert, keys = Store._insert, list[str]()
-    commit = Store.once
+def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
+    """Ends the process at the n-th commit of the run, before it or after it."""
+    insert, commit, done = Store._insert, Store.once, 0
 
-    def watched(self: Store, db: Any, values: tuple[str, ...], *rest: Any) -> Any:
-        if not committed and len(keys) == number:
+    def watched(*args: Any) -> Any:
+        nonlocal done
+        if not committed and done == number:
             raise Killed
-        line = insert(self, db, values, *rest)
-        keys.append(values[1])
-        return line
+        done += 1
+        return insert(*args)
 
-    def once(self: Store, *args: Any, **options: Any) -> Any:
-        before = len(keys)
-        found = commit(self, *args, **options)
-        if committed and len(keys) == number + 1 > before:
+    def once(*args: Any, **options: Any) -> Any:
+        before, found = done, commit(*args, **options)
+        if committed and done == number + 1 > before:
             raise Killed
         return found
 
     patch.setattr(Store, "_insert", watched)
     patch.setattr(Store, "once", once)
-    return keys
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -140,7 +135,7 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
             break
     else:
         pytest.fail("twenty kills were not enough")
-    report = train(plan, folder, SilentMonitor())
+    report = train(plan, folder)
     ledger = Ledger.stored(folder / "ledger.db", data=digest())
     assert len(ledger.entries) == 1
     assert report.privacy.epsilon >= ledger.epsilon
@@ -149,29 +144,25 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_no_secret_of_the_noise_is_on_disk_and_a_draw_that_was_not_committed_is_drawn_afresh(
+def test_no_secret_of_noise_is_on_disk_and_what_was_not_committed_is_drawn_afresh(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, drawn = tmp_path / "run", list[bytes]()
-    insert = Store._insert
 
     def seen(self: Store, db: Any, values: tuple[str, ...], sha256: str, release: bytes) -> Any:
         drawn.append(release)
         raise Killed
 
+    monkeypatch.setattr(Store, "_insert", seen)
     for _ in range(2):
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(Store, "_insert", seen)
-            train(plan_of(name), folder, SilentMonitor())
+        with pytest.raises(Killed):
+            train(plan_of(name), folder)
         assert not list(folder.rglob("*noise*"))
         assert [path.name for path in folder.rglob("*.secret")] == ["training.secret"]
     assert drawn[0] != drawn[1]
-    assert Store._insert is insert
 
 
-def test_what_watches_a_session_is_told_nothing_before_it_is_committed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_told_before_it_is_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, monitor = tmp_path / "run", SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=False)
@@ -188,10 +179,10 @@ def test_a_round_is_released_around_one_sum_only(tmp_path: Path, monkeypatch: py
     folder, plan = tmp_path / "here", plan_of("rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=True)
-        train(plan, folder, SilentMonitor())
+        train(plan, folder)
     there = shutil.copytree(folder, tmp_path / "there")
     for each in (folder, there):
-        train(plan, each, SilentMonitor())
+        train(plan, each)
     ledgers = [Ledger.stored(each / "ledger.db", data=digest()) for each in (folder, there)]
     first, second = ({key: ledger.read(key) for key in ledger.keys} for ledger in ledgers)
     same = [key for key in first if first[key] == second[key]]
@@ -203,40 +194,33 @@ def test_a_round_is_released_around_one_sum_only(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_copies_of_a_run_are_one_release_in_one_ledger(name: str, tmp_path: Path) -> None:
-    plan = plan_of(name, ledger=tmp_path / "all.db")
+def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_charged(name: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "all.db"
+    plan = plan_of(name, ledger=ledger)
     stopped(plan, tmp_path / "a", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
-        train(plan, tmp_path / each, SilentMonitor())
+        train(plan, tmp_path / each)
     assert released(tmp_path / "a") == released(tmp_path / "b")
-    assert charges(tmp_path / "all.db") == 1
-
-
-def test_copies_that_draw_again_are_charged_each(run: tuple[str, Path, float], tmp_path: Path) -> None:
-    name, ledger = run[0], tmp_path / "all.db"
-    plan = plan_of(name, ledger=ledger)
-    train(plan, tmp_path / "a", SilentMonitor())
-    for each in "bc":
+    assert charges(ledger) == 1
+    for each in "cd":
         folder = unfinished(tmp_path / "a", tmp_path / each)
         shutil.rmtree(folder / "release")
-        train(replace(plan, redraw=True), folder, SilentMonitor())
-    assert len({released(tmp_path / each) for each in "abc"}) == charges(ledger) == 3
-    draws = [entry.draw for entry in SharedLedger.stored(ledger).entries]
-    assert draws == [1, 2, 3]
+        train(replace(plan, redraw=True), folder)
+    assert len({released(tmp_path / each) for each in "acd"}) == 3
+    assert [entry.draw for entry in SharedLedger.stored(ledger).entries] == [1, 2, 3]
 
 
-def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(
-    run: tuple[str, Path, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, plan = run[0], plan_of(run[0])
+@pytest.mark.parametrize("name", RUNS)
+def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(name: str, tmp_path: Path) -> None:
+    plan = plan_of(name)
     stopped(plan, tmp_path / "a", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
-        stopped(plan, tmp_path / each, "training the student")
+        release_of(plan, tmp_path / each)
     assert released(tmp_path / "a") != released(tmp_path / "b")
     for each in "abab":
-        train(plan_of(name, ledger=tmp_path / "all.db"), tmp_path / each, SilentMonitor())
+        train(replace(plan, ledger=tmp_path / "all.db"), tmp_path / each)
         (tmp_path / each / "report.json").unlink()
     assert charges(tmp_path / "all.db") == 2
 
@@ -245,58 +229,45 @@ def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_release_that_is_there_or_gone_is_written_again_for_free(
-    lost: bool, run: tuple[str, Path, float], tmp_path: Path
-) -> None:
+def test_a_release_there_or_gone_is_written_again_for_free(lost: bool, run: Run, tmp_path: Path) -> None:
     name, whole, epsilon = run
     folder = unfinished(whole, tmp_path / "copy")
     if lost:
         shutil.rmtree(folder / "release")
-    assert train(plan_of(name), folder, SilentMonitor()).privacy.epsilon == epsilon
-    assert files_of(folder / "release") == files_of(whole / "release")
+    assert train(plan_of(name), folder).privacy.epsilon == epsilon
+    assert contents(folder / "release") == contents(whole / "release")
     assert (folder / "ledger.db").read_bytes() == (whole / "ledger.db").read_bytes()
 
 
-def test_on_request_it_is_drawn_again_at_the_price_of_both(run: tuple[str, Path, float], tmp_path: Path) -> None:
+def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: Path) -> None:
+    """Stopped between, it goes on; a ledger of one draw is not enough."""
     name, whole, epsilon = run
     folder = unfinished(whole, tmp_path / "copy")
+    once, plan = (folder / "ledger.db").read_bytes(), plan_of(name, redraw=True)
     shutil.rmtree(folder / "release")
-    plan = plan_of(name, redraw=True)
-    monitor = stopped(plan, folder, "training the student")
+    asked = stopped(plan, folder, "releasing labels")
+    drawn = stopped(plan_of(name), folder, "training the student")  # which was asked for once
     assert released(folder) != released(whole), "the noise is fresh"
-    assert any("redraw=true" in line for line in monitor.lines)
-    report = train(plan_of(name), folder, SilentMonitor())  # which was asked for once
+    assert any("redraw=true" in line for line in (*asked.lines, *drawn.lines))
+    report = train(plan_of(name), folder)
     if name == "labels":
         event = plan.aggregator.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
         assert report.privacy.epsilon == RdpAccountant().compose(event, 2).get_epsilon(1e-5)
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
     assert charges(folder / "ledger.db") == 2
-    assert train(plan, folder, SilentMonitor()).privacy == report.privacy, "a release that is there is not drawn again"
-
-
-def test_a_second_draw_goes_on_and_a_ledger_of_one_draw_is_not_enough(
-    run: tuple[str, Path, float], tmp_path: Path
-) -> None:
-    name, whole, _ = run
-    folder = unfinished(whole, tmp_path / "copy")
-    once = (folder / "ledger.db").read_bytes()
-    (folder / "release" / "release.npz").unlink()
-    stopped(plan_of(name, redraw=True), folder, "releasing labels")
-    train(plan_of(name), folder, SilentMonitor())
-    assert charges(folder / "ledger.db") == 2
+    assert train(plan, folder).privacy == report.privacy, "a release that is there is not drawn again"
     twice = unfinished(folder, tmp_path / "twice")
     (twice / "ledger.db").write_bytes(once)
-    with pytest.raises(InvalidValue, match=r"^ledger=\S+ledger\.db: expected the one that \S+release\.npz came from"):
-        train(plan_of(name), twice, SilentMonitor())
+    refuse(plan_of(name), twice, r"^ledger=\S+ledger\.db: expected the one that \S+release\.npz came from")
 
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
     plan = plan_of("rounds", seed=3, redraw=True)
-    report = train(plan, tmp_path / "a", SilentMonitor())
-    train(plan, tmp_path / "b", SilentMonitor())
+    report = train(plan, tmp_path / "a")
+    train(plan, tmp_path / "b")
     for name in ("report.json", "release/release.npz"):
         (tmp_path / "b" / name).unlink()
-    assert train(plan, tmp_path / "b", SilentMonitor()).privacy == report.privacy
+    assert train(plan, tmp_path / "b").privacy == report.privacy
     assert released(tmp_path / "a") == released(tmp_path / "b")
     assert charges(tmp_path / "b" / "ledger.db") == 1
 
@@ -328,7 +299,7 @@ def exchanged(**changes: Any) -> Callable[[Path, str], None]:
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other"
-        stopped(plan_of(name, **changes), other, "training the student")
+        release_of(plan_of(name, **changes), other)
         shutil.copy(other / "ledger.db", folder / "ledger.db")
 
     return damage
@@ -361,46 +332,41 @@ DAMAGES: dict[str, Callable[[Path, str], None]] = {
 
 @pytest.mark.parametrize("run", ["session"], indirect=True)  # whose ledger holds most
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_run_goes_on_with_no_ledger_but_its_own(run: tuple[str, Path, float], damage: str, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_no_ledger_but_its_own(run: Run, damage: str, tmp_path: Path) -> None:
     name, whole, _ = run
     folder = unfinished(whole, tmp_path / "copy")
     DAMAGES[damage](folder, name)
-    before = files_of(folder / "release")
-    with pytest.raises(InvalidValue, match=r"^ledger=\S+/copy/ledger\.db.*: expected [^\n]+$"):
-        train(plan_of(name), folder, SilentMonitor())
+    before = contents(folder / "release")
+    refuse(plan_of(name), folder, r"^ledger=\S+/copy/ledger\.db.*: expected [^\n]+$")
     assert not (folder / "report.json").exists()
     assert not (folder / "report.html").exists()
-    assert files_of(folder / "release") == before
+    assert contents(folder / "release") == before
 
 
-@pytest.mark.parametrize("run", ["labels"], indirect=True)
-def test_a_ledger_that_is_changed_while_students_learn_is_noticed_before_the_report(
-    run: tuple[str, Path, float], tmp_path: Path
-) -> None:
-    name, folder = run[0], tmp_path / "out"
+def test_a_ledger_that_is_changed_while_students_learn_is_noticed_before_the_report(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
 
     class Damaging(SilentMonitor):
         def stage(self, stage: str, total: int | None = None) -> Any:
             if stage.startswith("training the majority"):
-                DAMAGES["a charge removed"](folder, name)
+                DAMAGES["a charge removed"](folder, "labels")
             return super().stage(stage, total)
 
     with pytest.raises(InvalidValue, match=r"^ledger="):
-        train(plan_of(name), folder, Damaging())
+        train(plan_of("labels"), folder, Damaging())
     assert not (folder / "report.json").exists()
     assert not (folder / "release" / "privacy_card.md").exists()
 
 
 @pytest.mark.parametrize("run", ["labels"], indirect=True)
-def test_a_release_that_was_exchanged_is_not_read_back(run: tuple[str, Path, float], tmp_path: Path) -> None:
+def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path) -> None:
     name, whole, _ = run
     folder = unfinished(whole, tmp_path / "copy")
     path = folder / "release" / "release.npz"
     with np.load(path) as arrays:
         values = dict(arrays)
     np.savez(path, **values | {"labels": ~values["labels"]})
-    with pytest.raises(InvalidValue, match=r"^release=.*release\.npz: expected the file as it was when"):
-        train(plan_of(name), folder, SilentMonitor())
+    refuse(plan_of(name), folder, r"^release=.*release\.npz: expected the file as it was when")
 
 
 # -- parts of one's own
@@ -414,8 +380,7 @@ class Unpaid(GaussianVotes):
 
 
 def test_an_aggregator_that_draws_past_the_ledger_releases_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^aggregator=Unpaid: expected"):
-        train(small_plan(aggregator=Unpaid(noise_std=20.0)), tmp_path, SilentMonitor())
+    refuse(small_plan(aggregator=Unpaid(noise_std=20.0)), tmp_path, r"^aggregator=Unpaid: expected")
     assert not (tmp_path / "release" / "release.npz").exists()
 
 
@@ -423,5 +388,4 @@ def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: 
     plan = small_plan(aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
     stopped(plan, tmp_path, "releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
-    with pytest.raises(InvalidValue, match=r"release=.*expected the release that this run began with"):
-        train(other, tmp_path, SilentMonitor())
+    refuse(other, tmp_path, r"release=.*expected the release that this run began with")

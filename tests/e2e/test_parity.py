@@ -33,10 +33,11 @@ from pate.student import (
 )
 from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan, stopped
-from tests.e2e.stages_of_run import HOLDERS, SEED, contents, release, release_plan, student
+from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, stopped
+from tests.e2e.stages_of_run import SEED, Votes, release, release_plan, require_the_same, seeded_plan, student
 
-EPSILON, DELTA = 50.0, 1e-5
+EPSILON, DELTA = 50.0, 1e-5  # of the plan, again for the classifier
+TERMS: dict[str, Any] = {"n_teachers": NUM_TEACHERS, "target_delta": DELTA, "allow_useless": True}
 
 
 def small_images() -> Dataset:
@@ -57,9 +58,7 @@ def small_images() -> Dataset:
 
 def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     """The release's file and the student of `pate-compare` on a plan, at its seed."""
-    shared: dict[str, Any] = {
-        name: getattr(plan, name) for name in ("aggregator", "teacher", "num_teachers", "student")
-    }
+    shared = {name: getattr(plan, name) for name in ("aggregator", "teacher", "num_teachers", "student")}
     method = PATEMethod(name="m", **shared)
     folder.mkdir(exist_ok=True)
     bench = Bench.of(
@@ -96,20 +95,15 @@ def require_parity(plan: Plan, folder: Path) -> None:
 
 
 @cache
-def shipped(name: str) -> Aggregator:
-    """The aggregator of a YAML, for few teachers."""
+def shipped(words: str) -> Aggregator:
+    """The aggregator of a YAML, and of settings after its name, for few teachers."""
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         register_configs()
-        node = compose("account", [f"aggregator={name}"]).aggregator
+        node = compose("account", f"aggregator={words}".split()).aggregator
     aggregator = build_aggregator(node, adjacency="replace_one")
     small = {"k": 2, "first_queries": 10, "target_hits": 15, "round_size": 10, "max_size": 3, "vote_clip": 2}
     changes = {field: value for field, value in small.items() if getattr(aggregator, field, None) is not None}
     return replace(aggregator, **changes)
-
-
-def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
-    shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": EPSILON, "target_delta": DELTA, "seed": SEED}
-    return small_plan(**(shared | {"engine": SequentialEngine()} | changes))
 
 
 CONVEX = ConvexTeacher()
@@ -121,29 +115,27 @@ def form_for(aggregator: Aggregator) -> str:
     return "confidences" if aggregator.input_form == "centered" else "bits"
 
 
-def require_the_same_apart(plan: Plan, votes: dict[str, list[Path]], folder: Path) -> None:
+def require_the_same_apart(plan: Plan, votes: Votes, folder: Path) -> None:
     """The stages apart give what a run gave that is in `train` of the folder, stopped before its baselines."""
     release(release_plan(plan), votes[form_for(plan.aggregator)], folder / "apart")
     student(plan, folder / "apart")
-    whole, apart = contents(folder / "train" / "release"), contents(folder / "apart" / "release")
-    assert whole.keys() == {"release.npz", "student/student.json", "student/student.safetensors"}
-    assert {file: apart[file] for file in whole} == whole
+    require_the_same(folder / "train", folder / "apart")
     assert charges(folder / "train")[0]["event"] == charges(folder / "apart")[0]["event"]
 
 
-@pytest.mark.parametrize("name", members("aggregator"))
-def test_every_aggregator_releases_and_teaches_the_same(
-    name: str, votes: dict[str, list[Path]], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
+def test_every_aggregator_releases_and_teaches_the_same(name: str, votes: Votes, tmp_path: Path) -> None:
     """In a run, in a comparison, and by holders, an aggregator and a student apart."""
-    plan = plan_of(shipped(name), holders=HOLDERS)
+    plan = seeded_plan(shipped(name))
     require_parity(plan, tmp_path)
     require_the_same_apart(plan, votes, tmp_path)
 
 
 @pytest.mark.parametrize(("teacher", "num_teachers"), [(KernelTeacher(), None), (KernelTeacher(), 40), (CONVEX, 40)])
 def test_teachers_whose_records_are_read_too(teacher: Voter, num_teachers: int | None, tmp_path: Path) -> None:
-    plan = plan_of(shipped("centered_votes"), teacher=teacher, num_teachers=num_teachers, student=LowRankStudent())
+    plan = seeded_plan(
+        shipped("centered_votes"), holders=None, teacher=teacher, num_teachers=num_teachers, student=LowRankStudent()
+    )
     require_parity(plan, tmp_path)
 
 
@@ -157,16 +149,12 @@ STUDENTS: dict[str, Callable[[], Student]] = {
 }
 
 
-def test_every_student_that_ships_is_among_them() -> None:
-    assert set(STUDENTS) == set(members("student"))
-
-
-@pytest.mark.parametrize("name", STUDENTS)
+@pytest.mark.parametrize("name", members("student"))
 def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool(name: str, tmp_path: Path) -> None:
     """Image students learn from public samples that were not asked, too."""
     images = {"load_dataset": small_images, "teacher": LinearTeacher(device="cpu"), "num_teachers": 10}
     given: dict[str, Any] = images | {"num_queries": 12, "student": STUDENTS[name]()}
-    require_parity(plan_of(GaussianVotes(noise_std=1.0), **given), tmp_path)
+    require_parity(seeded_plan(GaussianVotes(noise_std=1.0), holders=None, **given), tmp_path)
 
 
 @pytest.mark.parametrize(  # of each form of votes, and a session
@@ -174,18 +162,10 @@ def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool
 )
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
     data, aggregator = small_dataset(), shipped(name)
-    plan = plan_of(aggregator, teacher=SklearnTeacher(GaussianNB()))
+    plan = seeded_plan(aggregator, holders=None, teacher=SklearnTeacher(GaussianNB()))
     stopped(plan, tmp_path, "training the student")
-    model = PATEClassifier(
-        GaussianNB(),
-        n_teachers=NUM_TEACHERS,
-        aggregator=aggregator,
-        epsilon=EPSILON,
-        target_delta=DELTA,
-        random_state=SEED,
-        allow_useless=True,
-        accountant=RdpAccountant,
-    )
+    terms = {"epsilon": EPSILON, "accountant": RdpAccountant, "random_state": SEED}
+    model = PATEClassifier(GaussianNB(), aggregator=aggregator, **TERMS, **terms)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # seeded noise, and one label per query
         model.fit(data.private.inputs, data.private.labels.astype(int), data.public.inputs[:NUM_QUERIES])
@@ -195,13 +175,10 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
 
 def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
     """Its student expects the answers: queries whose prior agrees cost nothing, so the session lasts."""
-    data, scales = (
-        small_dataset(),
-        {"prior_scale": 1.0, "selection_scale": 1.0, "table_order": 3.0, "table_budget": 4.0},
-    )
+    data = small_dataset()
+    scales = {"prior_scale": 1.0, "selection_scale": 1.0, "table_order": 3.0, "table_budget": 4.0}
     aggregator = NotPriorTopK(**scales, first_queries=20, target_hits=15, session_delta=DELTA)
-    given = {"n_teachers": NUM_TEACHERS, "aggregator": aggregator, "epsilon": None, "target_delta": DELTA}
-    model = PATEClassifier(GaussianNB(), **given, random_state=0, allow_useless=True)
+    model = PATEClassifier(GaussianNB(), aggregator=aggregator, epsilon=None, random_state=0, **TERMS)
     asked = data.public.inputs[:100]
     with pytest.warns(UserWarning, match="protects nobody"):
         model.fit(data.private.inputs, data.private.labels.astype(int), asked)
@@ -212,7 +189,7 @@ def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
 
 
 def test_a_comparison_refuses_inputs_that_are_not_for_the_student(tmp_path: Path) -> None:
-    plan = plan_of(StableTopK(selection_scale=2.0, test_std=1.0), student=CNNStudent(device="cpu"))
+    plan = seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0), student=CNNStudent(device="cpu"))
     with pytest.raises(InvalidValue, match=r"inputs\.shape="):
         compared(plan, tmp_path)
     assert not (tmp_path / "ensembles").exists()

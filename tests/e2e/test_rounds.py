@@ -18,19 +18,13 @@ from pate.run.release import expected_labels
 from pate.student import LinearStudent
 from tests.e2e.small_run import NUM_LABELS, NUM_TEACHERS, SilentMonitor, charges, released, small_plan
 
+Finished = tuple[str, Path, list[str]]  # name, folder, what was told
 NUM_QUERIES, ROUNDS = 100, 2
 SESSION: dict[str, Any] = {"round_size": 20, "session_delta": 1e-5}
+PRIOR: dict[str, Any] = {"prior_scale": 1.5, "table_order": 3.0, "table_budget": 4.0, "first_queries": 20}
 AGGREGATORS: dict[str, Aggregator] = {
     "boundary": BoundaryTopK(selection_scale=1.0, test_std=0.3, failure_prob=1e-9, target_hits=9, **SESSION),
-    "not_prior": NotPriorTopK(
-        prior_scale=1.5,
-        selection_scale=1.0,
-        table_order=3.0,
-        table_budget=4.0,
-        first_queries=20,
-        target_hits=30,
-        **SESSION,
-    ),
+    "not_prior": NotPriorTopK(selection_scale=1.0, target_hits=30, **PRIOR, **SESSION),
 }
 
 
@@ -55,23 +49,22 @@ class StopAfter(SilentMonitor):
 
 
 @pytest.fixture(scope="module", params=AGGREGATORS)
-def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, list[str]]:
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder, monitor = tmp_path_factory.mktemp("run") / "out", SilentMonitor()
     train(plan_of(request.param), folder, monitor)
     return request.param, folder, [note for note in monitor.notes if note]
 
 
-def test_report_shows_hits_and_the_price_of_plain_composition(finished: tuple[str, Path, list[str]]) -> None:
+def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished) -> None:
     name, folder, _ = finished
     report = json.loads((folder / "report.json").read_text())
     with np.load(folder / "release" / "release.npz") as release:
         hits, asked, answered = release["hits"], int(release["num_asked"]), release["answered"]
     counts, privacy = report["release"], report["privacy"]
-    assert counts["num_hits"] == hits.sum() > 0
+    told = [counts[f"num_{name}"] for name in ("hits", "abstained", "asked", "answered")]
+    assert told == [hits.sum(), (hits & ~answered).sum(), asked, answered.sum()]
+    assert min(hits.sum(), answered.sum()) > 0
     assert counts["num_hits"] + counts["remaining_hits"] == privacy["target_hits"]
-    assert counts["num_abstained"] == (hits & ~answered).sum()
-    assert counts["num_asked"] == asked
-    assert counts["num_answered"] == answered.sum() > 0
     shape = {"num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
     plain = AGGREGATORS[name].plain_event(num_queries=asked, **shape)
     assert privacy["plain_epsilon"] == AutoAccountant().compose(plain).get_epsilon(1e-5)
@@ -84,34 +77,27 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: tuple[st
     assert "abstentions" in (folder / "report.html").read_text()
 
 
-def test_progress_tells_hits_and_epsilon_after_each_round(finished: tuple[str, Path, list[str]]) -> None:
-    _, folder, notes = finished
-    rounds = rounds_of(folder)
-    assert len(notes) == len(rounds) > 1
-    total = sum(int(outcome.hits.sum()) for outcome in rounds)
-    assert notes[-1].startswith(f"{total} hits, ")
-    assert "epsilon" in notes[-1]
-
-
-def test_tensorboard_holds_hits_and_remaining_hits(finished: tuple[str, Path, list[str]]) -> None:
+def test_progress_and_tensorboard_tell_hits_and_epsilon_of_each_round(finished: Finished) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     _, folder, notes = finished
+    rounds = rounds_of(folder)
+    assert len(notes) == len(rounds) > 1
+    assert notes[-1].startswith(f"{sum(int(outcome.hits.sum()) for outcome in rounds)} hits, ")
+    assert "epsilon" in notes[-1]
     events = EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
     for tag in ("session/hits", "session/remaining_hits", "session/epsilon"):
         assert len(events.Scalars(tag)) == len(notes), tag
 
 
-def test_a_run_stopped_between_rounds_ends_with_the_same_release(
-    finished: tuple[str, Path, list[str]], tmp_path: Path
-) -> None:
+def test_a_run_stopped_between_rounds_ends_with_the_same_release(finished: Finished, tmp_path: Path) -> None:
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
         train(plan_of(name), tmp_path, StopAfter())
     assert len(rounds_of(tmp_path)) == ROUNDS
     assert not (tmp_path / "release" / "release.npz").exists()
-    train(plan_of(name), tmp_path, SilentMonitor())
+    train(plan_of(name), tmp_path)
     assert released(tmp_path) == released(folder)
     assert charges(tmp_path) == charges(folder)
 

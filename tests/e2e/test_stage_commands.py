@@ -40,81 +40,82 @@ def vote(folder: Path, place: str, *changes: str, queries: str = "public", outpu
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
-    pattern, ledger = f"votes={files}/votes/*.npz", tmp_path / "ledger.db"
-    released = succeeded("release", pattern, *RELEASE, f"ledger={ledger}", f"output_dir={tmp_path / 'many'}")
-    assert "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers" in released.stdout
-    succeeded("student", f"release={tmp_path / 'many'}", f"queries={files / 'public.npz'}")
-    model = pate.load(tmp_path / "many" / "release")
-    assert model.labels == small_dataset().label_names
-    names = {path.name for path in (tmp_path / "many" / "release").iterdir()}
+    folder, ledger, public = tmp_path / "many", tmp_path / "ledger.db", f"queries={files / 'public.npz'}"
+    words = (f"votes={files}/votes/*.npz", *RELEASE, f"ledger={ledger}", f"output_dir={folder}")
+    assert "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers" in succeeded("release", *words).stdout
+    for given, said in (
+        (("release=???",), "release=???"),
+        ((f"release={files}",), "queries=None: expected queries=FILE or data=NAME"),
+        ((f"release={tmp_path}", public), "expected the folder that pate-release wrote"),
+        ((f"release={folder}", f"queries={files / 'others.npz'}"), "queries=others"),
+        ((f"release={folder}", "queries=public.csv"), "expected the file of pate-schema beside a table"),
+    ):
+        assert said in refused("student", *given)
+    assert (folder / "release" / "terms.json").exists()
+    succeeded("student", f"release={folder}", public)
+    assert pate.load(folder / "release").labels == small_dataset().label_names
+    names = {path.name for path in (folder / "release").iterdir()}
     texts = {"README.md", "privacy_card.md", "config.yaml", "schema.json", "privacy.json", "manifest.json"}
     assert names == {"release.npz", "student", *texts}
-    settings = (tmp_path / "many" / "release" / "config.yaml").read_text()
+    settings = (folder / "release" / "config.yaml").read_text()
     assert "num_teachers: 24" in settings
     assert str(files) not in settings
-    again = call("release", pattern, *RELEASE, f"ledger={ledger}", f"output_dir={tmp_path / 'many'}")
-    assert "nothing was drawn or spent again" in again.stderr
+    assert "nothing was drawn or spent again" in call("release", *words).stderr
     assert len(SharedLedger.stored(ledger).entries) == 1
 
 
-def test_a_finished_vote_is_not_cast_again_and_an_altered_one_is_refused(files: Path, tmp_path: Path) -> None:
-    shutil.copytree(files, tmp_path / "own")
-    assert call(*vote(tmp_path / "own", "north")).returncode == 2, "the folder is of another private file's path"
-    path = files / "votes" / "north.npz"
-    whole = path.read_bytes()
-    assert "nothing was trained or asked again" in call(*vote(files, "north")).stderr
-    path.write_bytes(whole[:-1] + b"x")
-    assert "expected the file as this command left it" in refused(*vote(files, "north"))
-    path.write_bytes(whole)
-
-
-def released(tmp_path: Path, votes: object, *changes: str) -> str:
-    folder = tmp_path / "many"
-    text = refused("release", f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes)
-    assert not folder.exists(), "nothing is spent or left behind"
-    return text
-
-
-def test_wrong_votes_are_one_line_each(files: Path, tmp_path: Path) -> None:
-    own = tmp_path / "votes"
+def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(files: Path, tmp_path: Path) -> None:
+    own, folder = tmp_path / "votes", tmp_path / "many"
     shutil.copytree(files / "votes", own)
     both = f"{own}/*.npz"
-    assert "no file has this name" in released(tmp_path, f"{tmp_path}/none/*.npz")
-    assert "votes=???: expected a vote file of each holder" in refused("release")
+
+    def said(votes: object, *changes: str) -> str:
+        text = refused("release", f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes)
+        assert not folder.exists()
+        return text
+
+    assert "no file has this name" in said(f"{tmp_path}/none/*.npz")
+    assert "votes=???: expected a vote file of each holder" in said("???")
     shutil.copy(own / "north.npz", own / "west.npz")
-    assert "holder=north: expected each holder once" in released(tmp_path, both)
+    assert "holder=north: expected each holder once" in said(both)
     (own / "west.npz").write_bytes((own / "north.npz").read_bytes()[:-400])
-    assert "west.npz: expected a whole vote file, as pate-vote writes it" in released(tmp_path, both)
+    assert "west.npz: expected a whole vote file, as pate-vote writes it" in said(both)
     (own / "west.npz").unlink()
-    assert call(*vote(files, "south", queries="others", output="odd")).returncode == 0
-    odd = f"[{own}/north.npz,{files}/odd/south.npz]"
-    assert "queries=others: expected the queries that" in released(tmp_path, odd)
+    succeeded(*vote(files, "south", queries="others", output="odd"))
+    assert "queries=others: expected the queries that" in said(f"[{own}/north.npz,{files}/odd/south.npz]")
     np.save(own / "foreign.npy", np.zeros((3, 40, 5), dtype=np.bool_))
-    assert "expected files of pate-vote alone" in released(tmp_path, f"[{own}/north.npz,{own}/foreign.npy]")
+    assert "expected files of pate-vote alone" in said(f"[{own}/north.npz,{own}/foreign.npy]")
     (tmp_path / "other.jsonl").write_text("no ledger\n")
-    assert "other.jsonl" in released(tmp_path, both, f"ledger={tmp_path / 'other.jsonl'}")
-    assert "expected a ledger= beside it" in released(tmp_path, both, "max_total_epsilon=3")
+    assert "other.jsonl" in said(both, f"ledger={tmp_path / 'other.jsonl'}")
+    assert "expected a ledger= beside it" in said(both, "max_total_epsilon=3")
 
 
-def test_wrong_holders_are_one_line_each(files: Path, tmp_path: Path) -> None:
-    assert "holder=???: expected the name of this place" in refused("vote", f"output={tmp_path}/v.npz")
-    assert "output=???" in refused("vote", "holder=a")
-    whole = ("vote", f"output={tmp_path}/v.npz", "holders=4")
-    assert "holder=a: expected a number in 1..4" in refused(*whole, "holder=a", "seed=1")
-    assert "holder=5: expected a number in 1..4" in refused(*whole, "holder=5", "seed=1")
-    assert "seed=None: expected a number beside holders=" in refused(*whole, "holder=1")
-    assert "teacher=KernelTeacher: expected teachers that vote yes or no" in refused(
-        *whole, "holder=1", "seed=1", "teacher=kernel"
-    )
-    changes = (f"output={tmp_path}/v.npz", f"output_dir={tmp_path}/work")
-    assert "num_queries=9999: expected at most 140" in refused(*vote(files, "north", "num_queries=9999", *changes))
-    assert "num_teachers=999: expected at most 480" in refused(
-        *vote(files, "north", "teacher.num_teachers=999", *changes)
-    )
-    assert "cast=words: expected one of bits, confidences" in refused(*vote(files, "north", "cast=words", *changes))
-    (tmp_path / "v.npz").write_bytes(b"somebody's")
+def test_wrong_holders_are_one_line_each_and_a_finished_vote_is_not_cast_again(files: Path, tmp_path: Path) -> None:
+    whole, file = ("vote", f"output={tmp_path}/v.npz", "holders=4"), tmp_path / "v.npz"
+    changes = (f"output={file}", f"output_dir={tmp_path}/work")
+    for words, said in (
+        (("vote", f"output={file}"), "holder=???: expected the name of this place"),
+        (("vote", "holder=a"), "output=???"),
+        ((*whole, "holder=a", "seed=1"), "holder=a: expected a number in 1..4"),
+        ((*whole, "holder=5", "seed=1"), "holder=5: expected a number in 1..4"),
+        ((*whole, "holder=1"), "seed=None: expected a number beside holders="),
+        ((*whole, "holder=1", "seed=1", "teacher=kernel"), "teacher=KernelTeacher: expected teachers that vote yes"),
+        (vote(files, "north", "num_queries=9999", *changes), "num_queries=9999: expected at most 140"),
+        (vote(files, "north", "teacher.num_teachers=999", *changes), "num_teachers=999: expected at most 480"),
+        (vote(files, "north", "cast=words", *changes), "cast=words: expected one of bits, confidences"),
+    ):
+        assert said in refused(*words)
+    file.write_bytes(b"somebody's")
     assert "output=" in refused(*vote(files, "north", *changes))
-    assert (tmp_path / "v.npz").read_bytes() == b"somebody's"
+    assert file.read_bytes() == b"somebody's"
+    shutil.copytree(files, tmp_path / "own")
+    refused(*vote(tmp_path / "own", "north"))  # the folder is of another private file's path
+    path = files / "votes" / "north.npz"
+    content = path.read_bytes()
+    assert "nothing was trained or asked again" in call(*vote(files, "north")).stderr
+    path.write_bytes(content[:-1] + b"x")
+    assert "expected the file as this command left it" in refused(*vote(files, "north"))
+    path.write_bytes(content)
 
 
 def test_votes_of_another_project_become_a_published_model_in_two_commands(files: Path, tmp_path: Path) -> None:
@@ -127,9 +128,8 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(files
     with np.load(folder / "release" / "release.npz") as found:
         assert found["labels"].shape == (40, 5)
         assert found["label_names"][0] == "label_0"
-    numbers = tmp_path / "numbers.npz"
-    np.savez(numbers, inputs=data.public.inputs)
-    succeeded("student", f"release={folder}", f"queries={numbers}")
+    np.savez(tmp_path / "numbers.npz", inputs=data.public.inputs)
+    succeeded("student", f"release={folder}", f"queries={tmp_path}/numbers.npz")
     assert pate.load(folder / "release").form.name == "theirs"
     card = (folder / "release" / "privacy_card.md").read_text()
     assert "| data set | theirs |" in card
@@ -138,39 +138,17 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(files
     assert "counts do not say what one teacher votes for" in bits
 
 
-def test_wrong_students_are_one_line_each(files: Path, tmp_path: Path) -> None:
-    assert "release=???" in refused("student")
-    assert "queries=None: expected queries=FILE or data=NAME" in refused("student", f"release={files}")
-    assert "expected the folder that pate-release wrote" in refused(
-        "student", f"release={tmp_path}", f"queries={files / 'public.npz'}"
-    )
-    folder = tmp_path / "many"
-    assert call("release", f"votes={files}/votes/*.npz", *RELEASE, f"output_dir={folder}").returncode == 0
-    assert "queries=others" in refused("student", f"release={folder}", f"queries={files / 'others.npz'}")
-    assert "expected the file of pate-schema beside a table" in refused(
-        "student", f"release={folder}", "queries=public.csv"
-    )
-    assert (folder / "release" / "terms.json").exists()
-
-
 def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
 
-    def table(path: Path, count: int, *, private: bool) -> None:
-        rows = rng.standard_normal((count, 3))
-        names = ["age", "dose", "days", *(["patient", "ill"] if private else [])]
-        lines = [",".join(names)]
-        for place, row in enumerate(rows):
-            own = [str(place // 2), str(int(row[0] > 0))] if private else []
-            lines.append(",".join([*(f"{cell:.3f}" for cell in row), *own]))
-        path.write_text("\n".join(lines) + "\n")
-
-    for place in ("a", "b"):
-        table(tmp_path / f"{place}.csv", 60, private=True)
-    table(tmp_path / "public.csv", 50, private=False)
-    schema = f"schema={tmp_path / 'schema.yaml'}"
-    assert call("schema", f"data={tmp_path / 'public.csv'}", f"output={tmp_path / 'schema.yaml'}").returncode == 0
-    queries = f"queries={tmp_path / 'public.csv'}"
+    names = ("age", "dose", "days", "patient", "ill")
+    for place, count, width in (("a", 60, 5), ("b", 60, 5), ("public", 50, 3)):
+        cells = rng.standard_normal((count, 3))
+        rows = np.column_stack([cells, np.arange(count) // 2, cells[:, 0] > 0])[:, :width]
+        form, heading = ["%.3f", "%.3f", "%.3f", "%d", "%d"][:width], ",".join(names[:width])
+        np.savetxt(tmp_path / f"{place}.csv", rows, form, ",", header=heading, comments="")
+    schema, queries = f"schema={tmp_path / 'schema.yaml'}", f"queries={tmp_path / 'public.csv'}"
+    succeeded("schema", f"data={tmp_path / 'public.csv'}", f"output={tmp_path / 'schema.yaml'}")
     for place in ("a", "b"):
         roles = (f"data.private={tmp_path / place}.csv", "data.labels=[ill]", "data.group=patient", f"data.{schema}")
         given = ("data=table", *roles, queries, "num_queries=20", "teacher.num_teachers=5", "teacher.device=cpu")
@@ -201,18 +179,16 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
     assert "by 2 holders, 24 teachers" in released.stdout
     succeeded("student", f"release={many}", f"queries={files / 'public.npz'}", "student=low_rank")
     assert pate.load(many / "release").labels == small_dataset().label_names
-    assert "output_dir=None: expected the folder of this place's teachers" in refused(
-        "vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", "question=q.npz"
-    )
-    assert "mailbox=None: expected a folder" in refused("release", "roll={north: 12}", "aggregator=centered_votes")
-    for roll, said in (("[north]", "roll=['north']: expected each holder"), ("{north: 12.5}", "holders[north]=12.5")):
-        assert said in refused("release", f"roll={roll}", "aggregator=centered_votes", f"mailbox={mail}")
-    told_twice = (f"queries={files}/public.npz", "question=q.npz", f"output_dir={tmp_path}/north")
-    assert "public.npz: expected nothing beside question=" in refused(
-        "vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", *told_twice
-    )
-    both = refused("release", "roll={north: 12}", f"sum={tmp_path}/sum.npz", "aggregator=centered_votes")
-    assert "sum.npz: expected nothing beside roll=" in both
+    asked = ("vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", "question=q.npz")
+    for words, said in (
+        (asked, "output_dir=None: expected the folder of this place's teachers"),
+        ((*asked, f"output_dir={tmp_path}/north", given[2]), "public.npz: expected nothing beside question="),
+        (("release", "roll={north: 12}", terms[0]), "mailbox=None: expected a folder"),
+        (("release", "roll=[north]", terms[0], given[1]), "roll=['north']: expected each holder"),
+        (("release", "roll={north: 12.5}", terms[0], given[1]), "holders[north]=12.5"),
+        (("release", "roll={north: 12}", terms[0], "sum=sum.npz"), "sum.npz: expected nothing beside roll="),
+    ):
+        assert said in refused(*words)
 
 
 def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> None:

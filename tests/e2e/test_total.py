@@ -19,13 +19,22 @@ from pate.accounting import (
     SharedLedger,
 )
 from pate.aggregators import GaussianVotes
-from pate.data import Dataset
 from pate.pipeline import train
 from pate.report import format_epsilon
 from pate.run.payment import epsilon_of_all
 from pate.run.plan import Plan
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan, stopped
+from tests.e2e.small_run import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    NUM_TEACHERS,
+    SilentMonitor,
+    refuse,
+    release_of,
+    small_dataset,
+    small_plan,
+    stopped,
+)
 
 NOISE = GaussianVotes(noise_std=40.0)
 EVENT = NOISE.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
@@ -39,51 +48,44 @@ def epsilon_of(count: int) -> float:
     return RdpAccountant().compose(EVENT, count).get_epsilon(1e-5)
 
 
-def account(path: Path, dataset: Dataset | None = None) -> Ledger:
-    digest = (dataset or small_dataset()).private_digest()
-    return SharedLedger(path, target_delta=1e-5, accountant=RdpAccountant).account(digest)
+def account(path: Path, **terms: Any) -> Ledger:
+    shared = SharedLedger(path, target_delta=1e-5, accountant=RdpAccountant, **terms)
+    return shared.account(small_dataset().private_digest())
 
 
 def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path: Path) -> None:
     ledger = tmp_path / "budget" / "ledger.db"
     first = stopped(plan_of(ledger), tmp_path / "a", "training the student")
-    assert not [line for line in first.lines if "earlier" in line or "beside" in line]
+    assert not any("earlier" in line or "beside" in line for line in first.lines)
     second = stopped(plan_of(ledger), tmp_path / "b", "training the student")
-    told = [line for line in second.lines if line.startswith("ledger=")]
     each, both = (format_epsilon(epsilon_of(count)) for count in (1, 2))
-    assert told == [
+    assert [line for line in second.lines if line.startswith("ledger=")] == [
         f"ledger={ledger}: 1 earlier release of these records, together epsilon {each} at delta 1e-5, replace_one",
         f"ledger={ledger}: all 2 releases of these records cost epsilon {both} at delta 1e-5, replace_one",
     ]
-    assert not [line for line in second.lines if "beside" in line], "the ledger knows of that one"
+    assert not any("beside" in line for line in second.lines), "the ledger knows of that one"
     assert account(ledger).epsilon == epsilon_of(2)
     assert Ledger.stored(tmp_path / "a" / "ledger.db").epsilon == epsilon_of(1)
 
 
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Path) -> None:
-    ledger, cap = tmp_path / "ledger.db", 1.2 * epsilon_of(1)
+    ledger, cap, monitor = tmp_path / "ledger.db", 1.2 * epsilon_of(1), SilentMonitor()
     plan = plan_of(ledger, max_total_epsilon=cap)
-    stopped(plan, tmp_path / "a", "training the student")
+    release_of(plan, tmp_path / "a")
     spent = ledger.read_bytes()
-    monitor = SilentMonitor()
-    with pytest.raises(
-        InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected room .* epsilon [\d.]+ beside epsilon [\d.]+,"
-    ):
+    with pytest.raises(InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected room .* epsilon [\d.]+ beside eps"):
         train(plan_of(ledger), tmp_path / "b", monitor)  # the file has kept the cap
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
     assert not (tmp_path / "b" / "ledger.db").exists()
-    with pytest.raises(InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected at most"):
-        train(replace(plan, max_total_epsilon=2 * cap), tmp_path / "c", SilentMonitor())
+    refuse(replace(plan, max_total_epsilon=2 * cap), tmp_path / "c", r"^max_total_epsilon=[\d.]+: expected at most")
 
 
 def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(tmp_path: Path) -> None:
     """Another run was faster while the teachers of this one were trained."""
     ledger, cap = tmp_path / "ledger.db", 1.1 * epsilon_of(1)
-    other = SharedLedger(ledger, target_delta=1e-5, accountant=RdpAccountant, max_epsilon=cap).account(
-        small_dataset().private_digest()
-    )
+    other = account(ledger, max_epsilon=cap)
 
     class Slow(SilentMonitor):
         def stage(self, name: str, total: int | None = None) -> Any:
@@ -104,9 +106,9 @@ def spelled(digest: str, **owners: range) -> Any:
     return lambda: replace(small_dataset(), private_cells=digest * 64, owners=names)
 
 
-def test_people_whom_another_account_knows_are_not_given_a_new_one(tmp_path: Path) -> None:
+def test_people_whom_another_account_knows_are_not_given_a_new_one_and_others_are(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
-    stopped(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a", "training the student")
+    release_of(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a")
     again, monitor = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105))), SilentMonitor()
     rule = r"^ledger=.*: expected the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups; or new_"
     for _ in range(2):
@@ -114,67 +116,56 @@ def test_people_whom_another_account_knows_are_not_given_a_new_one(tmp_path: Pat
             train(again, tmp_path / "b", monitor)
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
-    stopped(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "c", "training the student")
+    release_of(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "c")
     for name, changes in (("d", {"new_account": True}), ("e", {})):  # asked once
-        stopped(replace(again, **changes), tmp_path / name, "training the student")
+        release_of(replace(again, **changes), tmp_path / name)
     assert len(SharedLedger.stored(ledger).entries) == 4
-
-
-def test_other_people_and_other_kinds_of_names_are_let_in(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.db"
+    ledger = tmp_path / "of_others.db"  # other people and other kinds of names are let in
     for name, owners in (("a", {"id": range(9)}), ("b", {"id": range(10, 20)}), ("c", {"group": range(9)}), ("d", {})):
-        stopped(plan_of(ledger, load_dataset=spelled(name, **owners)), tmp_path / name, "training the student")
+        release_of(plan_of(ledger, load_dataset=spelled(name, **owners)), tmp_path / "others" / name)
     assert len(SharedLedger.stored(ledger).data) == 4
     assert b"b'11'" not in ledger.read_bytes()
 
 
 def test_two_releases_from_one_seed_have_no_total(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
-    stopped(plan_of(ledger, seed=3), tmp_path / "a", "training the student")
+    release_of(plan_of(ledger, seed=3), tmp_path / "a")
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another seed, as an earlier release"):
-        train(plan_of(ledger, seed=3, num_queries=30), tmp_path / "b", SilentMonitor())
+        train(plan_of(ledger, seed=3, num_queries=30), tmp_path / "b")
     assert len(account(ledger).entries) == 1
-    stopped(plan_of(ledger, seed=4, num_queries=30), tmp_path / "c", "training the student")
+    release_of(plan_of(ledger, seed=4, num_queries=30), tmp_path / "c")
 
 
 def test_a_finished_run_that_a_ledger_does_not_know_of_is_charged_to_it_on_request(tmp_path: Path) -> None:
     ledger, folder = tmp_path / "ledger.db", tmp_path / "run"
-    train(plan_of(None), folder, SilentMonitor())
-    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected the ledger that this finished run is charged to; or"):
-        train(plan_of(ledger), folder, SilentMonitor())
+    train(plan_of(None), folder)
+    refuse(plan_of(ledger), folder, r"^ledger=.*: expected the ledger that this finished run is charged to; or")
     assert not ledger.exists()
     (folder / "report.json").unlink()
-    train(plan_of(ledger), folder, SilentMonitor())
-    train(plan_of(ledger), folder, SilentMonitor())
+    train(plan_of(ledger), folder)
+    train(plan_of(ledger), folder)
     assert account(ledger).epsilon == epsilon_of(1)
 
 
 def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_path: Path) -> None:
     plan = plan_of(None)
-    stopped(plan, tmp_path / "a", "training the student")
+    release_of(plan, tmp_path / "a")
     stopped(plan, tmp_path / "b", "training teachers")  # which released nothing
-    stopped(replace(plan, target_delta=1e-4), tmp_path / "c", "training the student")
+    release_of(replace(plan, target_delta=1e-4), tmp_path / "c")
     lines = stopped(plan, tmp_path / "d", "training the student").lines
     others, different = [line for line in lines if line.startswith("output_dir")]
     total = format_epsilon(AutoAccountant().compose(EVENT, 2).get_epsilon(1e-5))
-    assert (
-        f"1 other run beside this one released something of these records, together with this one epsilon {total} at"
-        in others
-    )
+    told = "1 other run beside this one released something of these records, together with this one epsilon"
+    assert f"{told} {total} at" in others
     assert different.startswith("output_dir: 1 other run beside this one on these records cannot be added up")
 
 
-def test_the_ledger_of_a_run_is_not_that_of_all_runs(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another file than the run's own"):
-        train(plan_of(tmp_path / "ledger.db"), tmp_path, SilentMonitor())
-
-
-def test_the_ledger_of_a_run_is_charged_by_no_other(tmp_path: Path) -> None:
-    stopped(plan_of(None), tmp_path / "a", "training the student")
+def test_the_ledger_of_a_run_is_not_that_of_all_runs_and_charged_by_no_other(tmp_path: Path) -> None:
     ledger = tmp_path / "a" / "ledger.db"
+    refuse(plan_of(ledger), tmp_path / "a", r"^ledger=.*: expected another file than the run's own")
+    release_of(plan_of(None), tmp_path / "a")
     before = ledger.read_bytes()
-    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another file than a run's own, which"):
-        train(plan_of(ledger), tmp_path / "b", SilentMonitor())
+    refuse(plan_of(ledger), tmp_path / "b", r"^ledger=.*: expected another file than a run's own, which")
     assert ledger.read_bytes() == before
 
 
@@ -182,13 +173,12 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "ledger.db")
     stopped(plan, tmp_path / "run", "training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
-    with pytest.raises(InvalidValue, match=r"^file=.*run\.id: expected the names of the run"):
-        train(plan, tmp_path / "run", SilentMonitor())
+    refuse(plan, tmp_path / "run", r"^file=.*run\.id: expected the names of the run")
 
 
 def _run(ledger: Path, folder: Path) -> str:
     try:
-        train(plan_of(ledger, max_total_epsilon=1.2 * epsilon_of(1)), folder, SilentMonitor())
+        train(plan_of(ledger, max_total_epsilon=1.2 * epsilon_of(1)), folder)
     except InvalidValue as error:
         return str(error)
     return "finished"

@@ -1,6 +1,7 @@
 """A bundle of somebody else's: whatever its JSON says, it is one line, and takes little memory and time."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from tests.unit.bundle.test_bundle import bundle_of
 CARD, WEIGHTS, EXTRACTOR = "student/student.json", "student/student.safetensors", "extractor.safetensors"
 KINDS = ("table", "extracted", "constant")
 MOST_MB = 200
+LESS = object()  # or more: a place is left out, or there twice
 _APART = 6  # of so many values one is tried in a place
 VALUES: tuple[Any, ...] = (
     *(None, True, -1, 0, 1, 7, 2**20, 2**31, 2**63, 10**400, 0.5, -0.5, float("nan"), float("inf"), 1e308),
@@ -83,27 +85,26 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def mutants(value: Any) -> Iterator[Any]:
     """The value with others in each place, turn by turn, without it, or with a sister of it."""
     for turn, path in enumerate(places(value)):
-        for other in VALUES[turn % _APART :: _APART] if path else ():
+        for other in (*(VALUES[turn % _APART :: _APART] if path else ()), LESS):
             copy = json.loads(json.dumps(value))
             inner = copy
             for key in path[:-1]:
                 inner = inner[key]
-            inner[path[-1]] = other
+            if path and other is not LESS:
+                inner[path[-1]] = other
+            elif path and isinstance(inner, dict):
+                del inner[path[-1]]
+            elif path:
+                inner.append(inner[path[-1]])
             yield copy
-        copy = json.loads(json.dumps(value))
-        inner = copy
-        for key in path[:-1]:
-            inner = inner[key]
-        if path and isinstance(inner, dict):
-            del inner[path[-1]]
-        elif path:
-            inner.append(inner[path[-1]])
-        yield copy
     yield from VALUES
-    sizes = (2**14, 2**13, 2**12, 2**10, 600)
-    for size in sizes:  # in all places at once, so that they agree
-        text = json.dumps(value)
-        yield json.loads(text.replace("[1, 8, 8]", f"[1, {size}, {size}]").replace(": 8", f": {size}"))
+    yield from larger(value)
+
+
+def larger(value: Any) -> Iterator[Any]:
+    """The value with larger sizes in all places at once, so that they agree."""
+    for size in (2**14, 2**13, 2**12, 2**11, 1000, 600):
+        yield json.loads(re.sub(r": 8\b", f": {size}", json.dumps(value).replace("8, 8]", f"{size}, {size}]")))
 
 
 def tried(folder: Path) -> int:
@@ -139,9 +140,8 @@ def attacked(kind: str, folder: Path) -> int:
     for name in original if kind == "table" else both:
         for mutant in mutants(json.loads(original[name])):
             changed(**{name: mutant})
-    for size in (2**14, 2**13, 2**12, 2**11, 1000, 600):  # the two files agree
-        agreed = json.dumps(both).replace("[1, 8, 8]", f"[1, {size}, {size}]").replace(": 8,", f": {size},")
-        changed(**json.loads(agreed))
+    for agreed in larger(both):
+        changed(**agreed)
     if kind == "extracted":
         refused += extractors(folder, original)
     return refused

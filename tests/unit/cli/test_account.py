@@ -1,7 +1,5 @@
 """pate-account on a composed configuration: sessions of charged calls, files of votes, tables, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -60,7 +58,9 @@ def test_plain_composition_stands_beside_a_session_and_only_there(run: Callable[
     few = quoted(*SESSION, "num_queries=10")
     assert few["plain_epsilon"] < few["epsilon"]
     assert "plain composition costs less" in run(*SESSION, "num_queries=10")
-    assert quoted("aggregator=gaussian_votes")["plain_epsilon"] is None
+    quote = quoted("aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4")  # which buys more of them
+    assert quote["plain_epsilon"] is None
+    assert quote["solved_for"] == {"num_queries": quote["num_queries"]} and quote["num_queries"] > 5
 
 
 def test_failures_that_use_up_delta_leave_plain_composition_no_price(quoted: Any) -> None:
@@ -72,27 +72,20 @@ def test_failures_that_use_up_delta_leave_plain_composition_no_price(quoted: Any
     assert all(quoted(*SESSION, "num_queries=20000", remedy)["epsilon"] for remedy in remedies.groups())
 
 
-def test_votes_of_a_file_say_how_many_hits_to_expect(run: Callable[..., str], quoted: Any, votes: str) -> None:
+def test_votes_and_a_prior_say_how_many_hits_to_expect(
+    run: Callable[..., str], quoted: Any, votes: str, tmp_path: Path
+) -> None:
     hits = quoted(*SESSION, f"votes={votes}")["hits"]
     expected = BOUNDARY.hit_probabilities(np.load(votes), num_teachers=400).sum()
     assert hits["expected_hits"] == pytest.approx(expected, rel=1e-12)
     page = run(*SESSION, f"votes={votes}")
     assert f"{expected:.1f} expected" in page
     assert f"{hits['expected_asked']} queries until 5 hits" in page
-
-
-def test_a_prior_of_a_file_decides_what_hits(quoted: Any, votes: str, tmp_path: Path) -> None:
     asked = [*NOT_PRIOR, "accountant=rdp"]
     np.savez(tmp_path / "prior.npz", prior=np.load(votes) > 200)
     right = quoted(*asked, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}")["hits"]
     none = quoted(*asked, f"votes={votes}")["hits"]
     assert right["expected_hits"] < none["expected_hits"]
-
-
-def test_a_budget_buys_more_queries_than_were_asked_for(quoted: Any) -> None:
-    quote = quoted("aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4")
-    assert quote["solved_for"] == {"num_queries": quote["num_queries"]}
-    assert quote["num_queries"] > 5
 
 
 def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quoted: Any, tmp_path: Path) -> None:
@@ -109,21 +102,15 @@ def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quote
 def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
     np.save(tmp_path / "numbers.npy", np.array([[0, 2]]))
     np.save(tmp_path / "line.npy", np.array([True]))
-    gaussian, with_prior = ["aggregator=gaussian_votes"], [*NOT_PRIOR, f"votes={votes}"]
+    gaussian, prior = ["aggregator=gaussian_votes"], [*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path}/"]
     for words, message in (
         ([*gaussian, f"votes={votes}"], r"votes=.*: expected none for GaussianVotes, which pays for every query"),
         ([*SESSION, "num_labels=7", f"votes={votes}"], "num_labels=7: expected 6, as in"),
-        (
-            [*with_prior, f"prior={tmp_path}/missing.npy"],
-            r"prior=.*missing\.npy: expected an existing \.npy or",
-        ),
-        ([*with_prior, f"prior={tmp_path}/numbers.npy"], r"prior\[0, 1\]: expected bits"),
-        ([*with_prior, f"prior={tmp_path}/line.npy"], r"prior.shape=\(1,\): expected \[num_queries, num_labels\]"),
+        ([*prior[:-1], prior[-1] + "missing.npy"], r"prior=.*missing\.npy: expected an existing \.npy or"),
+        ([*prior[:-1], prior[-1] + "numbers.npy"], r"prior\[0, 1\]: expected bits"),
+        ([*prior[:-1], prior[-1] + "line.npy"], r"prior.shape=\(1,\): expected \[num_queries, num_labels\]"),
         ([*gaussian, f"write_table={tmp_path}"], "write_table=.*: expected a file, not a folder"),
-        (
-            [*gaussian, f"write_table={tmp_path}/x"],
-            "write_table=.*/x: expected an aggregator with a stability test",
-        ),
+        ([*gaussian, f"write_table={tmp_path}/x"], "write_table=.*/x: expected an aggregator with a stability test"),
     ):
         with pytest.raises(InvalidValue, match=message):
             quoted(*words)
@@ -138,22 +125,19 @@ def ledger_of(path: Path, **settings: Any) -> SharedLedger:
 
 
 GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "allow_useless=true"]
-GAUSSIAN += ["num_queries=100", "num_labels=10"]
+GAUSSIAN += ["num_queries=100", "num_labels=10", "accountant=rdp"]
 
 
 def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     quote = quoted(*GAUSSIAN, f"ledger={shared.path}")
     first, second = quote["accounts"]
-    assert [(left["data"], left["num_releases"], left["max_epsilon"]) for left in (first, second)] == [
-        ("a" * 64, 1, 4.0),
-        ("b" * 64, 2, 4.0),
-    ]
+    told = [(left["data"], left["num_releases"], left["max_epsilon"]) for left in (first, second)]
+    assert told == [("a" * 64, 1, 4.0), ("b" * 64, 2, 4.0)]
     assert second["epsilon"] < first["epsilon"] <= 4.0
     assert second["more_releases"] > first["more_releases"] > 0
     assert first["target_epsilon"] < second["target_epsilon"] < 4.0
-    account = shared.account("b" * 64)
-    release = GaussianVotes(noise_std=400.0)
+    account, release = shared.account("b" * 64), GaussianVotes(noise_std=400.0)
     shape = {"num_queries": 100, "num_labels": 10, "num_teachers": 400}
     assert account.affords(release.event_for(**shape)) == second["more_releases"]
     for share, fits in ((1.0, True), (1.02, False)):
@@ -173,9 +157,7 @@ def test_the_page_shows_a_row_for_each_data_set(run: Callable[..., str], quoted:
     assert (left["data"], left["num_releases"]) == ("", 1)
 
 
-def test_a_ledger_of_other_terms_is_refused_and_one_that_is_not_there_is_not_made(
-    run: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_ledger_of_other_terms_is_refused_and_none_is_made(run: Callable[..., str], tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected"):
         run(*GAUSSIAN, f"ledger={tmp_path / 'none.db'}")
     assert not list(tmp_path.iterdir())
@@ -202,7 +184,7 @@ def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callabl
 CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
 
 
-def test_a_ledger_alone_is_listed_for_people_and_for_programs(asked: Callable[..., str], tmp_path: Path) -> None:
+def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(asked: Callable[..., str], tmp_path: Path) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     (line,) = asked(f"ledger={shared.path}", "format=json").splitlines()
     (first, second) = json.loads(line)["accounts"]
@@ -226,13 +208,8 @@ def test_a_ledger_alone_is_listed_for_people_and_for_programs(asked: Callable[..
     assert asked(f"ledger={shared.path}", "format=text") == page
     empty = Ledger(tmp_path / "empty.db", target_delta=1e-6).path
     assert asked(f"ledger={empty}").startswith("all records: 0 charges, epsilon 0")
-
-
-def test_a_ledger_with_an_aggregator_is_a_quote(asked: Callable[..., str], tmp_path: Path) -> None:
-    shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     quote = json.loads(asked(*GAUSSIAN, f"ledger={shared.path}", "format=json"))
-    assert quote["epsilon"] > 0
-    assert "more_releases" in quote["accounts"][0]
+    assert quote["epsilon"] > 0 and "more_releases" in quote["accounts"][0]
     with pytest.raises(InvalidValue, match=r"^format=jsonl: expected text or json"):
         asked(*GAUSSIAN, "format=jsonl")
 
@@ -241,15 +218,12 @@ def test_a_ledger_with_an_aggregator_is_a_quote(asked: Callable[..., str], tmp_p
 def test_what_is_suggested_and_copied_is_priced(run: Callable[..., str]) -> None:
     """From more queries than delta has room for, and from teachers that nobody would hear."""
     asked = ["aggregator=peeling", "target_epsilon=4"]
+    assert "num_private=… says it" in run(*asked, "suggest=true")
     page = run(*asked, "num_queries=2000000", "num_teachers=2", "suggest=true", "num_private=62115")
     (settings,) = [line.split()[1:] for line in page.splitlines() if line.strip().startswith("settings ")]
     assert [setting.partition("=")[0] for setting in settings] == ["num_teachers", "num_queries"]
     assert "private groups each" in page and "num_private=" not in page
     assert "teachers are heard" not in run(*asked, *settings, "num_private=62115"), "neither refused nor doubted"
-
-
-def test_a_suggestion_without_the_number_of_private_groups_says_what_it_does_not_know(run: Callable[..., str]) -> None:
-    assert "num_private=… says it" in run("aggregator=peeling", "target_epsilon=4", "suggest=true")
 
 
 def test_a_test_that_no_gap_passes_is_a_row_and_an_accountant_is_named(run: Callable[..., str]) -> None:

@@ -1,7 +1,9 @@
-import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hydra.core.hydra_config import HydraConfig
@@ -9,26 +11,24 @@ from hydra.core.hydra_config import HydraConfig
 from pate.cli import app
 from pate.models.engines import WorkersLost
 from pate.networks.device import DeviceFull
-from tests.e2e.commands import call
+from tests.e2e.commands import succeeded
+
+AGAIN = "; the same command continues once that is mended\n"
 
 
-def ended_with(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> tuple[object, str]:
-    """The exit code and what was said of an error that comes through Hydra."""
+@pytest.fixture
+def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[object, str]]:
+    """The exit code and what was said of jobs, or of an error that comes through Hydra."""
     monkeypatch.setattr(sys, "argv", ["pate-train"])
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
 
-    def failing(*_: object) -> None:
-        raise error
+    def ended(**told: Any) -> tuple[object, str]:
+        monkeypatch.setattr(app, "start", MagicMock(**told))
+        with pytest.raises(SystemExit) as stopped:
+            app.run_app(lambda config: None, "train")
+        return stopped.value.code, capsys.readouterr().err
 
-    monkeypatch.setattr(app, "start", failing)
-    with pytest.raises(SystemExit) as stopped:
-        app.run_app(lambda config: None, "train")
-    return stopped.value.code, capsys.readouterr().err
-
-
-AGAIN = "; the same command continues once that is mended\n"
+    return ended
 
 
 @pytest.mark.parametrize(
@@ -39,26 +39,15 @@ AGAIN = "; the same command continues once that is mended\n"
         (DeviceFull("CUDA out of memory (a smaller)"), f"DeviceFull: CUDA out of memory (a smaller){AGAIN}"),
     ],
 )
-def test_what_is_no_fault_of_ours_is_one_line(
-    error: Exception, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ended_with(error, monkeypatch, capsys) == (1, line)
+def test_what_is_no_fault_of_ours_is_one_line(error: Exception, line: str, ended_with: Any) -> None:
+    assert ended_with(side_effect=error) == (1, line)
+    with pytest.raises(RuntimeError, match="a fault"):  # of ours, which keeps its traceback
+        ended_with(side_effect=RuntimeError("a fault"))
 
 
-def test_what_ended_a_job_wherever_it_ran_is_said_and_the_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["pate-train"])
+def test_what_ended_a_job_wherever_it_ran_is_said_and_the_code(ended_with: Any) -> None:
     jobs = [None, {"epsilon": 1.0}, {"note": "seed=-1: expected one", "code": 2}, {"note": "another", "code": 1}]
-    monkeypatch.setattr(app, "start", lambda *_: jobs)
-    with pytest.raises(SystemExit, match=r"^2$"):
-        app.run_app(lambda config: None, "train")
-    assert capsys.readouterr().err == "seed=-1: expected one\n"
-
-
-def test_other_faults_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RuntimeError, match="a fault"):
-        ended_with(RuntimeError("a fault"), monkeypatch, capsys)
+    assert ended_with(return_value=jobs) == (2, "seed=-1: expected one\n")
 
 
 def test_a_full_disk_in_the_thread_of_events_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,17 +57,6 @@ def test_a_full_disk_in_the_thread_of_events_is_not_printed(capsys: pytest.Captu
     for thread, error, printed in ((Writer(), OSError(28, "full"), False), (threading.Thread(), OSError(), True)):
         app._unprinted(threading.ExceptHookArgs((type(error), error, None, thread)))
         assert bool(capsys.readouterr().err) == printed
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(("error", "said"), [("KeyboardInterrupt", "interrupted\n"), ("KeyError", "Traceback (most")])
-def test_ctrl_c_while_a_command_loads_is_one_line(error: str, said: str) -> None:
-    """`pate.cli` is imported first; another error keeps its traceback."""
-    command = [sys.executable, "-c", f"import pate.cli; raise {error}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert done.stderr.startswith(said)
-    assert (done.stderr == said) == (error == "KeyboardInterrupt")
 
 
 def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
@@ -94,7 +72,6 @@ def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
 def test_options_stand_between_settings(tmp_path: Path) -> None:
     (tmp_path / "aggregator").mkdir()
     (tmp_path / "aggregator" / "mine.yaml").write_text("defaults: [gaussian_votes]\nnoise_std: 77.0\n")
-    ended = call("account", "num_queries=10", "--config-dir", str(tmp_path), "aggregator=mine", "format=json")
-    assert ended.returncode == 0, ended.stderr
+    ended = succeeded("account", "num_queries=10", "--config-dir", str(tmp_path), "aggregator=mine", "format=json")
     assert '"noise_std": 77.0' in ended.stdout
     assert not HydraConfig.initialized(), "a command leaves nothing to the next one in the process"

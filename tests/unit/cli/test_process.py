@@ -1,7 +1,5 @@
 """Commands end by signals soon, with a line, a code and all that they started; closed or broken streams end none."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -27,11 +25,7 @@ except Stopped as stopped:
     print(stopped, file=sys.stderr)
     sys.exit(stopped.code)
 """
-ENDS = (
-    (signal.SIGINT, 130, "interrupted"),
-    (signal.SIGTERM, 143, "ended by SIGTERM"),
-    (signal.SIGHUP, 129, "ended by SIG"),
-)
+LINE = "; the same command continues where it stopped\n"
 
 
 def ran(script: str, *arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
@@ -40,22 +34,26 @@ def ran(script: str, *arguments: str, **given: Any) -> subprocess.CompletedProce
 
 
 def started(setup: str = "pass", work: str = "time.sleep(0.1)", ending: str = "pass") -> subprocess.Popen[str]:
-    script = BLOCK.format(setup=setup, work=work, ending=ending)
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", BLOCK.format(setup=setup, work=work, ending=ending)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline().startswith("ready")
     return process
 
 
-@pytest.mark.parametrize(("number", "code", "said"), ENDS)
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "ended by SIGTERM"),
+        (signal.SIGHUP, 129, "ended by SIGHUP"),
+    ],
+)
 def test_each_signal_is_one_line_and_a_code(number: signal.Signals, code: int, said: str) -> None:
     process = started()
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == code
-    assert errors == f"{said}{'HUP' if number == signal.SIGHUP else ''}; the same command continues where it stopped\n"
+    assert (process.returncode, errors) == (code, said + LINE)
 
 
 def test_a_second_signal_kills() -> None:
@@ -75,32 +73,23 @@ WORKERS = "__import__('joblib.externals.loky').externals.loky.ProcessPoolExecuto
 @pytest.mark.parametrize("child", [CHILD, WORKERS], ids=["a child", "workers"])
 def test_work_that_hears_nothing_is_ended_with_all_that_it_started(child: str) -> None:
     """A computation outside Python, stood for by one that swallows what is raised."""
-    setup = f"child = {child}"
     working = "    print('working', flush=True)"  # from here on nothing is raised outside of the try
-    work = "\n            ".join(
-        ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
-    )
-    process = started(setup, work)
+    work = ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
+    process = started(f"child = {child}", "\n            ".join(work))
     assert process.stdout is not None
     process.stdout.readline()
     sent = time.monotonic()
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)  # its child would hold the pipe for ten minutes
     assert time.monotonic() - sent < 60
-    assert process.returncode == 143
-    assert errors == "ended by SIGTERM; the same command continues where it stopped\n"
+    assert (process.returncode, errors) == (143, f"ended by SIGTERM{LINE}")
 
 
 def test_what_was_ignored_stays_ignored() -> None:
-    script = (
-        "import os, signal\n"
-        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from pate.cli.process import ended_by_signals\n"
-        "with ended_by_signals():\n"
-        "    os.kill(os.getpid(), signal.SIGHUP)\n"
-        "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)"
-    )
-    done = ran(script)
+    lines = ("import os, signal", "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
+    lines += ("from pate.cli.process import ended_by_signals", "with ended_by_signals():")
+    lines += ("    os.kill(os.getpid(), signal.SIGHUP)", "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)")
+    done = ran("\n".join(lines))
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
@@ -124,26 +113,26 @@ except Stopped as stopped:
 def test_a_command_goes_on_without_a_thread_that_cannot_begin(instead: str) -> None:
     """None is started, or one that finds no memory: `Thread.start` would wait for that one for ever."""
     done = ran(WITHOUT_THREAD.format(instead=instead))
-    assert done.stdout == "went on\nended by SIGTERM; the same command continues where it stopped\n"
-    assert (done.returncode, done.stderr) == (143, "")
+    assert (done.returncode, done.stdout, done.stderr) == (143, f"went on\nended by SIGTERM{LINE}", "")
 
 
-@pytest.mark.parametrize(
-    "shortage",
-    [
-        "MemoryError()",
-        'RuntimeError("can\'t start new thread")',
-        "ImportError('libtorch_cpu.so: failed to map segment from shared object')",
-        "SystemError('error return without exception set')",
-    ],
+SHORTAGES = (
+    "MemoryError()",
+    'RuntimeError("can\'t start new thread")',
+    "ImportError('libtorch_cpu.so: failed to map segment from shared object')",
+    "SystemError('error return without exception set')",
 )
-def test_a_machine_without_memory_or_threads_is_said_in_a_line(shortage: str) -> None:
-    """Wherever it comes, as while a command is loaded; also where another error comes in its wake."""
-    for raised in (f"raise {shortage}", f"try:\n  raise {shortage}\nfinally:\n  1 // 0"):
+
+
+def test_what_ends_a_command_while_it_is_loaded_is_said_in_a_line() -> None:
+    """Also where another error comes in the wake of a shortage, and unless it is a fault of ours."""
+    for raised in (*(f"raise {each}" for each in SHORTAGES), "try:\n  raise MemoryError\nfinally:\n  1 // 0"):
         done = ran(f"import pate.cli\n{raised}")
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert done.stderr.endswith("; the same command continues once there is more memory, and threads to start\n")
-    assert "Traceback" in ran("import pate.cli\n1 // 0").stderr  # a fault of ours
+    stopped, fault = (ran(f"import pate.cli; raise {error}") for error in ("KeyboardInterrupt", "KeyError"))
+    assert stopped.returncode != 0 and stopped.stderr == "interrupted\n"
+    assert fault.stderr.startswith("Traceback (most")
 
 
 SCRIPT = """
@@ -159,28 +148,22 @@ with open(sys.argv[1], "w") as file:
 """
 
 
-@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
 def test_closed_streams_go_nowhere_and_no_file_takes_their_number(closed: str, tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.jsonl"
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = f"{sys.executable} {tmp_path / 'script.py'} {ledger} {closed}"
+    command = f"{sys.executable} {tmp_path / 'script.py'} {tmp_path / 'ledger'} {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "lost sys.stderr" not in done.stderr
-    assert ledger.read_text() == ""
+    assert (tmp_path / "ledger").read_text() == ""
 
 
 def test_an_error_stream_that_nobody_reads_ends_no_command(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read(1)\n" + SCRIPT, str(tmp_path / "file")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
+    command = [sys.executable, "-c", "import sys; sys.stdin.read(1)\n" + SCRIPT, str(tmp_path / "file")]
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(command, **pipes, text=True)
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     process.stderr.close()
-    assert process.stdin is not None and process.stdout is not None
     process.stdin.close()
     assert process.stdout.read() == "on standard output\na library's words"
     process.stdout.close()

@@ -19,8 +19,9 @@ from pate.federated.secure_sum import SumTerms
 from pate.federated.summed_release import HolderSum
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteFile
-from tests.e2e.federated_run import SmallHolders, federated_plan, small_request
+from tests.e2e.federated_run import SmallHolders, small_request
 from tests.e2e.small_run import NUM_TEACHERS
+from tests.e2e.stages_of_run import seeded_plan
 
 flwr = pytest.importorskip("flwr.app", reason="Flower is not installed: the extra flower")
 flower, messages = (pytest.importorskip(f"pate.federated.flower{part}") for part in ("", ".messages"))
@@ -53,7 +54,7 @@ def homes(learned: Path, tmp_path: Path) -> Path:
 
 
 def plans_in(folder: Path) -> SmallHolders:
-    return SmallHolders(folder, 4, federated_plan(GaussianVotes(noise_std=1.0), 4))
+    return SmallHolders(folder, 4, seeded_plan(GaussianVotes(noise_std=1.0)))
 
 
 @pytest.fixture(autouse=True)

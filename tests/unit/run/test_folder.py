@@ -39,8 +39,10 @@ def test_a_claimed_folder_is_the_owners_alone(tmp_path: Path) -> None:
     )
 
 
-def test_partial_files_of_others_stay(tmp_path: Path) -> None:
+def test_partial_files_of_others_stay_and_those_of_a_killed_call_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / ".run.json.7.partial").write_text("{")
     begun(tmp_path)
+    assert not (tmp_path / ".run.json.7.partial").exists()
     (tmp_path / "teachers").mkdir()
     own = ("teachers/.teachers-000001-000016.safetensors.7.partial", ".votes.npz.7.partial")
     others = (".thesis.tex.7.partial", "film.partial", "teachers/.film.mp4.1.partial")
@@ -50,13 +52,6 @@ def test_partial_files_of_others_stay(tmp_path: Path) -> None:
         pass
     assert all((tmp_path / name).exists() for name in others)
     assert not any((tmp_path / name).exists() for name in own)
-
-
-def test_settings_that_a_killed_call_half_wrote_do_not_stand_in_the_way(tmp_path: Path) -> None:
-    (tmp_path / ".run.json.7.partial").write_text("{")
-    begun(tmp_path)
-    assert not (tmp_path / ".run.json.7.partial").exists()
-    assert (tmp_path / "data.sha256").exists()
 
 
 @pytest.mark.parametrize("name", ["data", "release"])
@@ -75,16 +70,12 @@ def test_a_digest_that_is_gone_is_not_written_anew_once_the_run_has_begun(tmp_pa
         folder.claim(SETTINGS, **BEGAN)
 
 
-def test_no_message_holds_a_digest(tmp_path: Path) -> None:
-    folder = begun(tmp_path)
+def test_no_message_holds_a_digest_and_other_settings_are_named_in_a_short_line(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
     with folder.opened(SETTINGS), pytest.raises(InvalidValue, match=r"^data=another: expected the data") as caught:
         folder.claim(SETTINGS, **(BEGAN | {"data": "ef" * 32}))
-    assert "efef" not in str(caught.value)
-    assert "abab" not in str(caught.value)
-
-
-def test_other_settings_are_named_in_a_short_line(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+    assert "efef" not in str(caught.value) and "abab" not in str(caught.value)
+    folder = RunFolder(tmp_path / "other")
     long = {f"name_{index}": "x" * 100 for index in range(100)}
     with folder.opened(long):
         folder.claim(long, **BEGAN)
@@ -93,36 +84,32 @@ def test_other_settings_are_named_in_a_short_line(tmp_path: Path) -> None:
     assert len(str(caught.value)) < 700
 
 
-@pytest.mark.parametrize("name", ["release", "teachers", "tensorboard", "release/student", "report.json", "votes.npz"])
-@pytest.mark.parametrize("there", [True, False])
-def test_nothing_is_written_through_a_link_below_the_folder(tmp_path: Path, name: str, there: bool) -> None:
+def test_nothing_is_written_through_a_link_below_the_folder(tmp_path: Path) -> None:
     """Whether it leads somewhere or nowhere; what is behind it is left as it was."""
     begun(tmp_path / "run")
-    elsewhere, link = tmp_path / "elsewhere", tmp_path / "run" / name
-    if there:
-        elsewhere.mkdir(mode=0o755)
-    link.parent.mkdir(exist_ok=True)
-    link.symlink_to(elsewhere)
-    line = f"^output_dir=.*/run: expected no links in it, found {name}; remove that$"
-    with pytest.raises(InvalidValue, match=line), RunFolder(tmp_path / "run").opened(SETTINGS):
-        raise AssertionError("a link was opened")
-    assert not there or not any(elsewhere.iterdir())
-    assert link.is_symlink()
+    (tmp_path / "there").mkdir(mode=0o755)
+    for name in ("release", "teachers", "tensorboard", "release/student", "report.json", "votes.npz"):
+        link = tmp_path / "run" / name
+        link.parent.mkdir(exist_ok=True)
+        for elsewhere in ("there", "nowhere"):
+            link.symlink_to(tmp_path / elsewhere)
+            line = f"^output_dir=.*/run: expected no links in it, found {name}; remove that$"
+            with pytest.raises(InvalidValue, match=line), RunFolder(tmp_path / "run").opened(SETTINGS):
+                raise AssertionError("a link was opened")
+            assert link.is_symlink()
+            link.unlink()
+    assert not any((tmp_path / "there").iterdir()) and not (tmp_path / "nowhere").exists()
 
 
 def test_the_folder_itself_may_be_a_link_and_is_the_owners_alone_where_it_leads(tmp_path: Path) -> None:
+    """One to nothing is refused."""
     (tmp_path / "disk").mkdir(mode=0o755)
     (tmp_path / "run").symlink_to(tmp_path / "disk")
     begun(tmp_path / "run")
     assert (tmp_path / "disk").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "disk" / "run.json").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_folder_that_is_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run").symlink_to(tmp_path / "nowhere")
-    with (
-        pytest.raises(InvalidValue, match=r"^output_dir=.*/run: expected a folder"),
-        RunFolder(tmp_path / "run").opened({}),
-    ):
+    lost = RunFolder(tmp_path / "lost")
+    (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InvalidValue, match=r"^output_dir=.*/lost: expected a folder"), lost.opened({}):
         raise AssertionError("a link to nothing was opened")
     assert not (tmp_path / "nowhere").exists()

@@ -22,30 +22,21 @@ def price(size: int) -> str:
     return f"epsilon {format_epsilon(group_epsilon(EVENT, size, BUDGET))}"
 
 
-def test_a_holder_that_is_one_teacher_is_covered_as_a_whole() -> None:
-    text = said(Places(40, 1))
-    assert "40 holders of records, each of which is one teacher" in text
-    assert "A record of a holder, any number of its records, and the holder itself are covered by it." in text
-    assert f"For m = 2 that is group size 2: {price(2)}." in text
-
-
-def test_a_holder_of_several_teachers_is_covered_as_a_group() -> None:
-    text = said(Places(40, 10))
-    assert "One record of a holder, or one group of records that the holder keeps together, is covered by it." in text
-    assert f"The holder itself, all of its records, is covered at group size 10: {price(10)}." in text
-
-
-def test_under_add_remove_a_changed_record_is_two_units() -> None:
-    text = said(Places(5, 1), Adjacency.ADD_REMOVE)
-    assert "A holder that comes or goes is covered by it; a record of a holder is at group size 2." in text
-    assert f"group size 4: {price(4)}" in text
+def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
+    """Under add-remove a changed record is two units; every draw counts for groups too."""
+    alone, several = said(Places(40, 1)), said(Places(40, 10))
+    assert "40 holders of records, each of which is one teacher" in alone
+    assert "A record of a holder, any number of its records, and the holder itself are covered by it." in alone
+    assert f"For m = 2 that is group size 2: {price(2)}." in alone
+    assert (
+        "One record of a holder, or one group of records that the holder keeps together, is covered by it." in several
+    )
+    assert f"The holder itself, all of its records, is covered at group size 10: {price(10)}." in several
+    added = said(Places(5, 1), Adjacency.ADD_REMOVE)
+    assert "A holder that comes or goes is covered by it; a record of a holder is at group size 2." in added
+    assert f"group size 4: {price(4)}" in added
     assert "comes or goes is covered at group size 3" in said(Places(5, 3), Adjacency.ADD_REMOVE)
-
-
-def test_every_draw_counts_for_groups_too() -> None:
-    once, twice = said(Places(4, 2)), said(Places(4, 2), num_draws=2)
-    assert price(2) in once
-    assert price(2) not in twice
+    assert price(2) in said(Places(4, 2)) and price(2) not in said(Places(4, 2), num_draws=2)
 
 
 def test_teachers_are_spread_evenly_or_not_at_all() -> None:

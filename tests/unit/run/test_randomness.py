@@ -15,57 +15,38 @@ PURPOSES = ("partition", "teachers", "noise", "student")
 SECRET = bytes(range(32))
 
 
-def test_streams_of_a_seed_are_those_of_a_run_with_it(tmp_path: Path) -> None:
-    run = Randomness(tmp_path, seed=5)
-    assert Streams(5).seeds("teachers", 3) == run.seeds("teachers", 3)
-    assert Streams(5).generator("noise").random() == run.generator("noise").random()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_purposes_have_streams_of_their_own() -> None:
-    firsts = {Streams(5).seeds(purpose, 1)[0] for purpose in PURPOSES}
-    assert len(firsts) == 4
-
-
-def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_file(tmp_path: Path) -> None:
+def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_secret_file(tmp_path: Path) -> None:
     run = Randomness(tmp_path)
     assert run.generator("noise").random() != run.generator("noise").random()
     assert list(tmp_path.iterdir()) == []
     assert run.seeds("teachers", 3) == Randomness(tmp_path).seeds("teachers", 3)
     (path,) = tmp_path.iterdir()
     assert (path.name, path.stat().st_mode & 0o777) == ("training.secret", 0o600)
-
-
-@pytest.mark.parametrize("text", ["0\n", "", "g" * 64 + "\n", "0" * 64])
-def test_a_weak_secret_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "training.secret"
-    path.write_text(text)
-    path.chmod(0o600)
-    with pytest.raises(InvalidValue, match=r"^secret=.*training\.secret: expected 64 digits"):
-        Randomness(tmp_path).seeds("teachers", 1)
-
-
-def test_a_secret_that_others_could_read_is_refused(tmp_path: Path) -> None:
-    Randomness(tmp_path).seeds("teachers", 1)
-    (tmp_path / "training.secret").chmod(0o644)
+    path.chmod(0o644)  # others could read it
     with pytest.raises(InvalidValue, match=r"^secret=.*: expected mode 0600"):
         Randomness(tmp_path).seeds("teachers", 1)
-
-
-def test_a_secret_is_new_every_time_and_not_shown() -> None:
+    path.chmod(0o600)
+    for text in ("0\n", "", "g" * 64 + "\n", "0" * 64):  # weak
+        path.write_text(text)
+        with pytest.raises(InvalidValue, match=r"^secret=.*training\.secret: expected 64 digits"):
+            Randomness(tmp_path).seeds("teachers", 1)
     one, other = Streams.secret(), Streams.secret()
     assert one.entropy != other.entropy
     assert all(isinstance(secret.entropy, bytes) and len(secret.entropy) == 32 for secret in (one, other))
     assert repr(one) == "Streams()"
 
 
-def test_a_seeds_numbers_stay_what_they_are() -> None:
+def test_a_seeds_numbers_stay_what_they_are(tmp_path: Path) -> None:
     """Seeded runs are reproducible: numpy's own generator, from its own mixing of the seed."""
+    run = Randomness(tmp_path, seed=5)
     for index, purpose in enumerate(PURPOSES):
         sequence = np.random.SeedSequence(5, spawn_key=(index,))
         rng = Streams(5).generator(purpose)
         assert rng.bit_generator.state == np.random.PCG64(sequence).state
-        assert Streams(5).seeds(purpose, 3) == sequence.generate_state(3, np.uint32).tolist()
+        assert Streams(5).seeds(purpose, 3) == sequence.generate_state(3, np.uint32).tolist() == run.seeds(purpose, 3)
+        assert rng.random() == run.generator(purpose).random()
+    assert not any(tmp_path.iterdir())
+    assert len({Streams(5).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
 
 
 def test_a_secrets_streams_are_of_the_cipher_under_keys_of_their_own() -> None:

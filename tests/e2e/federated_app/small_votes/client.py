@@ -3,11 +3,10 @@
 import os
 from pathlib import Path
 
-from pate.aggregators import StableTopK
 from pate.federated.flower import holder_app
-from tests.e2e.federated_run import SmallHolders, federated_plan
+from tests.e2e.federated_run import SmallHolders
+from tests.e2e.stages_of_run import deployed_plan
 
 HOLDERS = int(os.environ.get("SMALL_HOLDERS", "3"))
-FOLDER = Path(os.environ.get("SMALL_FOLDER", "holders"))
 
-app = holder_app(SmallHolders(FOLDER, HOLDERS, federated_plan(StableTopK(selection_scale=2.0, test_std=1.0), HOLDERS)))
+app = holder_app(SmallHolders(Path(os.environ.get("SMALL_FOLDER", "holders")), HOLDERS, deployed_plan(HOLDERS)))

@@ -4,18 +4,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pate.aggregators import StableTopK
 from pate.federated.flower import release_app
-from tests.e2e.federated_run import federated_plan, small_release
+from tests.e2e.federated_run import small_release
+from tests.e2e.stages_of_run import deployed_plan
 
 SECONDS = float(os.environ.get("SMALL_SECONDS", "120"))
 
 
 def made(context: Any) -> Any:
     said = context.run_config
-    holders = int(said["holders"])
-    plan = federated_plan(StableTopK(selection_scale=2.0, test_std=1.0), holders)
-    return small_release(plan, Path(str(said["folder"])), holders, max_absent=int(said["max-absent"]))
+    folder, holders = Path(str(said["folder"])), int(said["holders"])
+    return small_release(deployed_plan(holders), folder, holders, max_absent=int(said["max-absent"]))
 
 
 app = release_app(made, seconds=SECONDS, connect_seconds=SECONDS)
