@@ -194,9 +194,14 @@ class CenteredVotes(TeacherVotesAggregator):
             require(source.num_queries <= most, "num_queries", source.num_queries, rule)
         event, center, total = self._event_of(source), self.center, source.num_teachers
         if self.prevalence_share > 0:  # released once
-            size: dict[str, Any] = {"num_teachers": total, "records_per_teacher": source.records_per_teacher}
-            release = partial(self.prevalence.release, **size, rng=for_prevalence, drawn=drawn)
-            center = drawn.once("prevalence", lambda: {"prevalence": release(source.share_sums())})["prevalence"]
+
+            def released() -> dict[str, Array]:
+                each, made = source.records_per_teacher, partial(self.prevalence.release, source.share_sums())
+                return {
+                    "prevalence": made(num_teachers=total, rng=for_prevalence, records_per_teacher=each, drawn=drawn)
+                }
+
+            center = drawn.once("prevalence", released)["prevalence"]
 
         if votes is None:
             arrays = drawn.read("release")

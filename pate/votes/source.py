@@ -260,8 +260,9 @@ class MadeUpVotes(VoteSource):
         if num_labels == 1:
             num_present_of[1::2] = 0
         present = np.arange(num_labels) < num_present_of[:, None]  # [Q, L], in the order
-        runs = (present, *_spread(present, round(agreement * num_teachers), num_teachers))
-        self.labels, self._starts, self._counts = (np.take_along_axis(each, place, axis=1) for each in runs)
+        starts, counts = _spread(present, round(agreement * num_teachers), num_teachers)
+        self.labels: Bits = np.take_along_axis(present, place, axis=1)
+        self._starts, self._counts = (np.take_along_axis(each, place, axis=1) for each in (starts, counts))
 
     def first(self, num_queries: int) -> MadeUpVotes:
         """The votes on the first queries."""
