@@ -76,8 +76,7 @@ def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_
 @pytest.mark.parametrize(("most", "queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)])
 def test_a_maximum_is_met_by_fewer_queries_with_the_noise_as_it_is(most: float, queries: int) -> None:
     planned = plan_release(OnePrice(noise_std=100.0), SHAPE, budget(max_epsilon=most))
-    assert planned.aggregator == OnePrice(noise_std=100.0)
-    assert planned.shape == replace(SHAPE, num_queries=queries)
+    assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=100.0), replace(SHAPE, num_queries=queries))
     assert planned.epsilon == pytest.approx(queries / 100, rel=1e-12)
     assert planned.event == planned.shape.event_of(planned.aggregator)
 
@@ -171,11 +170,6 @@ def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant
 BITS = {"num_queries": 600, "num_labels": 40}
 
 
-def test_the_smallest_delta_is_a_grid_step_for_every_label() -> None:
-    assert smallest_delta(**BITS) == 24_000 * 2.0**-53
-    assert require_achievable_delta(1e-6, **BITS) == 1e-6
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -198,6 +192,7 @@ def test_the_smallest_delta_is_a_grid_step_for_every_label() -> None:
     ],
 )
 def test_what_is_impossible_is_refused(make: Any, message: str) -> None:
+    assert (smallest_delta(**BITS), require_achievable_delta(1e-6, **BITS)) == (24_000 * 2.0**-53, 1e-6)
     with pytest.raises(InvalidValue, match=message):
         make()
 

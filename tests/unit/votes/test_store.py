@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes import StoredVotes, VoteStore, histogram, store
+from pate.votes import StoredVotes, VoteStore, store
 
 
 def make_votes(num_teachers=10, num_queries=6, num_labels=13):
@@ -30,11 +30,9 @@ def test_round_trip(tmp_path, num_labels, block):
 
 
 def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
-    votes = make_votes(num_teachers=9)
-    opened = write(tmp_path / "votes.npz", votes)
+    opened = write(tmp_path / "votes.npz", make_votes(num_teachers=9))
     monkeypatch.setattr(store, "_BLOCK_BYTES", 4 * 6 * 13)
     assert [len(block) for block in opened.blocks()] == [4, 4, 1]
-    assert (StoredVotes(opened).counts() == histogram(votes)).all()
 
 
 def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):

@@ -99,12 +99,13 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
     assert found > 150
 
 
-@pytest.mark.parametrize("length", [0, 30, 500, -1])
-def test_a_torn_file_is_one_line(length: int, tmp_path: Path) -> None:
+def test_a_torn_file_is_one_line(tmp_path: Path) -> None:
     path = write(tmp_path)
-    path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(DamagedFile, match=r"file=.*a\.npz: expected a whole vote file"):
-        VoteFile.open(path)
+    whole = path.read_bytes()
+    for length in (0, 30, 500, -1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DamagedFile, match=r"file=.*a\.npz: expected a whole vote file"):
+            VoteFile.open(path)
     with pytest.raises(DamagedFile, match="it is gone"):
         VoteFile.open(tmp_path / "nowhere.npz")
 

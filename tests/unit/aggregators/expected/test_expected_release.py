@@ -79,12 +79,9 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
     assert expected.absent == pytest.approx(norm.cdf((200 - others) / 300), abs=0.02)
 
 
-@pytest.mark.parametrize(
-    "aggregator",
-    [ClippedVotes(noise_std=60.0, vote_clip=4, norm="l1"), ClippedVotes(noise_std=60.0, vote_clip=3, norm="l2")],
-    ids=["l1", "l2"],
-)
-def test_clipped_counts_are_said_without_the_teachers_bits(aggregator: ClippedVotes) -> None:
+@pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
+def test_clipped_counts_are_said_without_the_teachers_bits(norm: str, vote_clip: int) -> None:
+    aggregator = ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm)
     votes = MadeUpVotes(num_queries=30, num_labels=12, num_teachers=60, agreement=1.0, num_present=3)
     gathered = aggregator.gather(np.concatenate(list(votes.bits())), num_teachers=60)
     np.testing.assert_allclose(votes.counts(), gathered, rtol=1e-8)
@@ -126,22 +123,14 @@ def test_a_session_that_halts_early_tells_little_of_the_whole() -> None:
     assert many.answered < 0.2 and many.present == few.present
 
 
-@pytest.mark.parametrize(
-    ("aggregator", "named"),
-    [
-        (FixedTopK(k=1, epsilon=5.0), 1),
-        (FixedTopK(k=5, epsilon=5.0), 5),
-        (StableTopK(selection_scale=1.0, test_std=1.0, max_k=2), 2),
-    ],
-    ids=["one", "five", "at most two"],
-)
-def test_queries_have_as_many_labels_as_can_or_must_be_named(
-    aggregator: Aggregator, named: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert aggregator.expected_release(**SHAPE).present == 1.0
-    monkeypatch.setattr(type(aggregator), "_expected", lambda _, votes, num_queries: votes)
-    votes: Any = aggregator.expected_release(**SHAPE)
-    assert (votes.labels.sum(axis=1) == named).all()
+def test_queries_have_as_many_labels_as_can_or_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_most_two = StableTopK(selection_scale=1.0, test_std=1.0, max_k=2)
+    for aggregator, named in ((FixedTopK(k=1, epsilon=5.0), 1), (FixedTopK(k=5, epsilon=5.0), 5), (at_most_two, 2)):
+        assert aggregator.expected_release(**SHAPE).present == 1.0
+        with monkeypatch.context() as patched:
+            patched.setattr(type(aggregator), "_expected", lambda _, votes, num_queries: votes)
+            votes: Any = aggregator.expected_release(**SHAPE)
+        assert (votes.labels.sum(axis=1) == named).all()
 
 
 class _Plain(TeacherVotesAggregator):
@@ -164,33 +153,28 @@ def test_one_of_ones_own_says_it_without_a_line_of_its_own() -> None:
     assert _Plain().expected_release(**SHAPE).success == 1.0
 
 
-class TestWarning:
-    @pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
-    def test_a_useless_release_is_warned_of_once_and_still_made(self) -> None:
-        aggregator, rng = GaussianVotes(noise_std=987.25), np.random.default_rng(0)
-        votes = np.array([[90, 3, 60]])
-        with pytest.warns(
-            UselessReleaseWarning, match="unanimous votes of 100 teachers would be heard in .*; take more"
-        ) as said:
-            for _ in range(3):
-                assert aggregator.aggregate(votes, num_teachers=100, rng=rng).num_answered == 1
-        assert len(said) == 1
-        assert said[0].filename == __file__
+VOTES = np.array([[90, 3, 60]])
 
-    @pytest.mark.filterwarnings("error::pate.aggregators.UselessReleaseWarning")
-    def test_a_useful_one_is_not_nor_is_one_that_was_judged(self) -> None:
-        votes, rng = np.array([[90, 3, 60]]), np.random.default_rng(0)
-        GaussianVotes(noise_std=10.0).aggregate(votes, num_teachers=100, rng=rng)
-        with without_warning():
-            GaussianVotes(noise_std=987.5).aggregate(votes, num_teachers=100, rng=rng)
 
-    @pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
-    def test_votes_of_teachers_and_sessions_are_warned_of_too(self) -> None:
-        rng = np.random.default_rng(0)
-        with pytest.warns(UselessReleaseWarning, match="ClippedVotes"):
-            ClippedVotes(noise_std=987.0, vote_clip=2).aggregate(
-                np.ones((9, 2, 4), dtype=bool), num_teachers=9, rng=rng
-            )
-        with pytest.warns(UselessReleaseWarning, match="BoundaryTopK"):
-            aggregator = BoundaryTopK(selection_scale=987.0, test_std=9.0, failure_prob=1e-10)
-            aggregator.aggregate(np.array([[90, 3, 60]]), num_teachers=100, rng=rng)
+@pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
+def test_a_useless_release_is_warned_of_once_and_still_made() -> None:
+    """Also of votes of teachers, and of a session."""
+    aggregator, rng = GaussianVotes(noise_std=987.25), np.random.default_rng(0)
+    said_once = "unanimous votes of 100 teachers would be heard in .*; take more"
+    with pytest.warns(UselessReleaseWarning, match=said_once) as said:
+        for _ in range(3):
+            assert aggregator.aggregate(VOTES, num_teachers=100, rng=rng).num_answered == 1
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    with pytest.warns(UselessReleaseWarning, match="ClippedVotes"):
+        ClippedVotes(noise_std=987.0, vote_clip=2).aggregate(np.ones((9, 2, 4), bool), num_teachers=9, rng=rng)
+    with pytest.warns(UselessReleaseWarning, match="BoundaryTopK"):
+        session = BoundaryTopK(selection_scale=987.0, test_std=9.0, failure_prob=1e-10)
+        session.aggregate(VOTES, num_teachers=100, rng=rng)
+
+
+@pytest.mark.filterwarnings("error::pate.aggregators.UselessReleaseWarning")
+def test_a_useful_one_is_not_warned_of_nor_is_one_that_was_judged() -> None:
+    GaussianVotes(noise_std=10.0).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
+    with without_warning():
+        GaussianVotes(noise_std=987.5).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
