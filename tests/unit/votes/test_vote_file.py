@@ -234,7 +234,7 @@ def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
         SumFile.write(tmp_path / "more.npz", file.heads, np.full((QUERIES, LABELS), 3), **names)
 
 
-@pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 257, 1023])
+@pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 255, 257])
 @pytest.mark.parametrize(("num_queries", "num_labels"), [(1, 1), (3, 8), (5, 11), (40, 1000)])
 def test_sums_of_packed_bits_are_sums_of_bits(num_rows: int, num_queries: int, num_labels: int) -> None:
     rng = np.random.default_rng(num_rows)
