@@ -200,9 +200,8 @@ def _of_counts(array: NDArray[Any], layout: str, num_teachers: int | None) -> Im
 class ForeignVotes(VoteSource):
     """Counts of votes, and the votes of each teacher where files hold them; their teachers are all different.
 
-    Queries and labels have numbers for names. Files that are the same byte by byte are refused, as they are one file
-    under two names; nothing else of these files says whose votes they are. `layout` and `num_teachers`, of each file,
-    are as in `ImportedVotes.read`.
+    Queries and labels have numbers for names. Files that are the same byte by byte are refused: they are one file under
+    two names. Nothing else says whose votes they are. `layout` and `num_teachers` are as in `ImportedVotes.read`.
     """
 
     def __init__(self, paths: Sequence[Path], *, layout: str = "auto", num_teachers: int | None = None) -> None:
