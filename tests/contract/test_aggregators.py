@@ -3,13 +3,12 @@
 import dataclasses
 import inspect
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import pate.aggregators
 from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant
@@ -17,7 +16,7 @@ from pate.accounting.events import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes, ReleaseContext
 from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue
-from pate.votes.source import VoteSource
+from pate.votes.source import MadeUpVotes
 from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
@@ -167,20 +166,6 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
     assert [entry.event for entry in Ledger(path, target_delta=1e-3).entries] == [expected]
 
 
-class Said(VoteSource):
-    """Teachers of whom nothing but these votes is known."""
-
-    def __init__(self, votes: NDArray[np.bool_]) -> None:
-        self.votes, self.records_per_teacher = votes, 1.0
-        self.num_teachers, self.num_queries, self.num_labels = votes.shape
-
-    def bits(self) -> Iterator[NDArray[np.bool_]]:
-        yield self.votes
-
-    def label_shares(self) -> NDArray[np.float64]:
-        return np.asarray(self.votes.mean(axis=1))
-
-
 @every_case
 @pytest.mark.parametrize("prevalence_share", [0.0, 0.25])
 def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
@@ -189,7 +174,8 @@ def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
     aggregator = case.aggregator
     if isinstance(aggregator, CenteredVotes):
         aggregator = dataclasses.replace(aggregator, prevalence_share=prevalence_share)
-    source = Said(np.arange(NUM_TEACHERS)[:, None, None] < rows(CLEAR, 5))
+    shape = {"num_queries": 5, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
+    source = MadeUpVotes(**shape, agreement=1.0, num_present=2)
     ledger = Ledger(target_delta=1e-4)
 
     def nothing_expected(labels: Any, answered: Any, num_queries: int) -> Any:
@@ -197,8 +183,7 @@ def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
 
     context = ReleaseContext(np.random.default_rng(0), ledger, prior=nothing_expected)
     release = aggregator.release_from(source, context)
-    expected = aggregator.event_for(num_queries=5, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
-    assert [entry.event for entry in ledger.entries] == [release.event] == [expected]
+    assert [entry.event for entry in ledger.entries] == [release.event] == [aggregator.event_for(**shape)]
     price = RdpAccountant().compose(release.event).get_epsilon(1e-4)
     assert ledger.epsilon == pytest.approx(price, rel=1e-9)
 
