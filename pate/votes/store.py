@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import Adjacency
 from pate.files.arrays import UNREADABLE, check_members, one_line, read_array, read_header
 from pate.files.disk import DamagedFile, damaged, replacing, require_file, unreadable
 from pate.validation import require, require_count
+from pate.votes.clipping import vote_blocks
 from pate.votes.histogram import histogram, require_teacher_votes
 from pate.votes.source import Array, Bits, VoteSource
 
@@ -84,13 +86,9 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
 
 def whole_blocks(blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]) -> Iterator[NDArray[Any]]:
     """The blocks `[c, Q, L]`; raises `InvalidValue` unless they are the votes of N teachers together."""
-    found = 0
-    for block in blocks:
+    for block in vote_blocks(iter(blocks), num_teachers=shape[0], adjacency=Adjacency.REPLACE_ONE):
         require(block.shape[1:] == shape[1:], "votes.shape", block.shape, f"[c, {shape[1]}, {shape[2]}]")
-        found += len(block)
-        require(found <= shape[0], "num_teachers", shape[0], f"room for the {found} teachers given")
         yield block
-    require(found == shape[0], "num_teachers", shape[0], f"the {found} teachers given")
 
 
 _BLOCK_BYTES = 32 * 2**20  # of unpacked votes held at once

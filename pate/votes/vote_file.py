@@ -20,7 +20,6 @@ from pate.files.values import from_json, to_json_line
 from pate.validation import (
     InvalidValue,
     require,
-    require_array,
     require_choice,
     require_count,
     require_entries,
@@ -167,7 +166,7 @@ class VoteFile(HoldersFile):
                 shares = np.asarray(label_shares, dtype="<f8")
                 require(shares.shape == (teachers, labels), "label_shares.shape", shares.shape, f"[{teachers}, L]")
                 write_member(archive, "label_shares", shares)
-                write_rows(archive, "confidences", manifest.shape, "<f4", _checked(confidences(), manifest))
+                write_rows(archive, "confidences", manifest.shape, "<f4", whole_blocks(confidences(), manifest.shape))
         return cls(Path(path), (manifest,), np.asarray(record_ids), tuple(label_names))
 
     @classmethod
@@ -309,13 +308,6 @@ def _packed(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[
             within = np.count_nonzero(votes, axis=-1) <= clip
             require_entries("votes", within, f"at most vote_clip={clip} labels of a query")
         yield np.packbits(votes, axis=-1)
-
-
-def _checked(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[NDArray[np.float32]]:
-    for block in whole_blocks(blocks, manifest.shape):
-        found = require_array("confidences", block, kinds="f")
-        require_entries("confidences", (found >= 0) & (found <= 1), "numbers in [0, 1]")
-        yield np.asarray(found, dtype=np.float32)
 
 
 Words = NDArray[np.uint64]
