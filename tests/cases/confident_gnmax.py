@@ -15,6 +15,7 @@ DISTRIBUTIONS = (
         lambda shape: ConfidentGNMax(max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED),
         confident_gnmax_distribution,
         tightness=0.45,
+        refuted_on=None,
         rename=rename_set,
     ),
 )

@@ -13,6 +13,7 @@ DISTRIBUTIONS = (
         lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),
         confident_votes_distribution,
         tightness=0.8,
+        refuted_on=None,
         rename=rename_bits,
     ),
 )

@@ -13,11 +13,14 @@ def _distribution(aggregator: GaussianVotes, histogram: Counts, shape: Shape) ->
     return bits_distribution(histogram, aggregator.noise_std, shape.num_teachers)
 
 
-DISTRIBUTIONS = (
+DISTRIBUTIONS = tuple(
     LawCase(
-        "GaussianVotes",
-        lambda shape: GaussianVotes(noise_std=1.0, adjacency=shape.adjacency),
+        f"GaussianVotes-{std}",
+        lambda shape, std=std: GaussianVotes(noise_std=std, adjacency=shape.adjacency),
         _distribution,
+        tightness=0.999,
+        refuted_on=None,
         rename=rename_bits,
-    ),
+    )
+    for std in (0.1, 0.5, 1.0, 3.0)  # with the first counts far from the threshold are drawn like nearer ones
 )

@@ -13,6 +13,7 @@ DISTRIBUTIONS = (
         lambda shape: GNMax(noise_std=1.0, max_votes=shape.num_labels, adjacency=shape.adjacency),
         gnmax_distribution,
         tightness=0.35,
+        refuted_on=None,
         rename=rename_set,
     ),
 )

@@ -7,4 +7,4 @@ CONTRACT = (
     Case("powerset", PowersetGNMax(noise_std=6.0), refuses=False),
     Case("powerset_of_few", PowersetGNMax(noise_std=6.0, max_size=2), refuses=False),
 )
-WITHOUT_DISTRIBUTION = "reads each teacher's votes; all ensembles in test_powerset_gnmax.py"
+WITHOUT_DISTRIBUTION = "reads each teacher's votes; all ensembles in test_winner.py"

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import Event
 from pate.aggregators import Aggregator, Release, TeacherVotesAggregator
 
 NUM_TEACHERS = 40
@@ -38,6 +39,9 @@ class Case:
         """A release of such votes, with a seed or a generator."""
         rng = np.random.default_rng(rng) if isinstance(rng, int) else rng
         return self.aggregator.aggregate(self.given(counts), num_teachers=NUM_TEACHERS, rng=rng, **options)
+
+    def event(self, num_queries: int) -> Event:
+        return self.aggregator.event_for(num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
 
 
 SESSION = {"target_hits": 400, "session_delta": 5e-5}

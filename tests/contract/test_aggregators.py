@@ -18,6 +18,7 @@ from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue
 from pate.votes.source import MadeUpVotes
 from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
+from tests.privacy.divergences import price_curve
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 TARGET = {"target_epsilon": 8.0, "target_delta": 1e-6}
@@ -77,7 +78,7 @@ def test_every_aggregator_has_cases() -> None:
 
 @every_case
 def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> None:
-    expected = case.aggregator.event_for(num_queries=50, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    expected = case.event(50)
     answered = []
     for seed, votes in enumerate((CLEAR, UNSURE, TIED)):
         release = case.released(rows(votes, 50), seed)
@@ -85,6 +86,8 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
         assert release.adjacency == case.aggregator.adjacency
         answered.append(release.num_answered)
     assert len(set(answered)) > 1 or not case.refuses  # there were refusals, and they did not matter
+    fifty, one = (price_curve(event, np.array([8.0]))[0] for event in (expected, case.event(1)))
+    assert fifty == pytest.approx(one if case.flat else 50 * one, rel=1e-12)
 
 
 @every_case
@@ -162,7 +165,7 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
     path = tmp_path / "ledger.db"
     with pytest.raises(Drawn):
         case.released(UNSURE, tripwire(), ledger=Ledger(path, target_delta=1e-3))
-    expected = case.aggregator.event_for(num_queries=1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    expected = case.event(1)
     assert [entry.event for entry in Ledger(path, target_delta=1e-3).entries] == [expected]
 
 
@@ -301,7 +304,7 @@ def test_what_a_class_declares_as_noise_is_what_calibration_changes(kind: type[A
 
 @every_case
 def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> None:
-    event = case.aggregator.event_for(num_queries=9, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    event = case.event(9)
     assert event_from_json(event_to_json(event)) == event
     for name in _fields(case.aggregator):
         with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):

@@ -118,14 +118,13 @@ def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
     return _price_at(test.event, inputs["alpha"])
 
 
+def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
+    noise = {"selection_scale": inputs["gumbel_beta"], "test_std": inputs["sigma2"]}
+    return StableTopK(failure_prob=failure_prob, adjacency=_ADJACENCIES[inputs[sens]], **noise)
+
+
 def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
-    counts = np.array(inputs["hist"])
-    aggregator = StableTopK(
-        selection_scale=inputs["gumbel_beta"],
-        test_std=inputs["sigma2"],
-        failure_prob=_failure_prob(inputs),
-        adjacency=_ADJACENCIES[inputs["floor"]],
-    )
+    counts, aggregator = np.array(inputs["hist"]), _stable_topk(inputs, _failure_prob(inputs), "floor")
     distribution = aggregator.distribution(counts, num_teachers=int(counts.max()))
     return {"bot" if labels is None else str(list(labels)): p for labels, p in distribution.items()}
 
@@ -140,12 +139,7 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
 
 
 def _stable_topk_eps_tight(inputs: Inputs) -> float:
-    aggregator = StableTopK(
-        selection_scale=inputs["gumbel_beta"],
-        test_std=inputs["sigma2"],
-        failure_prob=inputs["delta_t"],
-        adjacency=_ADJACENCIES[inputs["sens"]],
-    )
+    aggregator = _stable_topk(inputs, inputs["delta_t"], "sens")
     event = aggregator.event_for(num_queries=inputs["T"], num_labels=40, num_teachers=800)
     return pa.RdpAccountant().compose(event).get_epsilon(inputs["delta"])
 
@@ -188,18 +182,8 @@ def _tct_q_values(inputs: Inputs) -> dict[str, float]:
     }
 
 
-def _tct_exact_q_pair(inputs: Inputs) -> float:
-    in_target = np.isin(np.arange(len(inputs["P0"])), inputs["target"])
-    return exact_hit_prob(inputs["P0"], inputs["P1"], in_target=in_target, epsilon=inputs["eps"])
-
-
 def _joint_price(inputs: Inputs) -> dict[str, Any]:
     return {"k": inputs["k"], "epsilon": inputs["eps"], "adjacency": _ADJACENCIES[inputs["sens"]]}
-
-
-def _joint_class_counts(inputs: Inputs) -> dict[str, int]:
-    sizes = JointTopK(k=inputs["k"], epsilon=1.0).class_counts(np.array(inputs["hist"]))
-    return {str(loss): size for loss, size in sizes.items()}
 
 
 def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
@@ -215,11 +199,6 @@ def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
 
 def _gnmax_logq(inputs: Inputs) -> float:
     return float(gnmax_log_q(np.array([inputs["hist"]]), noise_std=inputs["sigma"])[0])
-
-
-def _gnmax_data_dep_rdp(inputs: Inputs) -> float:
-    log_q = np.array([_gnmax_logq(inputs)])
-    return float(theorem_6_rdp(log_q, noise_std=inputs["sigma"], orders=inputs["alpha"])[0, 0])
 
 
 def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
@@ -273,18 +252,28 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "kov_optimal_composition_eps": lambda inputs: pure_dp_composition_epsilon(
         inputs["eps"], count=inputs["n"], target_delta=inputs["delta"]
     ),
-    "tct_exact_q_pair": _tct_exact_q_pair,
+    "tct_exact_q_pair": lambda inputs: exact_hit_prob(
+        inputs["P0"],
+        inputs["P1"],
+        in_target=np.isin(np.arange(len(inputs["P0"])), inputs["target"]),
+        epsilon=inputs["eps"],
+    ),
     "peel_ordered_probs_gumbel": lambda inputs: _top_k_distribution(PeelingTopK(**_top_k_price(inputs)), inputs),
     "peel_ordered_probs_expo": lambda inputs: _top_k_distribution(PermuteAndFlipTopK(**_top_k_price(inputs)), inputs),
     "oneshot_set_probs": _oneshot_set_probs,
     "joint_em_probs": lambda inputs: _top_k_distribution(JointTopK(**_joint_price(inputs)), inputs),
     "pnf_joint_probs": lambda inputs: _top_k_distribution(PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs),
-    "joint_class_counts": _joint_class_counts,
+    "joint_class_counts": lambda inputs: {
+        str(loss): size
+        for loss, size in JointTopK(k=inputs["k"], epsilon=1.0).class_counts(np.array(inputs["hist"])).items()
+    },
     "canonical_subset_probs": _canonical_subset_probs,
     "limited_domain_probs": _limited_domain_probs,
     "gnmax_probs": lambda inputs: gaussian_argmax(np.array(inputs["hist"]) / inputs["sigma"]).tolist(),
     "gnmax_logq": _gnmax_logq,
-    "gnmax_data_dep_rdp": _gnmax_data_dep_rdp,
+    "gnmax_data_dep_rdp": lambda inputs: float(
+        theorem_6_rdp(np.array([_gnmax_logq(inputs)]), noise_std=inputs["sigma"], orders=inputs["alpha"])[0, 0]
+    ),
     "em_data_dependent_rdp": _em_data_dependent_rdp,
 }
 """What the package computes, by the entry's name."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -37,34 +38,23 @@ def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
     return min(exact_hit_prob(*pair, in_target=target, epsilon=epsilon) for pair, target in pairs)
 
 
-def reach_of(epsilon: float) -> int:
-    """How far from a threshold: further out q is the same, and 1 - (common mass) has too few digits."""
-    return 12 if epsilon < 1 else 4
-
-
-def moves(sensitivity: int) -> list[int]:
-    return [move for move in range(-sensitivity, sensitivity + 1) if move]
-
-
-def above_pairs(test: AboveThreshold) -> Iterator[tuple[Pair, Array]]:
-    """All numbers near and far from the threshold; released values beyond both numbers are one outcome."""
-    rate = float(test.noise.rate)
-    reach = reach_of(test.epsilon)
-    for value in range(test.threshold - reach, test.threshold + reach + 1):
-        for move in moves(test.sensitivity):
-            low, high = sorted((value, value + move))
-            edges = (test.threshold, *range(max(low, test.threshold) + 1, max(high, test.threshold) + 1))
+def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[Pair, Array]]:
+    """All numbers near and far from the thresholds; released values beyond both numbers are one outcome."""
+    above, rate = isinstance(test, AboveThreshold), float(test.noise.rate)
+    low, high = (test.threshold, test.threshold) if isinstance(test, AboveThreshold) else (test.lower, test.upper)
+    reach = 12 if test.epsilon < 1 else 4  # further out q is the same, and 1 - (common mass) has too few digits
+    for value, move in product(range(low - reach, high + reach + 1), range(-test.sensitivity, test.sensitivity + 1)):
+        if move:
+            ends = sorted((value, value + move))
+            edges = (low, *range(max(ends[0], low) + 1, max(ends[1], low) + 1)) if above else (low, high)
             first, second = (three_lumps(rate, at, edges) for at in (value, value + move))
-            yield (first, second), np.arange(len(first)) > 0
+            yield (first, second), np.arange(len(first)) > 0 if above else np.arange(3) == 1
 
 
-def between_pairs(test: BetweenThresholds) -> Iterator[tuple[Pair, Array]]:
-    rate = float(test.noise.rate)
-    reach = reach_of(test.epsilon)
-    for value in range(test.lower - reach, test.upper + reach):
-        for move in moves(test.sensitivity):
-            first, second = (three_lumps(rate, at, (test.lower, test.upper)) for at in (value, value + move))
-            yield (first, second), np.arange(3) == 1
+def twice(pair: Pair) -> tuple[Pair, Array]:
+    """A call run twice, and whether both runs differ."""
+    first, second = (np.outer(law, law).ravel() for law in pair)
+    return (first, second), ~np.eye(len(pair[0]), dtype=bool).ravel()
 
 
 def selection(noise: str, adjacency: Adjacency, scale: float) -> GapSelection:

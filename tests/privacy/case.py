@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event
 from pate.aggregators import Aggregator
+from pate.verification import neighbors
 
+Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Distribution = Mapping[Any, float]
 
@@ -75,6 +77,8 @@ class Case:
     tightness: float = 0.9
     largest: tuple[int, int] = (4, 6)  # labels and teachers of that instance
     min_labels: int = 1  # the fewest labels that it is made for
+    # labels and teachers where what is made for add/remove is refuted under replace-one; None where it is not
+    refuted_on: tuple[int, int] | None = (3, 4)
     # an outcome over ranks as one over labels, given the label at each rank
     rename: Callable[[Any, list[int]], Any] = rename_indices
 
@@ -98,3 +102,25 @@ def by_rank(
         return {rename(outcome, labels): p for outcome, p in of_sorted[falling].items()}
 
     return renamed
+
+
+def pairs_of_laws(case: Case, shape: Shape) -> tuple[Array, Array, list[Any]]:
+    """The exact distributions of all kinds of neighbors, `[P, n]` twice, and the outcomes."""
+    pairs, subject = neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names(), case.subject(shape)
+    law = by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename)
+    laws = {row: law(pairs.histograms[row]) for row in np.unique([pairs.first, pairs.second]).tolist()}
+    outcomes = list(dict.fromkeys(outcome for each in laws.values() for outcome in each))
+    rows = {row: [each.get(outcome, 0.0) for outcome in outcomes] for row, each in laws.items()}
+    first, second = (np.array([rows[row] for row in side.tolist()]) for side in (pairs.first, pairs.second))
+    return first, second, outcomes
+
+
+def outside_failure(first: Array, second: Array, outcomes: list[Any]) -> tuple[Array, Array, Array]:
+    """Laws of pairs where a set that the neighbor does not have is refused, and how likely that is: `[P]`."""
+    refused = np.array([None in (outcome, outcome and outcome[0]) for outcome in outcomes])
+    meant = []
+    for law in (first, second):
+        kept = np.where((first > 0) & (second > 0), law, 0.0)
+        left = kept[:, refused].sum(axis=1, keepdims=True)
+        meant.append(np.where(refused, kept * (1 + (1 - kept.sum(axis=1, keepdims=True)) / left), kept))
+    return meant[0], meant[1], np.maximum(first - meant[0], 0).sum(axis=1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from pate.accounting import Adjacency, Event
@@ -84,6 +84,12 @@ def furthest(parts: Array, adjacency: Adjacency) -> float:
     if adjacency is Adjacency.ADD_REMOVE:
         return float(np.linalg.norm(parts, axis=1).max())
     return float(max(np.linalg.norm(parts - part, axis=1).max() for part in parts))
+
+
+def assert_reached(parts: ArrayLike, adjacency: Adjacency, claimed: float) -> None:
+    """No change of one contribution moves a sum further than claimed, `[n, D]`; the control: 10% less does not hold."""
+    moved = furthest(np.asarray(parts, dtype=np.float64), adjacency)
+    assert 0.9 * claimed < moved <= claimed
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[list[Any]]:

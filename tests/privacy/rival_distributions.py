@@ -1,15 +1,136 @@
-"""Exact distributions of the noisy maximum and of screened aggregators, by code that the package does not share."""
+"""Exact distributions of selections and aggregators, written a second time: no code is shared with the package."""
 
-from itertools import product
+from functools import cache
+from itertools import combinations, permutations, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
-from pate.aggregators import ConfidentGNMax, ConfidentVotes, GNMax
+from pate.aggregators import ConfidentGNMax, ConfidentVotes, GNMax, StableFixedTopK, StableTopK
+from pate.mechanisms import GapSelection
 from tests.privacy.case import Counts, Distribution, Shape
+from tests.privacy.histograms import gaps_of
 
 Array = NDArray[np.float64]
+
+
+def selection_distribution(noise: str, utilities: NDArray[np.number], scale: float) -> Array:
+    """The noisy argmax's distribution: `[N, n]`. Utilities are multiples of a half (kinks of the Laplace density)."""
+    kinds, rows = np.unique(utilities.astype(np.float64), axis=0, return_inverse=True)
+    return np.asarray(_SELECTIONS[noise](kinds, scale)[rows.reshape(-1)])
+
+
+def _gumbel(utilities: Array, scale: float) -> Array:
+    weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / scale)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _exponential(utilities: Array, scale: float) -> Array:
+    """Inclusion and exclusion over the product in the permute-and-flip integral."""
+    weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / scale)
+    distribution = np.zeros_like(weights)
+    candidates = range(weights.shape[1])
+    for i in candidates:
+        others = [j for j in candidates if j != i]
+        for size in range(len(others) + 1):
+            for subset in combinations(others, size):
+                distribution[:, i] += (-1) ** size * weights[:, list(subset)].prod(axis=1) / (size + 1)
+    return np.asarray(distribution * weights)
+
+
+def _gaussian(utilities: Array, scale: float) -> Array:
+    """Trapezoid sum over the winning value, which converges exponentially for smooth densities."""
+    values = utilities / scale
+    points = np.arange(values.min() - 10, values.max() + 10, 0.05)
+    shifted = points - values[:, :, None]  # [N, n, G]
+    logs = log_ndtr(shifted)
+    others = np.exp(logs.sum(axis=1, keepdims=True) - logs)
+    distribution = (np.exp(-0.5 * shifted**2) * others).sum(axis=2)
+    return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
+
+
+def _laplace(utilities: Array, scale: float) -> Array:
+    """Gauss-Legendre between the kinks of all densities."""
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    reach = 2 * np.ceil(40 * scale)
+    edges = np.arange(2 * utilities.min() - reach, 2 * utilities.max() + reach) / 2  # [E]
+    points = (edges[:, None] + 0.25 + 0.25 * nodes).ravel()
+    shifted = (points - utilities[:, :, None]) / scale
+    tail = 0.5 * np.exp(-np.abs(shifted))
+    cdf = np.where(shifted < 0, tail, 1 - tail)
+    candidates = range(utilities.shape[1])
+    others = np.stack([np.delete(cdf, i, axis=1).prod(axis=1) for i in candidates], axis=1)
+    distribution = (tail * others) @ np.tile(weights, len(edges))
+    return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
+
+
+_SELECTIONS = {"gumbel": _gumbel, "exponential": _exponential, "gaussian": _gaussian, "laplace": _laplace}
+
+
+@cache
+def _selection_of_gaps(noise: str, utilities: tuple[float, ...], scale: float) -> Array:
+    return selection_distribution(noise, np.array([utilities]), scale)[0]
+
+
+def _chosen(by: Any, counts: Counts, noise: str, scale: float, num_teachers: int, offset: Any) -> dict[int, float]:
+    """The probability of each size k that competes."""
+    labels, padded = len(counts), by.padded
+    sizes = [k for k in range(labels + 1) if (padded or 0 < k < labels) and k <= (by.max_k or labels)]
+    gaps = gaps_of(counts[None], num_teachers=num_teachers, padded=True)[0]
+    utilities = tuple(float(gaps[k] + offset(k)) for k in sizes)
+    return dict(zip(sizes, _selection_of_gaps(noise, utilities, scale).tolist(), strict=True))
+
+
+def gap_selection_distribution(selection: GapSelection, counts: Counts, shape: Shape) -> Distribution:
+    offset = selection.regularizer or (lambda k: 0.0)
+    return _chosen(selection, counts, selection.noise, selection.noise_scale, shape.num_teachers, offset)
+
+
+def _stable(aggregator: Any, counts: Counts, shape: Shape, offset: Any) -> list[tuple[int, tuple[int, ...], float]]:
+    """Of each size the set of the k best, ties to the lowest index, and how likely it is chosen and passes."""
+    order = np.argsort(-counts, kind="stable")
+    gaps = gaps_of(counts[None], num_teachers=shape.num_teachers, padded=True)[0]
+    passes = aggregator.stability_test(num_teachers=shape.num_teachers).pass_probs
+    noise, scale = aggregator.selection_noise, aggregator.selection_scale
+    chosen = _chosen(aggregator, counts, noise, scale, shape.num_teachers, offset)
+    certain = (0, len(counts))
+    return [
+        (k, tuple(sorted(order[:k].tolist())), p if k in certain else p * passes[gaps[k]]) for k, p in chosen.items()
+    ]
+
+
+def stable_top_k_distribution(aggregator: StableTopK, counts: Counts, shape: Shape) -> Distribution:
+    offset: Any = aggregator.regularizer or (lambda k: 0.0)
+    released: dict[Any, float] = {labels: p for _, labels, p in _stable(aggregator, counts, shape, offset)}
+    return released | {None: 1 - sum(released.values())}
+
+
+def stable_fixed_top_k_distribution(
+    aggregator: StableFixedTopK, counts: Counts, shape: Shape, *, growth: float = 0.5
+) -> Distribution:
+    """All steps: the stable set, None for a refusal, and the picks in order; noise of `peel_scale` j**growth for j."""
+    k, every = aggregator.k, range(len(counts))
+    stable: list[Any] = _stable(aggregator, counts, shape, lambda size: -aggregator.penalty * abs(size - k))
+    steps: dict[Any, float] = {}
+    for size, labels, p in [*stable, (0, None, 1 - sum(p for *_, p in stable))]:
+        part = labels if size > k else [label for label in every if label not in (labels or ())]
+        number = k if size > k else k - size
+        for picks in permutations(part, number):
+            left, probability = list(part), p
+            for label in picks:
+                weights = np.exp((counts[left] - counts[label]) / (aggregator.peel_scale * number**growth))
+                probability /= weights.sum()
+                left.remove(label)
+            steps[labels, picks] = float(probability)
+    return steps
+
+
+def fixed_set(step: tuple[tuple[int, ...] | None, tuple[int, ...]], k: int) -> tuple[int, ...]:
+    """The k labels that are released after these steps."""
+    stable, picks = step
+    return tuple(sorted(picks if stable is None or len(stable) > k else {*stable, *picks}))
 
 
 def noisy_max_distribution(counts: Array, noise_std: float) -> Array:
@@ -23,11 +144,13 @@ def noisy_max_distribution(counts: Array, noise_std: float) -> Array:
     return np.asarray(distribution / distribution.sum())
 
 
-def bits_distribution(counts: Counts, noise_std: float, num_teachers: int) -> Distribution:
-    """Each pattern of bits of noisy counts against half the teachers."""
-    ones = ndtr((counts - num_teachers / 2) / noise_std)
+def bits_distribution(counts: Counts, noise_std: float, num_teachers: int, *, stds: float = 9.0) -> Distribution:
+    """Each pattern of bits of noisy counts against half the teachers, as far from it as this, up to a whole vote."""
+    half = num_teachers / 2
+    cut = np.clip(counts, np.floor(half - stds * noise_std), np.ceil(half + stds * noise_std))
+    ones, zeros = ndtr((cut - half) / noise_std), ndtr((half - cut) / noise_std)
     patterns = product((0, 1), repeat=len(counts))
-    return {bits: float(np.where(bits, ones, 1 - ones).prod()) for bits in patterns}
+    return {bits: float(np.where(bits, ones, zeros).prod()) for bits in patterns}
 
 
 def gnmax_distribution(aggregator: GNMax, counts: Counts, _: Shape) -> Distribution:

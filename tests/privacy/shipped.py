@@ -7,6 +7,7 @@ price, by default `.distribution` and `.event`.
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from pate.mechanisms import (
     StabilityTest,
     SubsetPeeling,
     TopStableTopK,
+    optimal_stability_table,
 )
 from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise.kinds import UNIT_NOISES
@@ -45,15 +47,42 @@ from tests.privacy.case import (
     rename_set,
     rename_short_set,
 )
+from tests.privacy.rival_distributions import gap_selection_distribution
 
 
-def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 1, **options: Any) -> Case:
+def _name(*parts: Any, **options: Any) -> str:
+    named = (name if callable(value) else f"{name}={value}" for name, value in options.items())
+    return "-".join([*map(str, parts), *named])
+
+
+def _top_k(
+    kind: type, tightness: float, *, k: int = 2, largest: tuple[int, int] = (4, 6), min_labels: int = 1, **options: Any
+) -> Case:
     def subject(shape: Shape) -> Any:
         return kind(k=min(k, shape.num_labels), adjacency=shape.adjacency, **options)
 
-    name = "-".join([kind.__name__, *map(str, options.values())])
     rename = {CanonicalTopK: rename_set, TopStableTopK: rename_short_set}.get(kind, rename_indices)
-    return Case(name, subject, tightness=tightness, min_labels=min_labels, rename=rename)
+    name = _name(kind.__name__, k, **options)
+    return Case(
+        name,
+        subject,
+        tightness=tightness,
+        largest=largest,
+        min_labels=min_labels,
+        refuted_on=(min(3, largest[0]), min(4, largest[1])) if tightness else None,
+        rename=rename,
+    )
+
+
+def _of_pure_dp(kind: type, tightness: float, **options: Any) -> list[Case]:
+    """Tight at the larger epsilon; of other sizes k on smaller instances."""
+    return [
+        _top_k(kind, tightness, epsilon=4.0, **options),
+        *(
+            _top_k(kind, 0.0, k=k, epsilon=epsilon, largest=(4, 2), min_labels=1 + (k == 1), **options)
+            for k, epsilon in ((1, 2.5), (2, 0.5), (3, 2.0))
+        ),
+    ]
 
 
 def _slow_distribution(mechanism: Any, histogram: Counts, _: Shape) -> Distribution:
@@ -66,35 +95,31 @@ def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Dis
     return mechanism.distribution(np.array(counts))
 
 
-def _gaps(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
+def _gaps(noise: str, tightness: float, scale: float = 1.0, **options: Any) -> Case:
     def subject(shape: Shape) -> GapSelection:
-        return GapSelection(
-            noise=noise,
-            noise_scale=1.0,
-            num_labels=shape.num_labels,
-            num_teachers=shape.num_teachers,
-            adjacency=shape.adjacency,
-            **options,
-        )
+        size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
+        return GapSelection(noise=noise, noise_scale=scale, adjacency=shape.adjacency, **size, **options)
 
-    def distribution(selection: GapSelection, histogram: Counts, _: Shape) -> Distribution:
-        return dict(enumerate(selection.probabilities(histogram).tolist()))
-
-    min_labels = 1 if options.get("padded") else 2
     return Case(
-        "-".join(["GapSelection", noise, *map(str, options)]),
+        _name("GapSelection", noise, scale, **options),
         subject,
-        distribution,
+        gap_selection_distribution,
         tightness=tightness,
-        min_labels=min_labels,
+        min_labels=1 if options.get("padded") else 2,
+        refuted_on=(3, 4) if tightness else None,
         rename=rename_number,
     )
 
 
-def _test_of_size(kind: str, k: int) -> Case:
+TABLE = {"order": 4.0, "rdp_budget": 0.5, "num_levels": 7}
+
+
+def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
     def subject(shape: Shape) -> StabilityTest:
-        make = getattr(StabilityTest, kind)
-        return make(test_std=1.0, failure_prob=0.05, num_teachers=shape.num_teachers, adjacency=shape.adjacency)
+        size: Any = {"num_teachers": shape.num_teachers, "adjacency": shape.adjacency}
+        if kind == "table":
+            return StabilityTest.from_table(optimal_stability_table(failure_prob=failure_prob, **TABLE), **size)
+        return getattr(StabilityTest, kind)(test_std=1.0, failure_prob=failure_prob, **size)
 
     def distribution(test: StabilityTest, histogram: Counts, shape: Shape) -> Distribution:
         size = np.array([min(k, shape.num_labels - 1)])
@@ -103,7 +128,8 @@ def _test_of_size(kind: str, k: int) -> Case:
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
 
-    return Case(f"StabilityTest-{kind}-{k}", subject, distribution, min_labels=2, rename=rename_bits)
+    name = f"StabilityTest-{kind}-{k}-{failure_prob}"
+    return Case(name, subject, distribution, tightness=0.999, min_labels=2, rename=rename_bits)
 
 
 def _peel_distribution(peeling: SubsetPeeling, histogram: Counts, shape: Shape) -> Distribution:
@@ -124,7 +150,9 @@ def _threshold(kind: type, statistic: str, **options: Any) -> Case:
         more = {"largest": 2 * shape.num_teachers} if kind is AboveThreshold else {}
         return dict(enumerate(test.probabilities(_value_of(statistic, histogram), **more).tolist()))
 
-    return Case(f"{kind.__name__}-{statistic}", subject, distribution, min_labels=2, rename=rename_number)
+    refuted_on = None if statistic == "count" else (3, 4)
+    name = f"{kind.__name__}-{statistic}"
+    return Case(name, subject, distribution, min_labels=2, refuted_on=refuted_on, rename=rename_number)
 
 
 def _boundary_distribution(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Distribution:
@@ -142,24 +170,33 @@ def _selection(shape: Shape) -> GapSelection:
     )
 
 
+LIPSCHITZ = {"exponential": 0.9, "gumbel": 0.89, "half_logistic": 0.9, "laplace": 0.84, "logistic": 0.62}
+GAPS = {"gumbel": (0.99, 0.8), "exponential": (0.99, 0.85), "laplace": (0.81, 0.71), "gaussian": (0.59, 0.5)}
+
 CASES = (
-    _top_k(PeelingTopK, epsilon=2.0),
-    _top_k(PermuteAndFlipTopK, epsilon=2.0),
-    _top_k(OneShotTopK, epsilon=2.0),
-    _top_k(JointTopK, epsilon=2.0, tightness=0.6),
-    _top_k(PermuteAndFlipJointTopK, epsilon=2.0, tightness=0.6),
-    _top_k(JointTopK, k=1, min_labels=2, epsilon=2.5, tightness=0.6),
-    _top_k(PermuteAndFlipJointTopK, k=1, min_labels=2, epsilon=2.5, tightness=0.6),
-    _top_k(CanonicalTopK, k=1, min_labels=2, epsilon=2.5, tightness=0.6),
-    *(_top_k(CanonicalTopK, epsilon=2.0, noise=noise, tightness=0.45) for noise in UNIT_NOISES),
-    _top_k(LipschitzTopK, epsilon=2.0),
-    replace(
-        _top_k(GammaTopK, epsilon=2.0, k=1, tightness=0.5), distribution=_slow_distribution, largest=(3, 3)
-    ),  # 0.2 s a histogram
-    _top_k(LaplaceTopK, epsilon=2.0, tightness=0.8),
-    replace(_top_k(LaplaceTopK, epsilon=0.2, failure_prob=1e-4, tightness=0.65), rename=rename_set),
-    _top_k(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3),
-    _top_k(LimitedDomainTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=2),
+    *(case for kind in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK) for case in _of_pure_dp(kind, 0.9)),
+    *_of_pure_dp(LaplaceTopK, 0.84),
+    *_of_pure_dp(JointTopK, 0.63),
+    *_of_pure_dp(PermuteAndFlipJointTopK, 0.66),
+    *(case for noise, tightness in LIPSCHITZ.items() for case in _of_pure_dp(LipschitzTopK, tightness, noise=noise)),
+    *(
+        case
+        for noise in UNIT_NOISES
+        for gamma, tightness in ((1.0, 0.9), (0.5, 0.49))
+        for case in _of_pure_dp(CanonicalTopK, tightness, noise=noise, gamma=gamma)
+    ),
+    *(_top_k(kind, 0.9, rho=rho) for kind in (PeelingTopK, OneShotTopK) for rho in (0.01, 0.5)),
+    *(_top_k(JointTopK, 0.4, rho=rho) for rho in (0.01, 0.5)),
+    *(_top_k(CanonicalTopK, 0.4, rho=0.5, gamma=gamma) for gamma in (0.0, 0.25, 0.5, 1.0)),
+    replace(_top_k(GammaTopK, 0.5, epsilon=2.0, k=1, largest=(3, 3)), distribution=_slow_distribution),
+    replace(_top_k(GammaTopK, 0.9, epsilon=4.0, k=1, largest=(3, 2)), distribution=_slow_distribution),
+    replace(_top_k(LaplaceTopK, 0.65, epsilon=0.2, failure_prob=1e-4), rename=rename_set),
+    _top_k(TopStableTopK, 0.9, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3),
+    *(
+        _top_k(LimitedDomainTopK, 0.9, k=k, domain_size=size, epsilon=epsilon, failure_prob=failure, min_labels=size)
+        for k, size in ((2, 2), (2, 3), (2, 4), (1, 2), (1, 1), (3, 3))
+        for epsilon, failure in ((0.5, 0.05), (2.0, 1e-3), (4.0, 1e-3))
+    ),
     Case(
         "SubsetPeeling",
         lambda shape: SubsetPeeling(noise_scale=1.0, adjacency=shape.adjacency),
@@ -167,12 +204,19 @@ CASES = (
         tightness=0.4,
         rename=rename_set,
     ),
-    _gaps("gumbel"),
-    _gaps("exponential"),
-    _gaps("laplace", tightness=0.8),
-    _gaps("gaussian", tightness=0.4),
-    _gaps("gumbel", tightness=0.85, padded=True, regularizer=lambda k: -1.5 * k),
-    *(_test_of_size(kind, k) for kind in ("gaussian", "laplace") for k in (1, 2)),
+    *(
+        _gaps(noise, GAPS[noise][padded], scale, padded=padded)
+        for noise, padded, scale in product(GAPS, (False, True), (0.5, 1.0, 3.0))
+    ),
+    *(
+        _gaps(noise, 0.0, 0.5, padded=padded, max_k=max_k)
+        for noise, padded, max_k in product(GAPS, (False, True), (1, 2, 3))
+    ),
+    *(_gaps(noise, 0.0, padded=True, regularizer=lambda k: -1.5 * abs(k - 2)) for noise in GAPS),
+    *(
+        _test_of_size(kind, k, failure_prob)
+        for kind, k, failure_prob in product(("gaussian", "laplace", "table"), (1, 2), (0.3, 0.05, 1e-4))
+    ),
     *(_threshold(AboveThreshold, statistic, threshold=2) for statistic in ("count", "gap")),
     *(_threshold(BetweenThresholds, statistic, lower=1, upper=3) for statistic in ("count", "gap")),
     Case(
@@ -181,6 +225,7 @@ CASES = (
         _boundary_distribution,
         tightness=0.6,
         min_labels=3,
+        refuted_on=(4, 4),
         rename=rename_number,
     ),
     Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_distribution, min_labels=3, rename=rename_number),

@@ -167,22 +167,17 @@ def test_one_step_has_the_delta_of_its_profile(noise: float, q: float, adjacency
         assert exact <= spent.get_delta(epsilon) <= exact * 1.002
 
 
+@pytest.mark.parametrize("accountant", SAMPLERS)
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
-def test_without_sampling_it_is_a_gaussian(adjacency: pa.Adjacency) -> None:
+def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(
+    adjacency: pa.Adjacency, accountant: type[pa.Accountant]
+) -> None:
     """Two clips apart where a unit is replaced, one where it comes or goes: what the multiplier is of."""
-    for accountant in SAMPLERS:
-        sampled = accountant().compose(pa.SampledGaussianEvent(2.0, 1.0, adjacency), 9).get_epsilon(1e-5)
-        assert sampled == pytest.approx(accountant().compose(pa.GaussianEvent(2.0), 9).get_epsilon(1e-5), rel=2e-3)
-
-
-@pytest.mark.parametrize("adjacency", pa.Adjacency)
-def test_a_rarer_sample_is_never_dearer(adjacency: pa.Adjacency) -> None:
-    for accountant in SAMPLERS:
-        prices = [
-            accountant().compose(pa.SampledGaussianEvent(1.0, share, adjacency), 5).get_epsilon(1e-5)
-            for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
-        ]
-        assert all(low <= high * (1 + 1e-6) for low, high in pairwise(prices))
+    sampled = accountant().compose(pa.SampledGaussianEvent(2.0, 1.0, adjacency), 9).get_epsilon(1e-5)
+    assert sampled == pytest.approx(accountant().compose(pa.GaussianEvent(2.0), 9).get_epsilon(1e-5), rel=2e-3)
+    events = [pa.SampledGaussianEvent(1.0, share, adjacency) for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)]
+    prices = [accountant().compose(event, 5).get_epsilon(1e-5) for event in events]
+    assert all(low <= high * (1 + 1e-6) for low, high in pairwise(prices))
 
 
 def adversaries(rng: np.random.Generator) -> list[tuple[Array, NDArray[np.bool_]]]:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,52 +14,14 @@ from pate.aggregators import CenteredVotes, GaussianVotes, Prevalence
 from pate.data import Partition
 from pate.pricing import Budget, ReleaseShape, plan_release
 from pate.run.plan import taught
-from pate.votes.clipping import ClippedMoments, ClippedSum, LowRankVotes
-from pate.votes.public_pca import PublicPCA
+from pate.votes.clipping import ClippedMoments, ClippedSum
 from pate.votes.source import TeacherShares
 from tests.e2e.small_run import small_dataset
 from tests.privacy.divergences import furthest, recorded, verdict_on_shift
-from tests.privacy.test_centered_votes import SHAPES, adversaries
 from tests.privacy.test_vote_rounds import votes_of
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
-WEIGHTS = (1.0, 0.5, 0.07, 0.003)
-
-
-@pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_group_moves_a_sum_by_its_weight(shape: tuple[int, int], adjacency: Adjacency, weight: float) -> None:
-    """All pairs of adversarial votes, also factored ones. The control: a weight 10% smaller does not cover them."""
-    clipped = ClippedSum(0.7, shape, adjacency)
-    votes = adversaries(shape, np.random.default_rng(2))
-    parts = np.array([_alone(clipped, each[None], weight) for each in votes])
-    span = PublicPCA.of(np.random.default_rng(0).normal(size=(50, 4)), 1).span(np.ones((shape[0], 4)))
-    factored = [LowRankVotes(span, each[None, :1]) for each in votes]
-    parts_of_span = np.array([_alone(clipped, each, weight) for each in factored])
-    for found in (parts, parts_of_span):
-        moved = furthest(found.astype(np.float64), adjacency)
-        assert 0.9 * weight * clipped.l2_sensitivity < moved <= weight * clipped.l2_sensitivity
-
-
-def _alone(clipped: ClippedSum, votes: Any, weight: float) -> Array:
-    return clipped.total(votes, center=0.0, num_teachers=1, weights=np.array([weight])).ravel()
-
-
-@pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_a_group_moves_a_round_by_its_weight(adjacency: Adjacency, weight: float) -> None:
-    """Groups of one, two, five and 40 records with all labels, and the opposite of each."""
-    rng, scale, parts = np.random.default_rng(1), np.array([3.0, 0.4]), []
-    sums = ClippedMoments(0.6, 1, adjacency)
-    for size, far, labels in product((1, 2, 5, 40), (1e-6, 1.0, 1e6), product((False, True), repeat=2)):
-        votes = votes_of(np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0), [labels] * size, [0] * size, 1)
-        votes.weights = np.array([weight])
-        parts.append(votes.total(rng.normal(size=(5, 2)) * 9, scale * 40, sums).ravel())
-        parts.append(-parts[-1])
-    moved = furthest(np.array(parts, dtype=np.float64), adjacency)
-    assert 0.9 * weight * sums.l2_sensitivity < moved <= weight * sums.l2_sensitivity
 
 
 def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
@@ -85,7 +46,7 @@ def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
     assert np.array_equal(clipped.total(dense, center=0.0, num_teachers=5, weights=weights), sum(each))
 
 
-@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("weight", [1.0, 0.5, 0.07, 0.003])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     adjacency: Adjacency, weight: float, monkeypatch: pytest.MonkeyPatch

@@ -12,17 +12,10 @@ from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, gaussian_
 from pate.aggregators import CenteredVotes, Prevalence
 from pate.votes.clipping import ClippedSum, LowRankVotes
 from pate.votes.public_pca import PublicPCA
-from tests.privacy.divergences import furthest, recorded
+from tests.privacy.divergences import assert_reached, recorded
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
-SHAPES = ((1, 1), (1, 3), (2, 2), (3, 2))
-
-
-def contributions(shape: tuple[int, int], center: Array | float, clip: float, candidates: Array) -> Array:
-    """What each candidate's votes count for by themselves, in steps: `[n, Q L]`."""
-    clipped = ClippedSum(clip, shape)
-    return np.array([clipped.total(votes[None], center=center, num_teachers=1).ravel() for votes in candidates])
 
 
 def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
@@ -33,33 +26,35 @@ def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
     return np.concatenate([*scaled, rng.normal(size=(50, size))]).reshape(-1, *shape)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("weight", [None, 1.0, 0.5, 0.07, 0.003])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 2), (3, 2)])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_no_change_of_one_teacher_moves_the_sum_further_than_claimed(
-    shape: tuple[int, int], adjacency: Adjacency
+def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
+    shape: tuple[int, int], adjacency: Adjacency, weight: float | None
 ) -> None:
-    """All pairs of adversarial votes. The control: 10% less does not hold."""
-    rng = np.random.default_rng(math.prod(shape))
-    for clip, center in ((0.37, 0.5), (1.0, 0.0), (2.5, rng.random(shape))):
-        parts = contributions(shape, center, clip, adversaries(shape, rng) + center)
-        claimed = ClippedSum(clip, shape, adjacency).l2_sensitivity
-        assert 0.9 * claimed < furthest(parts, adjacency) <= claimed
+    """All pairs of adversarial votes, also factored ones."""
+    rng, weights = np.random.default_rng(math.prod(shape)), None if weight is None else np.array([weight])
+    span = PublicPCA.of(np.random.default_rng(0).normal(size=(50, 4)), 1).span(np.ones((shape[0], 4)))
+    for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
+        clipped, said = ClippedSum(clip, shape, adjacency), adversaries(shape, rng)
+        blocks = [[each[None] + center for each in said]]
+        blocks += [[LowRankVotes(span, each[None, :1]) for each in said]] if clip == 0.7 else []
+        for block in blocks:
+            parts = [clipped.total(each, center=center, num_teachers=1, weights=weights).ravel() for each in block]
+            assert_reached(parts, adjacency, (weight or 1.0) * clipped.l2_sensitivity)
 
 
 def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
     """Sums of 30 teachers, one of them replaced by the opposite of what it said, or removed."""
-    rng, shape, clip = np.random.default_rng(0), (4, 3), 0.5
-    votes = rng.random((30, *shape))
+    votes = np.random.default_rng(0).random((30, 4, 3))
     for teacher in range(30):
         other = votes.copy()
         other[teacher] = 1 - votes[teacher]
-        clipped = ClippedSum(clip, shape)
-        moved = clipped.total(votes, center=0.5, num_teachers=30) - clipped.total(other, center=0.5, num_teachers=30)
-        assert 0.9 * clipped.l2_sensitivity < np.linalg.norm(moved) <= clipped.l2_sensitivity
-        fewer = ClippedSum(clip, shape, Adjacency.ADD_REMOVE)
-        left = fewer.total(np.delete(votes, teacher, axis=0), center=0.5, num_teachers=30)
-        moved = fewer.total(votes, center=0.5, num_teachers=30) - left
-        assert 0.9 * fewer.l2_sensitivity < np.linalg.norm(moved) <= fewer.l2_sensitivity
+        changed = {Adjacency.REPLACE_ONE: other, Adjacency.ADD_REMOVE: np.delete(votes, teacher, axis=0)}
+        for adjacency, neighbor in changed.items():
+            clipped = ClippedSum(0.5, (4, 3), adjacency)
+            totals = [clipped.total(each, center=0.5, num_teachers=30) for each in (votes, neighbor)]
+            assert_reached([(totals[0] - totals[1]).ravel()], Adjacency.ADD_REMOVE, clipped.l2_sensitivity)
 
 
 def test_factored_votes_move_no_further() -> None:
@@ -72,8 +67,7 @@ def test_factored_votes_move_no_further() -> None:
         for sign in (1, -1):
             block = LowRankVotes(span, np.concatenate([rest, sign * weights[None]]))
             totals.append(clipped.total(block, center=0.5, num_teachers=10))
-    moved = furthest(np.array(totals).reshape(len(totals), -1), Adjacency.REPLACE_ONE)
-    assert 0.9 * clipped.l2_sensitivity < moved <= clipped.l2_sensitivity
+    assert_reached(np.array(totals).reshape(len(totals), -1), Adjacency.REPLACE_ONE, clipped.l2_sensitivity)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

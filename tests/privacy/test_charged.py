@@ -1,19 +1,19 @@
 """Target-charged aggregators on all small neighboring histograms: calls, targets, failures, sessions."""
 
 import math
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from pate.accounting import Adjacency, PureDpEvent, RdpAccountant, SessionEvent
 from pate.accounting.events import by_accesses, failure_probability, leaves
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.target_charging import bit_epsilon, margins, session_event
-from tests.privacy.histograms import GapPairs, gap_pairs, neighbors
+from tests.privacy.histograms import GapPairs, gap_pairs, gaps_of, neighbors
 
 Array = NDArray[np.float64]
 
@@ -21,21 +21,25 @@ ADJACENCIES = tuple(Adjacency)
 SETTINGS = [(3.0, 1.0, 0.05), (0.8, 2.0, 0.2), (6.0, 0.4, 1e-3)]  # selection_scale, test_std, failure_prob
 
 
-def boundary_top_k(setting: tuple[float, float, float], adjacency: Adjacency, *, padded: bool = False) -> BoundaryTopK:
+def boundary_top_k(
+    setting: tuple[float, float, float], adjacency: Adjacency, *, padded: bool = False, num_labels: int = 3
+) -> tuple[BoundaryTopK, GapPairs, tuple[Array, Array]]:
+    """With all pairs for six teachers, and the laws of a call for both: k released, or a refusal, `[N, n + 1]` each.
+
+    Written a second time, from the gaps.
+    """
     scale, std, failure_prob = setting
     given = {"selection_scale": scale, "test_std": std, "failure_prob": failure_prob}
-    return BoundaryTopK(**given, padded=padded, adjacency=adjacency)
-
-
-def call_distribution(aggregator: BoundaryTopK, gaps: NDArray[np.int64], pairs: GapPairs) -> Array:
-    """The distribution of (k released, or a refusal) from the gaps, written a second time: `[N, n + 1]`."""
-    sens = 2 if aggregator.adjacency == Adjacency.REPLACE_ONE else 1
-    weights = np.exp((gaps - gaps.max(axis=1, keepdims=True)) / aggregator.selection_scale)
-    chosen = weights / weights.sum(axis=1, keepdims=True)
-    x = np.maximum(gaps - sens, 0) * math.sqrt(2) / aggregator.test_std + math.log(2 * aggregator.failure_prob)
-    passed = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2)
-    passed = np.where(pairs.constant_set, 1.0, np.minimum(passed, 1 - 2.0**-40))
-    return np.concatenate([chosen * passed, (chosen * (1 - passed)).sum(axis=1, keepdims=True)], axis=1)
+    aggregator = BoundaryTopK(**given, padded=padded, adjacency=adjacency)
+    pairs, laws = gap_pairs(num_labels, 6, adjacency, padded=padded), []
+    for gaps in (pairs.first, pairs.second):
+        chosen = softmax(gaps / scale, axis=1)
+        x = np.maximum(gaps - (2 if adjacency == Adjacency.REPLACE_ONE else 1), 0) * math.sqrt(2) / std
+        x += math.log(2 * failure_prob)
+        passed = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2)
+        passed = np.where(pairs.constant_set, 1.0, np.minimum(passed, 1 - 2.0**-40))
+        laws.append(np.concatenate([chosen * passed, (chosen * (1 - passed)).sum(axis=1, keepdims=True)], axis=1))
+    return aggregator, pairs, (laws[0], laws[1])
 
 
 def inside_wrapper(distribution: Array) -> Array:
@@ -43,9 +47,9 @@ def inside_wrapper(distribution: Array) -> Array:
     return np.concatenate([distribution, rest], axis=1) / (1 + rest)
 
 
-@lru_cache(maxsize=8)
-def pairs_of(adjacency: Adjacency, padded: bool) -> GapPairs:
-    return gap_pairs(3, 6, adjacency, padded=padded)
+def unstable(wrapped: Array, pairs: GapPairs) -> float:
+    """How likely a set is released that the neighbor does not have."""
+    return float(np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1).max())
 
 
 def largest_ratio(first: Array, second: Array) -> float:
@@ -68,70 +72,48 @@ def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every:
 def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     adjacency: Adjacency, setting: tuple[float, float, float], padded: bool
 ) -> None:
-    pairs, aggregator = pairs_of(adjacency, padded), boundary_top_k(setting, adjacency, padded=padded)
+    aggregator, pairs, (first, second) = boundary_top_k(setting, adjacency, padded=padded)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
-    first, second = (call_distribution(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
     assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
     wrapped = wrapped_within_target(first, second, epsilon, every=7)
-    unstable = np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1)
-    assert unstable.max() <= aggregator.failure_prob * (1 + 1e-12)
+    assert unstable(wrapped, pairs) <= aggregator.failure_prob * (1 + 1e-12)
+    counts = [5, 3, 0]
+    (row,) = np.flatnonzero((pairs.first == gaps_of(np.array([counts]), num_teachers=6, padded=padded)).all(axis=1))[:1]
+    distribution = aggregator.distribution(np.array(counts), num_teachers=6)
+    released = [p for labels, p in distribution.items() if not isinstance(labels, str)]
+    found = [*released, distribution["refused"], distribution["boundary"]]
+    np.testing.assert_allclose(found, wrapped[row], rtol=1e-9)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_a_call_epsilon_10_percent_too_small_fails(adjacency: Adjacency) -> None:
+def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     """A gap far above the others that falls while they rise, and its test, both at their worst."""
-    pairs, aggregator = gap_pairs(4, 6, adjacency, padded=False), boundary_top_k((20.0, 1.0, 0.05), adjacency)
+    aggregator, _, laws = boundary_top_k((20.0, 1.0, 0.05), adjacency, num_labels=4)
     epsilon = aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
-    first, second = (call_distribution(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
-    assert 0.9 * epsilon < largest_ratio(first, second) <= epsilon * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
-    pairs, aggregator = gap_pairs(2, 6, adjacency, padded=False), boundary_top_k((3.0, 0.4, 1e-3), adjacency)
-    wrapped = inside_wrapper(call_distribution(aggregator, pairs.first, pairs))
-    unstable = np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1)
-    assert 0.9 * aggregator.failure_prob < unstable.max() <= aggregator.failure_prob
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_the_package_s_distribution_is_the_one_tested_here(adjacency: Adjacency) -> None:
-    aggregator = boundary_top_k((3.0, 1.0, 0.05), adjacency, padded=True)
-    pairs = pairs_of(adjacency, True)
-    counts = np.array([5, 3, 0])
-    gaps = np.array([[1, 2, 3, 0]])
-    expected = inside_wrapper(call_distribution(aggregator, gaps, pairs))[0]
-    distribution = aggregator.distribution(counts, num_teachers=6)
-    np.testing.assert_allclose(list(distribution.values())[2:], expected[:4], rtol=1e-9)
-    np.testing.assert_allclose([distribution["refused"], distribution["boundary"]], expected[4:], rtol=1e-9)
+    assert 0.9 * epsilon < largest_ratio(*laws) <= epsilon * (1 + 1e-6)
+    aggregator, pairs, laws = boundary_top_k((3.0, 0.4, 1e-3), adjacency, num_labels=2)
+    assert 0.9 * aggregator.failure_prob < unstable(inside_wrapper(laws[0]), pairs) <= aggregator.failure_prob
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacency, scale: float) -> None:
+    """The control: one label of many gains a vote, another loses it, and little mass lies elsewhere."""
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
     first, second = neighbors(3, 5, adjacency)
-    weights = [np.exp(counts / scale) for counts in (first, second)]
-    distributions = [each / each.sum(axis=1, keepdims=True) for each in weights]
-    ratio = largest_ratio(*distributions)
-    assert 0.6 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
-    wrapped = wrapped_within_target(*distributions, aggregator.call_epsilon, every=11)
+    laws = [softmax(counts / scale, axis=1) for counts in (first, second)]
+    assert 0.6 * aggregator.call_epsilon < largest_ratio(*laws) <= aggregator.call_epsilon
+    wrapped = wrapped_within_target(*laws, aggregator.call_epsilon, every=11)
     np.testing.assert_allclose(aggregator.distribution(first[17]), wrapped[17], rtol=1e-12)
-
-
-def test_a_single_label_epsilon_10_percent_too_small_fails() -> None:
-    """One label of many gains a vote, another loses it, and little mass lies elsewhere."""
-    for adjacency, after in ((Adjacency.REPLACE_ONE, [1, 59, 0]), (Adjacency.ADD_REMOVE, [1, 60, 0])):
-        aggregator = BoundaryMax(selection_scale=4.0, adjacency=adjacency)
-        distributions = [np.exp(np.array(counts) / 4.0) for counts in ([0, 60, 0], after)]
-        ratio = largest_ratio(*(distribution / distribution.sum() for distribution in distributions))
-        assert 0.9 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
+    after = [1, 59, 0] if adjacency is Adjacency.REPLACE_ONE else [1, 60, 0]
+    far = largest_ratio(*(softmax(np.array(counts) / scale) for counts in ([0, 60, 0], after)))
+    assert 0.9 * aggregator.call_epsilon < far <= aggregator.call_epsilon * (1 + 1e-12)
 
 
 def prior_check(adjacency: Adjacency, scale: float, *, margin: float = -1.0, **changes: object) -> NotPriorTopK:
-    values = {"first_queries": 0, "target_hits": 1, "session_delta": 0.05, "failure_prob": 1e-4} | changes
-    release = {"selection_scale": 3.0, "table_order": 3.0, "table_budget": 0.3}
-    return NotPriorTopK(prior_scale=scale, prior_margin=margin, adjacency=adjacency, **release, **values)
+    values = {"first_queries": 0, "target_hits": 1, "session_delta": 0.05, "failure_prob": 1e-4}
+    step = {"selection_scale": 3.0, "table_order": 3.0, "table_budget": 0.3}
+    return NotPriorTopK(prior_scale=scale, prior_margin=margin, adjacency=adjacency, **(values | step | changes))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -6,7 +6,6 @@ Words of the generator are chosen by hand: where u lies by less than a float can
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,20 +13,6 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.accounting.target_charging import tight_boundary
-from pate.aggregators import (
-    Aggregator,
-    BoundaryMax,
-    BoundaryTopK,
-    ConfidentGNMax,
-    ConfidentVotes,
-    FixedTopK,
-    GaussianVotes,
-    GNMax,
-    NotPriorTopK,
-    StableFixedTopK,
-    StableTopK,
-)
-from pate.aggregators.fixed_top_k import MECHANISMS
 from pate.mechanisms import (
     BoundaryWrapper,
     CanonicalTopK,
@@ -46,6 +31,8 @@ from pate.mechanisms import (
 from pate.mechanisms.noise import noisy_order, uniforms
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, boundary_weights, index_of, softmax_weights
+from pate.verification import neighbors
+from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
 
 ONES = 2**64 - 1
 DIGITS = 60
@@ -160,22 +147,8 @@ MECHANISMS_OF_ALL_KINDS: dict[str, Any] = {
     "limited domain": LimitedDomainTopK(k=2, domain_size=4, epsilon=2.0, failure_prob=0.1),
     "top stable": TopStableTopK(k=1, domain_size=3, epsilon=5.0, failure_prob=0.1),
 }  # fmt: skip
-BOUNDARY = {"selection_scale": 3.0, "target_hits": 60}
-AGGREGATORS: dict[str, Aggregator] = {
-    **{f"fixed {name}": FixedTopK(k=2, epsilon=1.0, mechanism=name) for name in MECHANISMS},
-    "stable": StableTopK(selection_scale=3.0, test_std=1.0, failure_prob=0.01),
-    "stable fixed": StableFixedTopK(k=2, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0),
-    "gnmax": GNMax(noise_std=3.0, max_votes=5),
-    "votes": GaussianVotes(noise_std=3.0),
-    "confident": ConfidentVotes(screening_std=3.0, threshold_share=0.6, noise_std=3.0),
-    "confident gnmax": ConfidentGNMax(screening_std=3.0, threshold_share=0.6, noise_std=3.0, max_votes=5),
-    "boundary": BoundaryTopK(**BOUNDARY, test_std=3.0, failure_prob=1e-10),
-    "boundary max": BoundaryMax(**BOUNDARY),
-    "not prior": NotPriorTopK(
-        prior_scale=3.0, selection_scale=3.0, table_order=3.0, table_budget=1.0, first_queries=20, target_hits=60
-    ),
-}
-COUNTS = np.random.default_rng(0).integers(0, 17, (40, 5))
+COUNTING = [case for case in CASES if not case.reads_teachers]
+COUNTS = np.random.default_rng(0).integers(0, 17, (12, 5))
 
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
@@ -197,17 +170,19 @@ def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatc
     mechanism = MECHANISMS_OF_ALL_KINDS[name]
 
     def draw() -> Any:
-        outcome = mechanism(COUNTS[:12], rng=np.random.default_rng(7))
+        outcome = mechanism(COUNTS, rng=np.random.default_rng(7))
         return getattr(outcome, "indices", outcome)
 
     compared(draw, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", AGGREGATORS)
-def test_releases_are_the_same_without_floats(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("case", COUNTING, ids=[case.name for case in COUNTING])
+def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, (40, NUM_LABELS))
+
     def draw() -> Any:
-        release = AGGREGATORS[name].aggregate(COUNTS, num_teachers=16, rng=np.random.default_rng(3))
+        release = case.released(counts, 3)
         return np.column_stack([release.labels, release.answered])
 
     compared(draw, monkeypatch)
@@ -221,15 +196,6 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         test_floats_decide_as_fractions_do("gap gumbel", monkeypatch)
 
 
-def histograms(num_labels: int, most: int) -> list[tuple[int, ...]]:
-    return list(product(range(most + 1), repeat=num_labels))
-
-
-def are_neighbors(first: tuple[int, ...], second: tuple[int, ...], adjacency: Adjacency) -> bool:
-    moves = {b - a for a, b in zip(first, second, strict=True)}
-    return moves <= {-1, 0, 1} if adjacency is Adjacency.REPLACE_ONE else moves <= {0, 1} or moves <= {0, -1}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 @pytest.mark.parametrize("scale", [0.05, 1.0])
@@ -238,14 +204,14 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, sc
     selection = GapSelection(noise_scale=scale, num_labels=3, num_teachers=3, padded=True, adjacency=adjacency)
     event = selection.event
     assert isinstance(event, BoundedRangeEvent)
-    laws = {votes: selection.weights(np.array(votes)) for votes in histograms(3, 3)}
+    pairs = neighbors(3, 3, adjacency)
+    laws: list[Any] = [selection.weights(votes) for votes in pairs.histograms]
     wrapped = tight_boundary(event.epsilon).epsilon
     for weights, bound in ((lambda w: w, event.epsilon), (boundary_weights, wrapped)):
-        table = {votes: law(weights(found)) for votes, found in laws.items() if found is not None}
+        table = [law(weights(found)) for found in laws]
         worst = max(
             math.log(ours[1] / theirs[0])
-            for first, second in product(table, repeat=2)
-            if first != second and are_neighbors(first, second, adjacency)
+            for first, second in zip(pairs.first, pairs.second, strict=True)
             for ours, theirs in zip(table[first], table[second], strict=True)
             if theirs[0] > 0 or ours[1] > Fraction(1, 10 ** (DIGITS - 6))
         )

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from pate.accounting import Adjacency, Event, RdpAccountant, SessionEvent
 from pate.accounting.events import BoundarySessionEvent, NoOpEvent, leaves
@@ -15,7 +16,7 @@ from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, NotPriorTopK
 from pate.aggregators.target_charging import bit_epsilon
 from tests.privacy.histograms import neighbors
-from tests.privacy.test_charged import SETTINGS, boundary_top_k, call_distribution, inside_wrapper, pairs_of
+from tests.privacy.test_charged import SETTINGS, boundary_top_k, inside_wrapper, prior_check
 
 Array = NDArray[np.float64]
 Laws = tuple[Array, Array]
@@ -62,10 +63,8 @@ def session_of(event: Event) -> SessionEvent:
 
 @lru_cache(maxsize=8)
 def single_label_laws(adjacency: Adjacency, scale: float, num_labels: int, num_teachers: int) -> Laws:
-    distributions = []
-    for counts in neighbors(num_labels, num_teachers, adjacency):
-        weights = np.exp((counts - counts.max(axis=1, keepdims=True)) / scale)
-        distributions.append(inside_wrapper(weights / weights.sum(axis=1, keepdims=True)))
+    pairs = neighbors(num_labels, num_teachers, adjacency)
+    distributions = [inside_wrapper(softmax(counts / scale, axis=1)) for counts in pairs]
     first, second = np.split(np.unique(np.concatenate(distributions, axis=1), axis=0), 2, axis=1)
     return first, second
 
@@ -103,13 +102,11 @@ def test_no_play_of_sets_exceeds_the_price(
 ) -> None:
     """Outside of failures: the call that names k alone."""
     calls, hits = size
-    pairs = pairs_of(adjacency, True)
-    aggregator = boundary_top_k(setting, adjacency, padded=True)
-    laws = [inside_wrapper(call_distribution(aggregator, gaps, pairs)) for gaps in (pairs.first, pairs.second)]
+    aggregator, _, laws = boundary_top_k(setting, adjacency, padded=True)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     target = tight_boundary(epsilon)
     session = BoundarySessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, False)
-    exact = largest_moments((laws[0], laws[1]), calls, hits)
+    exact = largest_moments((inside_wrapper(laws[0]), inside_wrapper(laws[1])), calls, hits)
     price = session_rdp(session, ORDERS) * (ORDERS - 1)
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
 
@@ -127,9 +124,7 @@ def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refut
     adjacency: Adjacency, size: tuple[int, int]
 ) -> None:
     calls, hits = size
-    aggregator = NotPriorTopK(
-        prior_scale=6.0, selection_scale=3.0, table_order=3.0, table_budget=0.3, adjacency=adjacency
-    )
+    aggregator = prior_check(adjacency, 6.0, margin=0.0)
     target = not_prior(bit_epsilon(aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity))
     event = SessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent())
     orders = ORDERS[:12]
@@ -146,10 +141,9 @@ def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refut
 def test_releases_that_hits_lead_to_add_their_curves_and_one_fewer_is_refuted(adjacency: Adjacency) -> None:
     """As of `NotPriorTopK`: a check that fails is followed by a release of the query, after the last hit too."""
     calls, hits, orders = 300, 3, ORDERS[:12]
-    aggregator = NotPriorTopK(
-        prior_scale=30.0, selection_scale=20.0, table_order=3.0, table_budget=0.3, adjacency=adjacency
+    aggregator = prior_check(
+        adjacency, 30.0, margin=0.0, selection_scale=20.0, target_hits=hits, session_delta=1e-6, failure_prob=1e-9
     )
-    aggregator = replace(aggregator, first_queries=0, target_hits=hits, session_delta=1e-6)
     event = aggregator.event_for(num_queries=calls, num_labels=5, num_teachers=40)
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, SessionEvent))
     price = RdpAccountant().compose(event).curve(orders) * (orders - 1)

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import pate.accounting as pa
-import tests.privacy.histograms as small
 from pate.accounting.events import count_leaves
 from pate.accounting.joint_law import joint_rdp
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
+from tests.privacy.case import Case, Shape, outside_failure, pairs_of_laws, rename_set
+from tests.privacy.divergences import largest_renyi
+from tests.privacy.rival_distributions import stable_top_k_distribution
 
 ORDERS = (1.3, 2.0, 4.0, 12.0)
 SHAPES = [(3, 8), (4, 6), (5, 4)]
@@ -27,23 +29,9 @@ def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.S
 
 def largest_of_laws(aggregator: StableTopK, num_labels: int, num_teachers: int) -> np.ndarray:
     """The largest Renyi divergence of the good parts of any two neighbors, at each order."""
-    pairs = small.gap_pairs(num_labels, num_teachers, padded=False, adjacency=aggregator.adjacency)
-    table = np.array(aggregator.stability_test(num_teachers=num_teachers).pass_probs)
-    p, q = (law_of(gaps, pairs.same_set, table, aggregator.selection_scale) for gaps in (pairs.first, pairs.second))
-    return np.array([renyi(p, q, order).max() for order in ORDERS])
-
-
-def law_of(gaps: np.ndarray, same_set: np.ndarray, table: np.ndarray, scale: float) -> np.ndarray:
-    """Of "k was chosen and passed" for each candidate, and of a refusal: `[N, n + 1]`."""
-    weights = np.exp(gaps / scale)
-    passed = weights / weights.sum(axis=1, keepdims=True) * np.where(same_set, table[gaps], 0.0)
-    return np.append(passed, 1 - passed.sum(axis=1, keepdims=True), axis=1)
-
-
-def renyi(p: np.ndarray, q: np.ndarray, order: float) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(p > 0, p * np.exp((order - 1) * (np.log(p) - np.log(q))), 0.0)
-    return np.asarray(np.log(terms.sum(axis=1)) / (order - 1))
+    case = Case("stable", lambda _: aggregator, stable_top_k_distribution, rename=rename_set)
+    laws = pairs_of_laws(case, Shape(aggregator.adjacency, num_labels, num_teachers))
+    return largest_renyi(*outside_failure(*laws)[:2], np.array(ORDERS))
 
 
 def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
@@ -91,7 +79,7 @@ def test_the_price_is_near_what_a_pair_of_large_histograms_shows() -> None:
     moves = np.repeat([1, -1, 1, -1, 1, -1, 1, -1], [3, 7, 5, 1, 2, 2, 2, 18])
     one, other = (aggregator.distribution(counts, num_teachers=800) for counts in (first, first + moves))
     p, q = (np.array([[law[labels] for labels in one]]) for law in (one, other))
-    shown = max(renyi(p, q, 3.0)[0], renyi(q, p, 3.0)[0])
+    shown = max(largest_renyi(*pair, np.array([3.0]))[0] for pair in ((p, q), (q, p)))
     event = event_of(aggregator, 40, 800)
     parts = float(rdp_curve(count_leaves(event), np.array([3.0]))[0])
     assert shown <= joint_rdp(event, 3.0) < 1.05 * shown < 0.75 * parts

@@ -1,77 +1,213 @@
 """The verifier finds nothing on all that ships, and the list of what ships is complete."""
 
 import inspect
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pate import aggregators, mechanisms
-from pate.accounting import Accountant, Adjacency, ExactAccountant, PldAccountant
-from pate.aggregators import Aggregator
-from pate.verification import Verdict, all_histograms, verify
-from tests.privacy.case import Case, Shape, by_rank
+from pate.accounting import Accountant, Adjacency, BoundedRangeEvent, ExactAccountant, PldAccountant
+from pate.accounting.events import failure_probability
+from pate.aggregators import Aggregator, StableFixedTopK
+from pate.mechanisms import GapSelection
+from pate.verification import Claim, Verdict, all_histograms, verify
+from tests.privacy.case import Case, Shape, by_rank, outside_failure, pairs_of_laws
+from tests.privacy.divergences import (
+    assert_covered,
+    assert_refuted,
+    largest_log_ratio,
+    largest_range,
+    largest_renyi,
+    price_curve,
+)
+from tests.privacy.rival_distributions import (
+    fixed_set,
+    gap_selection_distribution,
+    stable_fixed_top_k_distribution,
+    stable_top_k_distribution,
+)
 from tests.privacy.shipped import CASES, WITHOUT_DISTRIBUTION
 
 ADJACENCIES = tuple(Adjacency)
-TIGHT = {"PeelingTopK-2.0", "GapSelection-gumbel", "StabilityTest-gaussian-1", "StableTopK-gumbel", "GaussianVotes"}
+TIGHT = {
+    "PeelingTopK-2-epsilon=4.0",
+    "GapSelection-gumbel-1.0-padded=False",
+    "StabilityTest-gaussian-1-0.05",
+    "StableTopK-gumbel",
+    "GaussianVotes-1.0",
+}
 SMALLER = [(labels, teachers) for labels in (1, 2, 3) for teachers in (1, 2, 4, 6)] + [(4, 1), (4, 3)]
+every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
 
-def verdict_of(case: Case, shape: Shape, **options: Any) -> Verdict:
+def verdict_of(case: Case, shape: Shape, under: Adjacency | None = None, **options: Any) -> Verdict:
+    """Of what is made for a shape, on all neighbors by its own adjacency or another."""
     subject = case.subject(shape)
-    return verify(
-        by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename),
-        num_labels=shape.num_labels,
-        num_teachers=shape.num_teachers,
-        adjacency=shape.adjacency,
-        event=case.event(subject, shape),
-        symmetric=True,
-        **options,
-    )
+    given = {"adjacency": under or shape.adjacency, "event": case.event(subject, shape), "symmetric": True} | options
+    distribution = by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename)
+    return verify(distribution, num_labels=shape.num_labels, num_teachers=shape.num_teachers, **given)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_nothing_is_found_on_the_largest_instance(adjacency: Adjacency, case: Case) -> None:
+@every_case
+@every_adjacency
+def test_nothing_is_found_on_the_largest_instance_and_a_smaller_price_is_refuted(
+    adjacency: Adjacency, case: Case
+) -> None:
     verdict = verdict_of(case, Shape(adjacency, *case.largest)).require()
     assert verdict.sound
     assert case.tightness <= verdict.ratio <= 1 + 1e-9
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@every_case
+@every_adjacency
 def test_nothing_is_found_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:
     for num_labels, num_teachers in SMALLER:
         if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest:
             assert verdict_of(case, Shape(adjacency, num_labels, num_teachers)).require().sound
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.refuted_on], ids=lambda case: case.name)
+def test_what_is_made_for_add_remove_is_refuted_where_a_record_is_replaced(case: Case) -> None:
+    made, replaced = Shape(Adjacency.ADD_REMOVE, *(case.refuted_on or ())), Adjacency.REPLACE_ONE
+    assert verdict_of(case, made).sound
+    assert verdict_of(case, made, under=replaced).refuted
+
+
+FAILING = (
+    "StabilityTest",
+    "StableTopK-gumbel-3.0-False",
+    "StableFixedTopK-1-False",
+    "LimitedDomainTopK-2-domain_size=2-epsilon=2.0",
+)
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.name.startswith(FAILING)], ids=lambda case: case.name)
+@every_adjacency
+def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: Case) -> None:
+    """Where little else is told, a set that the neighbor does not have is released with the failure probability."""
+    domain = case.name.startswith("LimitedDomain")
+    shape = Shape(adjacency, *((4, 3) if domain else (2, 6)))
+    failure = failure_probability(case.event(case.subject(shape), shape))
+    for factor in (1.0, 0.9):
+        claim = Claim(deltas=((2.0 if domain else 50.0, factor * failure),))
+        assert verdict_of(case, shape, event=claim).refuted == (factor < 1)
+
+
 @pytest.mark.parametrize("accountant", [ExactAccountant, PldAccountant])
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in TIGHT], ids=lambda case: case.name)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("name", sorted(TIGHT))
+@every_adjacency
 def test_the_sharper_accountants_print_no_less_than_is_spent(
-    adjacency: Adjacency, case: Case, accountant: type[Accountant]
+    adjacency: Adjacency, name: str, accountant: type[Accountant]
 ) -> None:
     """Once, for all pairs, and three times on the worst of them; their prices are nearly attained."""
-    shape = Shape(adjacency, 3, 3)
-    once, thrice = (
-        verdict_of(case, shape, accountant=accountant, count=count, orders=(), epsilons=(0.5, 2.0), deltas=(1e-3,))
-        for count in (1, 3)
-    )
+    (case,) = (case for case in CASES if case.name == name)
+    options = {"accountant": accountant, "orders": (), "epsilons": (0.5, 2.0), "deltas": (1e-3,)}
+    once, thrice = (verdict_of(case, Shape(adjacency, 3, 3), count=count, **options) for count in (1, 3))
     assert once.require().sound
     assert not thrice.require().sound
     assert once.ratio > 0.8
     assert thrice.ratio > 0.6
 
 
-def test_the_names_of_tight_cases_exist() -> None:
-    assert {case.name for case in CASES} >= TIGHT
+def of_package(subject: Any, histogram: NDArray[np.int64], shape: Shape) -> Mapping[Any, float]:
+    if isinstance(subject, GapSelection):
+        return dict(zip(subject.candidates.tolist(), subject.probabilities(histogram).tolist(), strict=True))
+    return subject.distribution(histogram, num_teachers=shape.num_teachers)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed_top_k_distribution)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.distribution in REWRITTEN], ids=lambda case: case.name)
+def test_the_packages_distributions_are_those_written_down_here(case: Case) -> None:
+    """Of selections by size, of stable sets by set; of a fixed size by what is released after all steps."""
+    shape = Shape(Adjacency.REPLACE_ONE, *case.largest)
+    subject, expected = case.subject(shape), Counter[Any]()
+    for histogram in all_histograms(*case.largest)[::97]:
+        expected.clear()
+        for outcome, p in case.distribution(subject, histogram, shape).items():
+            expected[fixed_set(outcome, subject.k) if isinstance(subject, StableFixedTopK) else outcome] += p
+        found = of_package(subject, histogram, shape)
+        assert found.keys() <= expected.keys()
+        assert {outcome: found.get(outcome, 0.0) for outcome in expected} == pytest.approx(
+            dict(expected), rel=1e-8, abs=1e-12
+        )
+
+
+def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
+    """The scale has to grow with the root of the number of picks."""
+    (case,) = (case for case in CASES if case.name == "StableFixedTopK-2-gaussian-10000.0-0.001-4.0-10000.0")
+    for adjacency in ADJACENCIES:
+        cheap = replace(case, distribution=partial(stable_fixed_top_k_distribution, growth=0.0))
+        assert verdict_of(cheap, Shape(adjacency, 4, 4)).renyi.exceeds
+
+
+ATTAINED = (
+    "StabilityTest",
+    "StableTopK-gumbel-0.5-1",
+    "StableTopK-gumbel-0.5-False-table",
+    "StableTopK-gumbel-3.0-False-laplace",
+    "StableFixedTopK-1-gaussian-10000.0",
+    "StableFixedTopK-2-gaussian-10000.0",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [each for each in CASES if each.name.startswith("Stab")], ids=lambda case: case.name)
+@every_adjacency
+def test_the_curve_holds_where_a_set_that_the_neighbor_does_not_have_is_refused(
+    adjacency: Adjacency, case: Case
+) -> None:
+    """Which is the failure that the proofs mean, of all that the verifier may choose."""
+    shape = Shape(adjacency, *case.largest)
+    *meant, failed = outside_failure(*pairs_of_laws(case, shape))
+    event = case.event(case.subject(shape), shape)
+    exact, price = largest_renyi(*meant), price_curve(event)
+    assert failed.max() <= failure_probability(event) * (1 + 1e-9)
+    assert_covered(exact, price)
+    if case.name.startswith(ATTAINED):
+        assert_refuted(exact, 0.9 * price)
+
+
+RANGES = (
+    "JointTopK-2",
+    "CanonicalTopK-2-epsilon=4.0-noise=gumbel",
+    "CanonicalTopK-2-rho",
+    "GapSelection-gumbel-1.0-padded=False",
+)
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.name.startswith(RANGES)], ids=lambda case: case.name)
+@every_adjacency
+def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case: Case) -> None:
+    event = case.event(case.subject(Shape(adjacency, 4, 3)), Shape(adjacency, 4, 3))
+    assert isinstance(event, BoundedRangeEvent)
+    first, second, _ = pairs_of_laws(case, Shape(adjacency, 4, 3))
+    assert largest_range(first, second) == pytest.approx(event.epsilon, rel=1e-9)
+
+
+@every_adjacency
+def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(adjacency: Adjacency) -> None:
+    case = Case(
+        "limited domain",
+        lambda s: mechanisms.LimitedDomainTopK(
+            k=1, epsilon=4.0, domain_size=4, failure_prob=0.5, adjacency=s.adjacency
+        ),
+    )
+    first, second, _ = pairs_of_laws(case, Shape(adjacency, 4, 4))
+    assert 0.93 * 4.0 < largest_log_ratio(first, second) <= 4.0 * (1 + 1e-9)
+
+
+@every_case
 def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
     """What `by_rank` relies on: the probabilities of a histogram are those of its sorted counts, renamed."""
     shape = Shape(Adjacency.REPLACE_ONE, 3, 2)

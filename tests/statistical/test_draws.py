@@ -12,8 +12,8 @@ from scipy.special import ndtr
 from pate.aggregators import GaussianVotes, StableFixedTopK, StableTopK
 from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
 from pate.mechanisms.gap_selection import SELECTION_NOISES
-from tests.privacy.distributions import selection_distribution
 from tests.privacy.histograms import gaps_of
+from tests.privacy.rival_distributions import selection_distribution
 from tests.statistical.chi_square import p_value
 
 DRAWS = 200_000

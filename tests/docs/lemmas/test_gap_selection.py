@@ -4,34 +4,18 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting import OpposedMaximaEvent
 from pate.accounting.pld import opposite_maxima
 from pate.accounting.rdp import curve_of
+from tests.privacy.rival_distributions import noisy_max_distribution
 
 Array = np.ndarray
 
 
 def mills(x: Array) -> Array:
     return np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x))
-
-
-def noisy_max_distribution(utilities: Array) -> Array:
-    """Standard normal noise, by adaptive quadrature."""
-
-    def wins(i: int) -> float:
-        others = np.delete(utilities, i)
-
-        def density(x: float) -> float:
-            return float(np.exp(-0.5 * (x - utilities[i]) ** 2 + log_ndtr(x - others).sum()))
-
-        center = utilities.max()
-        value = quad(density, center - 12, center + 12, points=[*utilities], epsabs=1e-13, epsrel=1e-11, limit=400)[0]
-        return float(value / np.sqrt(2 * np.pi))
-
-    return np.array([wins(i) for i in range(len(utilities))])
 
 
 def roc_up(p: Array, shift: float, count: int) -> Array:
@@ -76,7 +60,7 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
         candidates, std, sens = int(rng.integers(2, 6)), 10 ** rng.uniform(0, 1.2), int(rng.integers(1, 3))
         utilities = rng.integers(-3, 4, candidates).astype(float)
         moved = utilities + rng.integers(-sens, sens + 1, candidates)
-        p, q = noisy_max_distribution(utilities / std), noisy_max_distribution(moved / std)
+        p, q = noisy_max_distribution(utilities, std), noisy_max_distribution(moved, std)
         shift = 2 * sens / std
         for size in range(1, candidates):
             for subset in combinations(range(candidates), size):
@@ -92,7 +76,7 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
     """The control: what the two-step argument forbids, sensitivity 1 in place of 2, does happen."""
-    p, q = noisy_max_distribution(np.array([1.0, 1.0])), noisy_max_distribution(np.array([0.0, 2.0]))
+    p, q = (noisy_max_distribution(np.array(u), 1.0) for u in ([1.0, 1.0], [0.0, 2.0]))
     assert q[1] > roc_up(p[1], 1.0, 1) * 1.01
     assert q[1] <= roc_up(p[1], 2.0, 1)
 
@@ -104,10 +88,10 @@ def test_sets_and_their_moves_are_below_two_maxima_that_move_in_opposite_ways() 
     for _ in range(4):
         utilities, move = rng.normal(scale=1.5, size=7), 0.4
         rising = np.arange(7) < 4
-        p, q = (noisy_max_distribution(u) for u in (utilities, utilities + np.where(rising, move, -move)))
+        p, q = (noisy_max_distribution(u, 1.0) for u in (utilities, utilities + np.where(rising, move, -move)))
         bound = opposite_maxima(4, 3, move, epsilons)
         assert (q[rising].sum() - np.exp(epsilons) * p[rising].sum() <= bound + 1e-12).all()
-    tied, split = noisy_max_distribution(np.zeros(7)), noisy_max_distribution(np.where(rising, 0.4, -0.4))
+    tied, split = (noisy_max_distribution(u, 1.0) for u in (np.zeros(7), np.where(rising, 0.4, -0.4)))
     shown = split[rising].sum() - np.exp(epsilons) * tied[rising].sum()
     assert (shown > opposite_maxima(4, 3, 0.3, epsilons)).any()
 

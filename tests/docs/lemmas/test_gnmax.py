@@ -3,27 +3,17 @@
 from itertools import product
 
 import numpy as np
-import pytest
 from scipy.special import ndtr
 
 from pate.accounting import ComposedEvent, GaussianEvent, SelfComposedEvent
 from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.verification import neighbors
 
 ORDERS = np.array([1.5, 3.0, 12.0])
 
 
 def divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.log((p[:, None] ** ORDERS * q[:, None] ** (1 - ORDERS)).sum(axis=0)) / (ORDERS - 1)
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-def test_statistics_of_the_screening_move_by_at_most_1(adjacency: str) -> None:
-    pairs = neighbors(3, 4, adjacency)
-    first, second = pairs.pairs
-    for statistic in (lambda h: h.max(axis=1), lambda h: np.maximum(h, 4 - h).min(axis=1)):
-        assert np.abs(statistic(first) - statistic(second)).max() == 1
 
 
 def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:

@@ -31,13 +31,10 @@ def hockey_stick(epsilon: float, first: np.ndarray, second: np.ndarray) -> float
     return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
 
 
-def responses(truth: tuple[int, ...], epsilon: float) -> np.ndarray:
-    """The distribution of randomized responses to bits, one unit each."""
-    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
-    return np.array(
-        [math.prod(keep if said == bit else 1 - keep for said, bit in zip(outcome, truth, strict=True))
-         for outcome in product((0, 1), repeat=len(truth))]
-    )  # fmt: skip
+def together(*units: dict[int, float]) -> np.ndarray:
+    """The distribution of what several units say, each by its own."""
+    return np.array([math.prod(one.get(bit, 0.0) for one, bit in zip(units, said, strict=True))
+                     for said in product((0, 1, 2), repeat=len(units))])  # fmt: skip
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
@@ -63,28 +60,21 @@ def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
 def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) -> None:
     epsilon = 0.4
     said = group_epsilon(PureDpEvent(epsilon), size, Budget(target_delta=DELTA))
-    first, second = responses((0,) * size, epsilon), responses((1,) * size, epsilon)
+    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+    first, second = (together(*[{bit: keep, 1 - bit: 1 - keep}] * size) for bit in (0, 1))
     assert hockey_stick(said, first, second) <= DELTA
     assert said >= size * epsilon - 0.02, "as each response is spent to the full"
-
-
-def revealing(truth: tuple[int, ...], chance: float) -> np.ndarray:
-    """The distribution of outcomes where each unit's bit is told with some chance, and else nothing."""
-    told = [{2: 1 - chance, bit: chance} for bit in truth]
-    return np.array(
-        [math.prod(one.get(said, 0.0) for said, one in zip(outcome, told, strict=True))
-         for outcome in product((0, 1, 2), repeat=len(truth))]
-    )  # fmt: skip
 
 
 def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
     """The negative control: what a reader would make of the card's first line."""
     size, epsilon, delta = 4, 0.1, 0.05
-    alone = hockey_stick(epsilon, revealing((0,), delta), revealing((1,), delta))
+    told = [{2: 1 - delta, bit: delta} for bit in (0, 1)]  # a bit is told with some chance, and else nothing
+    alone = hockey_stick(epsilon, *(together(each) for each in told))
     assert alone <= delta + 1e-15
-    together = hockey_stick(size * epsilon, revealing((0,) * size, delta), revealing((1,) * size, delta))
-    assert together > 3 * delta, "k epsilon at the same delta would be wrong"
-    assert together <= size * math.exp((size - 1) * epsilon) * delta
+    found = hockey_stick(size * epsilon, *(together(*[each] * size) for each in told))
+    assert found > 3 * delta, "k epsilon at the same delta would be wrong"
+    assert found <= size * math.exp((size - 1) * epsilon) * delta
 
 
 def test_where_no_figure_holds_none_is_given() -> None:
