@@ -1,7 +1,7 @@
 """All neighboring histograms of small instances, and what a top-k release can tell of them."""
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,28 +26,17 @@ def top_sets(counts: Counts) -> Counts:
     return np.pad(np.cumsum(1 << order, axis=1), ((0, 0), (1, 0)))
 
 
-@dataclass(frozen=True, eq=False)
-class GapPairs:
-    """Neighbors up to what decides a top-k release: the gaps, and which top-k sets agree.
+class GapPairs(NamedTuple):
+    """Neighbors up to what decides a top-k release: the gaps, and which top-k sets agree, `[N, n]` each.
 
     The distribution of k depends on the gaps alone, and so does the probability that the set of the k best is released.
     Two histograms can release the same set only for the same k. So gaps and agreement determine both distributions up
-    to the names of the outcomes; `test_histograms.py` compares with the distributions over named sets.
+    to the names of the outcomes.
     """
 
-    num_labels: int  # L
-    num_teachers: int  # T
-    padded: bool  # whether k = 0 and k = L are candidates
-    first: Counts  # `[N, n]` the gap of each candidate k
-    second: Counts  # `[N, n]` the same of the neighbor
-    same_set: NDArray[np.bool_]  # `[N, n]` whether the k best labels are the same
-
-    @property
-    def constant_set(self) -> NDArray[np.bool_]:
-        """`[n]` the candidates that name no label or all of them."""
-        ends = np.zeros(self.first.shape[1], dtype=bool)
-        ends[[0, -1]] = self.padded
-        return ends
+    first: Counts  # the gap of each candidate k
+    second: Counts  # the same of the neighbor
+    same_set: NDArray[np.bool_]  # whether the k best labels are the same
 
 
 def gaps_of(counts: Counts, *, num_teachers: int, padded: bool) -> Counts:
@@ -64,10 +53,6 @@ def gap_pairs(num_labels: int, num_teachers: int, adjacency: Adjacency, *, padde
     first, second = neighbors(num_labels, num_teachers, adjacency)
     same = top_sets(first) == top_sets(second)
     gaps = [gaps_of(counts, num_teachers=num_teachers, padded=padded) for counts in (first, second)]
-    columns = np.concatenate([*gaps, same if padded else same[:, 1:-1]], axis=1)
-    code = np.zeros(len(columns), dtype=np.int64)
-    for column in columns.T:
-        code = code * (num_teachers + 2) + column
-    kinds = columns[np.unique(code, return_index=True)[1]]
-    parts = np.split(kinds, 3, axis=1)
-    return GapPairs(num_labels, num_teachers, padded, parts[0], parts[1], parts[2].astype(bool))
+    columns = np.unique(np.concatenate([*gaps, same if padded else same[:, 1:-1]], axis=1), axis=0)
+    parts = np.split(columns, 3, axis=1)
+    return GapPairs(parts[0], parts[1], parts[2].astype(bool))

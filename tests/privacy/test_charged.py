@@ -37,7 +37,8 @@ def boundary_top_k(
         x = np.maximum(gaps - (2 if adjacency == Adjacency.REPLACE_ONE else 1), 0) * math.sqrt(2) / std
         x += math.log(2 * failure_prob)
         passed = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2)
-        passed = np.where(pairs.constant_set, 1.0, np.minimum(passed, 1 - 2.0**-40))
+        passed = np.minimum(passed, 1 - 2.0**-40)
+        passed[:, [0, -1] if padded else []] = 1.0  # which name no label, or all
         laws.append(np.concatenate([chosen * passed, (chosen * (1 - passed)).sum(axis=1, keepdims=True)], axis=1))
     return aggregator, pairs, (laws[0], laws[1])
 

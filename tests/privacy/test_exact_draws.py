@@ -13,26 +13,14 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.accounting.target_charging import tight_boundary
-from pate.mechanisms import (
-    BoundaryWrapper,
-    CanonicalTopK,
-    GammaTopK,
-    GapSelection,
-    JointTopK,
-    LaplaceTopK,
-    LimitedDomainTopK,
-    LipschitzTopK,
-    PeelingTopK,
-    PermuteAndFlipJointTopK,
-    PermuteAndFlipTopK,
-    TopStableTopK,
-    permute_and_flip,
-)
+from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK, permute_and_flip
 from pate.mechanisms.noise import noisy_order, uniforms
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, boundary_weights, index_of, softmax_weights
 from pate.verification import neighbors
 from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
+from tests.privacy.case import Shape
+from tests.privacy.shipped import CASES as SHIPPED
 
 ONES = 2**64 - 1
 DIGITS = 60
@@ -132,21 +120,22 @@ def test_ties_in_floats_are_broken_by_further_bits() -> None:
         assert mechanism.draw(np.array([[4, 4]]), chosen([word, word, *more])).tolist() == [order]
 
 
-MECHANISMS_OF_ALL_KINDS: dict[str, Any] = {
-    **{f"gap {noise}": GapSelection(noise_scale=3.0, noise=noise, num_labels=5, num_teachers=16, padded=True)
-       for noise in ("gumbel", "laplace", "exponential", "gaussian")},
-    **{f"lipschitz {noise}": LipschitzTopK(k=2, epsilon=2.0, noise=noise) for noise in UNIT_NOISES},
-    **{f"canonical {noise}": CanonicalTopK(k=2, epsilon=2.0, noise=noise) for noise in UNIT_NOISES},
-    "canonical worst": CanonicalTopK(k=2, epsilon=2.0, gamma=1.0),
-    "peeling": PeelingTopK(k=3, epsilon=2.0),
-    "joint": JointTopK(k=3, epsilon=2.0),
-    "permute-and-flip joint": PermuteAndFlipJointTopK(k=2, epsilon=2.0),
-    "permute-and-flip": PermuteAndFlipTopK(k=3, epsilon=2.0),
-    "laplace": LaplaceTopK(k=2, epsilon=2.0),
-    "gamma": GammaTopK(k=2, epsilon=2.0),
-    "limited domain": LimitedDomainTopK(k=2, domain_size=4, epsilon=2.0, failure_prob=0.1),
-    "top stable": TopStableTopK(k=1, domain_size=3, epsilon=5.0, failure_prob=0.1),
-}  # fmt: skip
+DRAWN = (
+    *(f"GapSelection-{noise}-3.0-padded=True" for noise in ("gumbel", "laplace", "exponential", "gaussian")),
+    "LipschitzTopK-2-epsilon=4.0",
+    "CanonicalTopK-2-epsilon=4.0",
+    "PeelingTopK-3",
+    "JointTopK-3",
+    "PermuteAndFlipJointTopK-2-epsilon=4.0",
+    "PermuteAndFlipTopK-3",
+    "LaplaceTopK-2-epsilon=4.0",
+    "GammaTopK-1-epsilon=2.0",
+    "LimitedDomainTopK-2-domain_size=4-epsilon=2.0",
+    "TopStableTopK",
+)
+MECHANISMS = {
+    case.name: case.subject(Shape(Adjacency.REPLACE_ONE, 5, 16)) for case in SHIPPED if case.name.startswith(DRAWN)
+}
 COUNTING = [case for case in CASES if not case.reads_teachers]
 COUNTS = np.random.default_rng(0).integers(0, 17, (12, 5))
 
@@ -164,10 +153,10 @@ def compared(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MECHANISMS_OF_ALL_KINDS)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same words, decided by enclosures alone, give the same outcomes: the fast way is only fast."""
-    mechanism = MECHANISMS_OF_ALL_KINDS[name]
+    mechanism = MECHANISMS[name]
 
     def draw() -> Any:
         outcome = mechanism(COUNTS, rng=np.random.default_rng(7))
@@ -193,7 +182,7 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     right = uniforms.softmax_weights
     monkeypatch.setattr(uniforms, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale))
     with pytest.raises(AssertionError):
-        test_floats_decide_as_fractions_do("gap gumbel", monkeypatch)
+        test_floats_decide_as_fractions_do("GapSelection-gumbel-3.0-padded=True", monkeypatch)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
@@ -90,33 +90,32 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(rho: float, delta: fl
     assert verify(lambda histogram: noisy_count(std, histogram), event=ours, **shape).sound
 
 
-def set_distribution(passes: NDArray[np.float64], k: int, histogram: Counts) -> Distribution:
-    """The set of the k best, if its gap passes."""
-    ranking = Ranking.of(histogram[None])
-    passed = float(passes[ranking.gaps(padded=True, num_teachers=len(passes) - 1)[0, k]])
-    return {tuple(ranking.top(np.array([k]))[0].tolist()): passed, None: 1 - passed}
+def first_set_verdict(passes: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim) -> Verdict:
+    """The best of three labels is released if its gap passes, of which these are the probabilities."""
+
+    def distribution(histogram: Counts) -> Distribution:
+        ranking = Ranking.of(histogram[None])
+        passed = float(np.asarray(passes)[ranking.gaps(padded=False, num_teachers=6)[0, 0]])
+        return {tuple(ranking.top(np.array([1]))[0].tolist()): passed, None: 1 - passed}
+
+    return verify(distribution, num_labels=3, num_teachers=6, adjacency=adjacency, event=event, epsilons=(50.0,))
 
 
-def test_floor_1_releases_unstable_sets_under_replace_one() -> None:
+def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() -> None:
     """Zhu & Wang 2022, Algorithms 4 and 5: the sets of (5, 5, 5) and (4, 4, 6) differ though the second gap is 2."""
-    make = {"test_std": 1.0, "failure_prob": 0.05, "num_teachers": 6}
-    paper = StabilityTest.gaussian(adjacency=PAPERS, **make)
-    shape = {"num_labels": 3, "num_teachers": 6, "epsilons": (50.0,)}
-    distribution = partial(set_distribution, np.array(paper.pass_probs), 1)
-    verdict = verify(distribution, adjacency=RECORD, event=pa.ApproximateEvent(pa.GaussianEvent(0.5), 0.05), **shape)
+    paper, ours = (
+        StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
+        for adjacency in (PAPERS, RECORD)
+    )
+    verdict = first_set_verdict(paper.pass_probs, RECORD, pa.ApproximateEvent(pa.GaussianEvent(0.5), 0.05))
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
-    assert verdict.delta.exact == pytest.approx(distribution(np.array([4, 4, 6]))[False, False, True])
+    assert verdict.delta.exact == pytest.approx(paper.pass_probs[2])
     assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the distributions comparable
-    assert verify(distribution, adjacency=PAPERS, event=paper.event, **shape).sound
-    ours = StabilityTest.gaussian(adjacency=RECORD, **make)
-    fixed = verify(
-        lambda histogram: set_distribution(np.array(ours.pass_probs), 1, histogram),
-        adjacency=RECORD,
-        event=ours.event,
-        **shape,
-    )
-    assert fixed.sound
+    assert first_set_verdict(paper.pass_probs, PAPERS, paper.event).sound
+    assert first_set_verdict(ours.pass_probs, RECORD, ours.event).sound
+    with pytest.raises(InvalidValue, match=r"pass_probs=0\.25\d*: expected at most failure_prob=0\.05 up to the sens"):
+        StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=RECORD)
 
 
 def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
@@ -124,24 +123,22 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
 
     Sets that stay the same cost 2 e under replace-one, so the claim tested is (2 e, dt)-DP.
     """
-    epsilon, failure_prob = 1.5, 1e-3
-    excess = epsilon * (np.arange(7) - 1) - math.log(1 / failure_prob)
+    excess = 1.5 * (np.arange(7) - 1) - math.log(1 / 1e-3)
     tail = 0.5 * np.exp(-np.abs(excess))
-    passes = np.where(excess < 0, tail, 1 - tail)
-    claim = Claim(deltas=((2 * epsilon, failure_prob),))
-    distribution = partial(set_distribution, passes, 1)
-    shape = {"num_labels": 3, "num_teachers": 6, "event": claim}
-    verdict = verify(distribution, adjacency=RECORD, **shape)
-    assert verdict.worst.ratio == pytest.approx(2.24, abs=0.01)
-    assert max(verdict.worst.first) - sorted(verdict.worst.first)[1] == 2
-    assert verify(distribution, adjacency=PAPERS, **shape).worst.ratio == pytest.approx(0.5, abs=0.01)
+    claim = Claim(deltas=((2 * 1.5, 1e-3),))
+    record, papers = (
+        first_set_verdict(np.where(excess < 0, tail, 1 - tail), adjacency, claim).worst
+        for adjacency in (RECORD, PAPERS)
+    )
+    assert record.ratio == pytest.approx(2.24, abs=0.01)
+    assert max(record.first) - sorted(record.first)[1] == 2
+    assert papers.ratio == pytest.approx(0.5, abs=0.01)
 
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
     """Durfee & Rogers 2019: 233 times delta at epsilon 2, on the histograms (4, 0) and (3, 1)."""
     mechanism = LimitedDomainTopK(k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=PAPERS)
-    claim = Claim(deltas=((2.0, 1e-3),))
-    shape = {"num_labels": 2, "num_teachers": 4, "event": claim}
+    shape = {"num_labels": 2, "num_teachers": 4, "event": Claim(deltas=((2.0, 1e-3),))}
     worst = verify(mechanism.distribution, adjacency=RECORD, **shape).worst
     assert worst.ratio == pytest.approx(233, abs=1)
     assert sorted([sorted(worst.first), sorted(worst.second)]) == [[0, 4], [1, 3]]
@@ -210,12 +207,6 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
     assert verdict_at(6.33).refuted
     assert not verdict_at(6.36).refuted
     assert not verdict_at(6.36).sound  # a lower bound proves nothing
-
-
-def test_floor_1_under_replace_one_cannot_be_built() -> None:
-    paper = StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=pa.Adjacency.ADD_REMOVE)
-    with pytest.raises(InvalidValue, match=r"pass_probs=0\.25\d*: expected at most failure_prob=0\.05 up to the sens"):
-        StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=pa.Adjacency.REPLACE_ONE)
 
 
 STABLE = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)

@@ -22,17 +22,16 @@ NUM_TEACHERS = 16
 ACCEPTED, REJECTED = 1e-4, 1e-12
 
 AGGREGATORS: dict[str, StableTopK] = {
-    "gumbel": StableTopK(selection_scale=3.0, test_std=1.0, failure_prob=0.01),
-    "gaussian": StableTopK(selection_noise="gaussian", selection_scale=3.0, test_std=1.0, failure_prob=0.01),
-    "laplace": StableTopK(
-        selection_noise="laplace", selection_scale=3.0, test="laplace", test_std=1.0, failure_prob=0.05
-    ),
-    "exponential": StableTopK(selection_noise="exponential", selection_scale=3.0, test_std=1.0, failure_prob=0.01),
-    "table": StableTopK(selection_scale=3.0, test="table", table_order=3.0, table_budget=2.0, failure_prob=0.05),
-    "padded": StableTopK(selection_scale=3.0, test_std=1.0, failure_prob=0.01, padded=True),
-    "regularized": StableTopK(
-        selection_scale=3.0, test_std=1.0, failure_prob=0.01, regularizer=lambda k: -2.0 * abs(k - 3)
-    ),
+    name: StableTopK(**{"selection_scale": 3.0, "test_std": 1.0, "failure_prob": 0.01} | options)
+    for name, options in {
+        "gumbel": {},
+        "gaussian": {"selection_noise": "gaussian"},
+        "laplace": {"selection_noise": "laplace", "test": "laplace", "failure_prob": 0.05},
+        "exponential": {"selection_noise": "exponential"},
+        "table": {"test": "table", "table_order": 3.0, "table_budget": 2.0, "failure_prob": 0.05},
+        "padded": {"padded": True},
+        "regularized": {"regularizer": lambda k: -2.0 * abs(k - 3)},
+    }.items()
 }
 
 
@@ -40,29 +39,20 @@ def counts_of(values: np.ndarray) -> dict[int, int]:
     return dict(zip(*(side.tolist() for side in np.unique(values, return_counts=True)), strict=True))
 
 
-def drawn_k(selection: GapSelection, seed: int = 1) -> dict[int, int]:
-    return counts_of(selection(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(seed)))
-
-
-def drawn_sets(aggregator: Any, seed: int = 1, draws: int = DRAWS) -> Counter[Any]:
+def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
     """How often each set was released, None for a refusal."""
-    release = aggregator.aggregate(
-        np.tile(VOTES, (draws, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(seed)
-    )
-    coded = np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1)
-    return Counter(
-        {
-            None if code < 0 else tuple(label for label in range(len(VOTES)) if code >> label & 1): count
-            for code, count in counts_of(coded).items()
-        }
-    )
+    rng = np.random.default_rng(1)
+    release = aggregator.aggregate(np.tile(VOTES, (draws, 1)), num_teachers=NUM_TEACHERS, rng=rng)
+    coded = counts_of(np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1))
+    sets = {code: tuple(label for label in range(len(VOTES)) if code >> label & 1) for code in coded}
+    return Counter({None if code < 0 else sets[code]: count for code, count in coded.items()})
 
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(noise: str, padded: bool) -> None:
     selection = GapSelection(noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded)
-    drawn = drawn_k(selection)
+    drawn = counts_of(selection(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(1)))
     gaps = gaps_of(VOTES[None], num_teachers=NUM_TEACHERS, padded=padded)
     for scale, fits in ((3.0, True), (2.7, False), (3.3, False)):
         distribution = dict(

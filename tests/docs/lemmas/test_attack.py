@@ -56,12 +56,13 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(epsilon: floa
     right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
     curve = PriceCurve(np.array([epsilon]), np.array([0.0]))
     counts = np.arange(guessed + 1)
-    refuted = [Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(c)).refute(curve) for c in counts]
+    made = [Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(count)) for count in counts]
+    refuted = [each.refute(curve) for each in made]
     assert refuted == sorted(refuted)
     chance = float(binom.pmf(counts, guessed, right) @ np.array(refuted))
     assert chance <= 0.05
     cheap = PriceCurve(np.array([epsilon / 3]), np.array([0.0]))  # a price too low is refuted more often than that
-    caught = [Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(c)).refute(cheap) for c in counts]
+    caught = [each.refute(cheap) for each in made]
     assert float(binom.pmf(counts, guessed, right) @ np.array(caught)) > (0.05 if guessed > 10 or epsilon > 1 else 0)
 
 
@@ -77,17 +78,14 @@ def test_two_hundred_lower_bounds_exceed_the_price_no_more_often_than_chance_all
     correct = (np.take_along_axis(scores, surest, 1) > 0).sum(axis=1)
     price = spent(1.0).get_epsilon(1e-6)
 
-    def fewest(curve: PriceCurve) -> int:
-        """Right guesses that refute a price."""
-        made = (Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in range(guessed + 1))
-        return next(each.num_correct for each in made if each.refute(curve))
-
-    last = fewest(gaussian(1 / shift))
-    around = [Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in (last - 1, last)]
-    below, above = (each.least_price(spent, target_delta=1e-6) for each in around)
+    made = [Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in range(guessed + 1)]
+    last, fewest = (  # right guesses that refute a price: the true one, and that of three times the noise
+        next(each.num_correct for each in made if each.refute(gaussian(scale / shift))) for scale in (1, 3)
+    )
+    below, above = (made[place].least_price(spent, target_delta=1e-6) for place in (last - 1, last))
     assert 0.9 * price < below < price <= above < 1.1 * price
     assert int((correct >= last).sum()) <= binom.ppf(0.99, 200, 0.05)
-    assert int((correct >= fewest(gaussian(3 / shift))).sum()) > 100  # three times the noise that is there
+    assert int((correct >= fewest).sum()) > 100
 
 
 def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
