@@ -67,6 +67,17 @@ def test_nothing_is_found_on_the_largest_instance_and_a_smaller_price_is_refuted
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in CASES if "-epsilon=4.0" in case.name], ids=lambda case: case.name)
+@every_adjacency
+def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None:
+    shape = Shape(adjacency, case.largest[0], min(3, case.largest[1]))
+    failure = failure_probability(case.event(case.subject(shape), shape))
+    assert verdict_of(case, shape, event=Claim(deltas=((4.0, failure + 1e-12),))).sound
+    if case.tightness == 0.9:
+        assert verdict_of(case, shape, event=Claim(deltas=((0.8 * 4.0, 0.9 * failure),))).refuted
+
+
+@pytest.mark.slow
 @every_case
 @every_adjacency
 def test_nothing_is_found_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:

@@ -1,43 +1,27 @@
 """docs/proofs/composition.md on random trees of releases, with exact distributions."""
 
-from __future__ import annotations
-
-import math
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 from pate.accounting.conversion import rdp_to_deltas
+from tests.privacy.divergences import largest_delta, largest_renyi
 
 DEPTH, OUTCOMES = 3, 3
 ORDERS = np.array([1.5, 2.0, 4.0, 8.0])
 EPSILONS = (0.2, 1.0, 3.0)
 
 
-@dataclass
-class Step:
-    """A pair of mixtures: (1 - failure) * good + failure * bad for both neighbors."""
+def both_ways(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.stack([p, q]), np.stack([q, p])
 
-    good: tuple[np.ndarray, np.ndarray]
-    bad: tuple[np.ndarray, np.ndarray]
-    failure: float
 
-    @classmethod
-    def draw(cls, rng: np.random.Generator, *, closeness: float, failure: float) -> Step:
-        base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
-        tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
-        spikes = rng.permutation(np.eye(OUTCOMES))[:2]
-        return cls((base / base.sum(), tilted / tilted.sum()), (spikes[0], spikes[1]), failure)
-
-    def distributions(self) -> list[np.ndarray]:
-        return [(1 - self.failure) * g + self.failure * b for g, b in zip(self.good, self.bad, strict=True)]
-
-    def curve(self) -> np.ndarray:
-        p, q = (distribution[:, None] for distribution in self.good)
-        forward = np.log((p**ORDERS * q ** (1 - ORDERS)).sum(axis=0)) / (ORDERS - 1)
-        backward = np.log((q**ORDERS * p ** (1 - ORDERS)).sum(axis=0)) / (ORDERS - 1)
-        return np.maximum(forward, backward)
+def draw_step(rng: np.random.Generator, closeness: float, failure: float) -> tuple[list[np.ndarray], np.ndarray]:
+    """Mixtures (1 - failure) * good + failure * bad for both neighbors, and the curve of the good."""
+    base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
+    tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
+    good, bad = (base / base.sum(), tilted / tilted.sum()), rng.permutation(np.eye(OUTCOMES))[:2]
+    mixtures = [(1 - failure) * g + failure * b for g, b in zip(good, bad, strict=True)]
+    return mixtures, largest_renyi(*both_ways(*good), ORDERS)
 
 
 def walk(rng: np.random.Generator, parameters: list[tuple[float, float]]) -> tuple[list, list, list]:
@@ -51,18 +35,15 @@ def walk(rng: np.random.Generator, parameters: list[tuple[float, float]]) -> tup
         grown = []
         for p, q, curve, failure, last in paths:
             closeness, rate = parameters[0 if last == 0 else -1]
-            step = Step.draw(rng, closeness=closeness, failure=rate)
-            for outcome, (a, b) in enumerate(zip(*step.distributions(), strict=True)):
-                grown.append((p * a, q * b, curve + step.curve(), failure + rate, outcome))
+            mixtures, own = draw_step(rng, closeness, rate)
+            for outcome, (a, b) in enumerate(zip(*mixtures, strict=True)):
+                grown.append((p * a, q * b, curve + own, failure + rate, outcome))
         paths = grown
     return [x[:2] for x in paths], [x[2] for x in paths], [x[3] for x in paths]
 
 
 def exact_delta(distributions: list, epsilon: float) -> float:
-    p, q = np.array(distributions).T
-    return max(
-        float(np.maximum(p - math.exp(epsilon) * q, 0).sum()), float(np.maximum(q - math.exp(epsilon) * p, 0).sum())
-    )
+    return largest_delta(*both_ways(*np.array(distributions).T), epsilon)
 
 
 def claimed_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> float:
