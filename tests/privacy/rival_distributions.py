@@ -88,23 +88,23 @@ def gap_selection_distribution(selection: GapSelection, counts: Counts, shape: S
     return _chosen(selection, counts, selection.noise, selection.noise_scale, shape.num_teachers, offset)
 
 
-def _stable(aggregator: Any, counts: Counts, shape: Shape, offset: Any) -> list[tuple[int, tuple[int, ...], float]]:
-    """Of each size the set of the k best, ties to the lowest index, and how likely it is chosen and passes."""
+def _stable(aggregator: Any, counts: Counts, shape: Shape, offset: Any) -> tuple[dict[Any, float], float]:
+    """How likely each set of the k best is chosen and passes, ties to the lowest index, and that none does."""
     order = np.argsort(-counts, kind="stable")
     gaps = gaps_of(counts[None], num_teachers=shape.num_teachers, padded=True)[0]
     passes = aggregator.stability_test(num_teachers=shape.num_teachers).pass_probs
     noise, scale = aggregator.selection_noise, aggregator.selection_scale
-    chosen = _chosen(aggregator, counts, noise, scale, shape.num_teachers, offset)
-    certain = (0, len(counts))
-    return [
-        (k, tuple(sorted(order[:k].tolist())), p if k in certain else p * passes[gaps[k]]) for k, p in chosen.items()
-    ]
+    released, refused = {}, 0.0
+    for k, chosen in _chosen(aggregator, counts, noise, scale, shape.num_teachers, offset).items():
+        passed = 1.0 if k in (0, len(counts)) else passes[gaps[k]]
+        released[tuple(sorted(order[:k].tolist()))] = chosen * passed
+        refused += chosen * (1 - passed)
+    return released, refused
 
 
 def stable_top_k_distribution(aggregator: StableTopK, counts: Counts, shape: Shape) -> Distribution:
-    offset: Any = aggregator.regularizer or (lambda k: 0.0)
-    released: dict[Any, float] = {labels: p for _, labels, p in _stable(aggregator, counts, shape, offset)}
-    return released | {None: 1 - sum(released.values())}
+    released, refused = _stable(aggregator, counts, shape, aggregator.regularizer or (lambda k: 0.0))
+    return released | {None: refused}
 
 
 def stable_fixed_top_k_distribution(
@@ -112,9 +112,10 @@ def stable_fixed_top_k_distribution(
 ) -> Distribution:
     """All steps: the stable set, None for a refusal, and the picks in order; noise of `peel_scale` j**growth for j."""
     k, every = aggregator.k, range(len(counts))
-    stable: list[Any] = _stable(aggregator, counts, shape, lambda size: -aggregator.penalty * abs(size - k))
+    stable, refused = _stable(aggregator, counts, shape, lambda size: -aggregator.penalty * abs(size - k))
     steps: dict[Any, float] = {}
-    for size, labels, p in [*stable, (0, None, 1 - sum(p for *_, p in stable))]:
+    for labels, p in [*stable.items(), (None, refused)]:
+        size = len(labels or ())
         part = labels if size > k else [label for label in every if label not in (labels or ())]
         number = k if size > k else k - size
         for picks in permutations(part, number):

@@ -221,9 +221,9 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(adjac
 @every_case
 def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
     """What `by_rank` relies on: the probabilities of a histogram are those of its sorted counts, renamed."""
-    shape = Shape(Adjacency.REPLACE_ONE, 3, 2)
+    shape = Shape(Adjacency.REPLACE_ONE, max(3, case.min_labels), 2)
     subject = case.subject(shape)
-    for histogram in all_histograms(3, 2):
+    for histogram in all_histograms(shape.num_labels, 2):
         order = np.argsort(-histogram, kind="stable")
         distribution = case.distribution(subject, histogram, shape)
         renamed = case.distribution(subject, histogram[order], shape)
