@@ -73,23 +73,15 @@ def test_blocks_are_found_with_their_lines_also_where_indented(tmp_path: Path) -
     assert sum(len(code_blocks(page)) for page in PAGES) >= 5
 
 
-@pytest.mark.parametrize(
-    "code",
-    ["print(1)\n#> 2\n", "print(1)\n", "#> 1\n", "print(1)\nprint(2)\n#> 2\n#> 1\n"],
-    ids=["wrong", "unannounced", "missing", "order"],
-)
-def test_output_that_differs_from_the_page_fails(tmp_path: Path, code: str) -> None:
-    (block,) = page_of(tmp_path, f"```python\n{code}```\n")
-    with pytest.raises(AssertionError, match=r"page\.md:2 printed"):
-        block.run({})
-
-
-def test_an_error_names_the_page_and_its_line(tmp_path: Path) -> None:
+def test_output_that_differs_from_the_page_fails_and_an_error_names_its_line(tmp_path: Path) -> None:
+    for code in ("print(1)\n#> 2\n", "print(1)\n", "#> 1\n", "print(1)\nprint(2)\n#> 2\n#> 1\n"):
+        (block,) = page_of(tmp_path, f"```python\n{code}```\n")
+        with pytest.raises(AssertionError, match=r"page\.md:2 printed"):
+            block.run({})
     (block,) = page_of(tmp_path, "text\n\n```python\na = 1\nb = a / 0\n```\n")
     with pytest.raises(ZeroDivisionError, match="division by zero") as caught:
         block.run({})
-    assert caught.traceback[-1].lineno == 4  # counted from 0
-    assert caught.traceback[-1].path.name == "page.md"
+    assert (caught.traceback[-1].lineno, caught.traceback[-1].path.name) == (4, "page.md")  # counted from 0
 
 
 def unsupported(prose: str) -> set[str]:
