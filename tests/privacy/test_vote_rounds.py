@@ -84,25 +84,28 @@ def test_no_trained_teacher_moves_a_sum_further_whatever_it_says(adjacency: Adja
     assert_reached(parts, adjacency, sums.l2_sensitivity)
 
 
+@pytest.mark.parametrize("counted", [None, np.array([1.0, 0.25, 0.6, 0.1, 0.9, 0.5])], ids=["alike", "by weight"])
 @pytest.mark.parametrize("trained", [False, True])
-def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(trained: bool) -> None:
-    """The sum is that of what each says alone, so that one change is one teacher's."""
+def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(trained: bool, counted: Array | None) -> None:
+    """The sum is that of what each says alone, by its own weight, so that one change is one teacher's."""
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
     inputs, labels = rng.normal(size=(9, 3)), rng.random((9, 2)) < 0.5
-    weights, sums = rng.normal(size=(5, 2)), ClippedMoments(0.3, 6)
+    student, sums = rng.normal(size=(5, 2)), ClippedMoments(0.3, 6)
     said = rng.normal(size=(6, 5, 2)) if trained else None
-    together = votes_of(inputs, labels, teacher_of, 6, said=said).total(weights, np.ones(2), sums)
-    alone = []
-    for t in range(6):
-        own = teacher_of == t
-        its = None if said is None else said[t : t + 1]
-        votes = votes_of(inputs[own], labels[own], [0] * int(own.sum()), 1, said=its)
-        alone.append(votes.total(weights, np.ones(2), sums))
+
+    def total(rows: Any, teachers: slice, numbers: Any) -> Any:
+        its = None if said is None else said[teachers]
+        votes = votes_of(inputs[rows], labels[rows], numbers, 6 if teachers == slice(None) else 1, said=its)
+        votes.weights = None if counted is None else counted[teachers]
+        return votes.total(student, np.ones(2), sums)
+
+    together = total(slice(None), slice(None), teacher_of)
+    rows = [np.flatnonzero(teacher_of == teacher) for teacher in range(6)]
+    alone = [total(own, slice(t, t + 1), [0] * len(own)) for t, own in enumerate(rows)]
     np.testing.assert_array_equal(together, np.sum(alone, axis=0))
     shuffled = rng.permutation(9)
-    again = votes_of(inputs[shuffled], labels[shuffled], teacher_of[shuffled], 6, said=said)
-    np.testing.assert_array_equal(again.total(weights, np.ones(2), sums), together)
+    np.testing.assert_array_equal(total(shuffled, slice(None), teacher_of[shuffled]), together)
 
 
 @pytest.mark.parametrize("count", [64, 65])
