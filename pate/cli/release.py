@@ -18,7 +18,7 @@ from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
 from pate.config.published import release_settings, told_settings
 from pate.federated import Roll, RoundsOfHolders
-from pate.federated.gathering import AnswersAwaited, Mailbox
+from pate.federated.rounds_release import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
 from pate.report import format_delta, format_epsilon
 from pate.report.console import print_lines

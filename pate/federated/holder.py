@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import require_dataset
-from pate.federated.gathering import SumAnswer
-from pate.federated.question import LENGTHS, MOMENTS, SAMPLES, SHARES, Question, Request
+from pate.federated.question import LENGTHS, MOMENTS, SAMPLES, SHARES, Question, Request, SumAnswer
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
 from pate.run.ensemble import Ensemble, TrainedVotes, moment_votes
@@ -85,7 +84,7 @@ def answer_question(plan: HolderPlan, question: Question, folder: Path | str, mo
     opening = opening_of(question, folder)
     place = folder / question.asked[:16]
     question.require_of(opening)
-    path = place / f"{question.kind}-{question.digest[:16]}.npz"
+    path = place / f"{question.name}.npz"
     if not os.path.lexists(path):
         monitor = monitor or NullMonitor()
         _keep(path, _answered(asked(plan, opening, place), question, opening, place / "teachers", monitor))

@@ -1,4 +1,4 @@
-"""What holders are asked for: votes on public samples, or in rounds a sum over their teachers."""
+"""What holders are asked for, votes on public samples or in rounds a sum over their teachers; and that sum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pate.validation import InvalidValue, require, require_choice, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.source import NUM_LENGTHS
-from pate.votes.vote_file import CASTS, queries_digest
+from pate.votes.vote_file import CASTS, VoteManifest, queries_digest
 
 Array = NDArray[np.float64]
 
@@ -122,23 +122,23 @@ _HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": 
 _SHORTEST, _LONGEST = 1e-12, 1e3
 _FAR = 100  # largest inputs of the opening that the center of the pool may be away
 _SIZE, _ANY = (1e-50, 1e12), (-1e12, 1e12)  # of lengths whose squares are numbers; of others
-_STATES: Mapping[str, Mapping[str, tuple[int, tuple[float, float]]]] = {
+_STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
     OPENING: {},
     LENGTHS: {},
-    SHARES: {"center": (1, (0, 1)), "clip": (0, _SIZE)},
+    SHARES: {"center": ("L", (0, 1)), "clip": ("", _SIZE)},
     MOMENTS: {
-        "records_per_teacher": (0, (1, 1e12)),
-        "weights": (2, _ANY),
-        "label_scale": (1, _SIZE),
-        "clip": (0, _SIZE),
-        "pool_center": (1, _ANY),
-        "projection": (2, _ANY),
-        "variances": (1, (0, 1e30)),
+        "records_per_teacher": ("", (1, 1e12)),
+        "weights": ("DL", _ANY),
+        "label_scale": ("L", _SIZE),
+        "clip": ("", _SIZE),
+        "pool_center": ("d", _ANY),
+        "projection": ("dk", _ANY),
+        "variances": ("k", (0, 1e30)),
     },
 }
-"""The arrays of each kind: how many axes they have, and between which numbers their entries are.
+"""The arrays of each kind: the sizes of their axes, a letter for each, and between which numbers their entries are.
 
-Beyond these all holders but one could be made to say a constant.
+Beyond these all holders but one could be made to say a constant. L are labels; D is k and the constant, with a height.
 """
 
 
@@ -163,19 +163,30 @@ class Question:
     opening: Request | None = None
 
     def __post_init__(self) -> None:
-        forms = _STATES.get(self.kind)
-        axes = None if forms is None else {name: axes for name, (axes, _) in forms.items()}
-        good = (self.opening is not None) == (self.kind == OPENING)
-        if forms is None or not good or {name: value.ndim for name, value in self.state.items()} != axes:
+        forms, sizes = _STATES.get(self.kind, {"": ("", _ANY)}), {"L": self.num_labels}
+        good = (self.opening is not None) == (self.kind == OPENING) and self.state.keys() == forms.keys()
+        for name, (axes, _) in forms.items() if good else ():
+            shape = self.state[name].shape
+            good = good and len(axes) == len(shape)
+            good = good and all(sizes.setdefault(axis, size) == size for axis, size in zip(axes, shape, strict=True))
+        if good and self.kind == MOMENTS:
+            good = sizes["k"] <= sizes["d"] and sizes["D"] - sizes["k"] in (1, 2)
+            good = good and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
+        if not good:
             raise InvalidValue(f"question: expected {_RULE}")
         require_count("question.num_labels", self.num_labels)
         for name, value in self.state.items():
             low, high = forms[name][1]
             rule = f"finite numbers from {low:g} to {high:g}"
             require_entries(f"question.{name}", (value >= low) & (value <= high), rule)
-        if self.kind in (SHARES, MOMENTS):
-            self._require_shapes()
-            self._require_heard()
+        if "clip" in self.state:
+            # no clip so long that votes of any records are cut to 0 on its grid, or so short that none count
+            longest, clip = math.sqrt(self.num_labels), float(self.state["clip"])
+            if self.kind == MOMENTS:
+                longest = float(np.linalg.norm(self.state["label_scale"]))
+                longest /= math.sqrt(float(self.state["records_per_teacher"]))
+            rule = f"{_SHORTEST:g} to {_LONGEST:g} times as long as what a teacher may say"
+            require(_SHORTEST * longest <= clip <= _LONGEST * longest, "question.clip", clip, rule)
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
@@ -183,9 +194,20 @@ class Question:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Of the sum."""
         if self.kind == MOMENTS:
             return self.state["weights"].shape
         return {OPENING: (0,), LENGTHS: (NUM_LENGTHS,), SHARES: (1, self.num_labels)}[self.kind]
+
+    @property
+    def most_bytes(self) -> int:
+        """How long an answer can be."""
+        return 8 * math.prod(self.shape) + _HEADS
+
+    @property
+    def name(self) -> str:
+        """Of files."""
+        return f"{self.kind}-{self.digest[:16]}"
 
     @property
     def reach(self) -> float:
@@ -252,7 +274,9 @@ class Question:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
         with expected("question", _RULE):
             states = {
-                name: ArrayForm("f", (None,) * axes) for each in _STATES.values() for name, (axes, _) in each.items()
+                name: ArrayForm("f", (None,) * len(axes))
+                for each in _STATES.values()
+                for name, (axes, _) in each.items()
             }
             arrays = arrays_of(data, _HEAD, beside=SAMPLES | states)
             kind = str(arrays["kind"])
@@ -264,33 +288,33 @@ class Question:
             state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
             return cls(kind=kind, asked=str(arrays["asked"]), num_labels=int(arrays["num_labels"]), state=state)
 
-    def _require_heard(self) -> None:
-        """Raises for a clip so long that votes of any records are cut to 0 on its grid, or so short that none count."""
-        longest = math.sqrt(self.num_labels)
-        if self.kind == MOMENTS:
-            longest = float(np.linalg.norm(self.state["label_scale"]))
-            longest /= math.sqrt(float(self.state["records_per_teacher"]))
-        good = _SHORTEST * longest <= float(self.state["clip"]) <= _LONGEST * longest
-        rule = f"{_SHORTEST:g} to {_LONGEST:g} times as long as what a teacher may say"
-        require(good, "question.clip", float(self.state["clip"]), rule)
 
-    def _require_shapes(self) -> None:
-        labels, shapes = self.num_labels, {name: value.shape for name, value in self.state.items()}
-        if self.kind == SHARES:
-            good = shapes["center"] == (labels,)
-        else:
-            inputs, width = shapes["projection"]
-            wide = width + 1 + self.directions.has_height
-            wanted = {
-                "records_per_teacher": (),
-                "weights": (wide, labels),
-                "label_scale": (labels,),
-                "clip": (),
-                "pool_center": (inputs,),
-                "projection": (inputs, width),
-                "variances": (width,),
-            }
-            good = shapes == wanted and width <= inputs
-            good = good and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
-        if not good:
-            raise InvalidValue(f"question: expected {_RULE}, with arrays of one shape")
+_HEADS = 2**20  # bytes for names and headers
+_ANSWER = {"head": ArrayForm("U", ()), "question": ArrayForm("U", ()), "total": ArrayForm("biuf")}
+
+
+@dataclass(frozen=True, eq=False)
+class SumAnswer:
+    """One answer. No epsilon covers it: only the aggregator may have it."""
+
+    head: VoteManifest  # what the holder vouches for, the same in all of its answers
+    question: str  # the digest of what was asked
+    total: Integers  # int64, in steps
+
+    def to_bytes(self) -> bytes:
+        head, question = np.array(self.head.to_text()), np.array(self.question)
+        return npz_bytes(head=head, question=question, total=self.total.astype(np.int64))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, question: Question) -> Self:
+        """An answer to this question; raises `InvalidValue` for a torn one, one to another, one of another shape."""
+        with expected("answer", "a whole answer, as pate.federated makes it"):
+            size, most = len(data), question.most_bytes
+            require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
+            arrays = arrays_of(data, _ANSWER)
+            total = arrays["total"]
+            found = cls(VoteManifest.from_text(str(arrays["head"])), str(arrays["question"]), total)
+        require(found.question == question.digest, "question", "another", "the one that was asked")
+        require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
+        require(total.shape == question.shape, "sum.shape", total.shape, str(question.shape))
+        return found

@@ -1,11 +1,14 @@
-"""A release of centered votes in rounds, of holders that keep their records, teachers and votes."""
+"""A release of centered votes in rounds, of holders that keep their records, teachers and votes.
+
+Each question is a sum over the teachers of all holders, over a network, or as files that people carry.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.federated.gathering import Exchange, Gathered
-from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request
-from pate.federated.roll import Roll
+from pate.federated.question import LENGTHS, MOMENTS, OPENING, SHARES, Question, Request, SumAnswer
+from pate.federated.roll import Contribution, Roll, counted
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import FROM_BACKUP, damaged, make_folder, read_text, read_value, write_arrays, write_text
+from pate.files.disk import (
+    FROM_BACKUP,
+    damaged,
+    is_regular,
+    make_folder,
+    read_text,
+    read_value,
+    replacing,
+    write_arrays,
+    write_text,
+)
 from pate.files.values import to_json
 from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
@@ -36,8 +48,87 @@ _FORMS = {"total": ArrayForm("i"), "holders": ArrayForm("U", (None,))}
 _MOST_BYTES = 2**36
 
 
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """What came of one question."""
+
+    total: Integers  # int64, the sum over all holders that are in it
+    holders: tuple[str, ...]  # who is in it
+    heads: Mapping[str, VoteManifest] = field(default_factory=dict)  # what they vouch for, by name; of an opening alone
+    # a line for each holder that is not in it, by name, and for strangers
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+Exchange = Callable[[Question], Gathered]
+"""Has one question answered by all holders, and gives the sum."""
+
+
+def gathered(roll: Roll, question: Question, contributions: Iterable[Contribution]) -> Gathered:
+    """Adds up the answers that count.
+
+    An answer counts as `counted` says, where it is a whole sum and answers this question. It is no longer than that of
+    as many teachers as the roll says, so it moves a sum by what its own teachers are worth, and no more.
+    """
+
+    def read(holder: str, sent: bytes) -> SumAnswer:
+        answer = SumAnswer.from_bytes(sent, question)
+        wanted = {"holder": holder, "num_teachers": roll.holders[holder], "num_labels": question.num_labels}
+        for name, value in wanted.items():
+            found = getattr(answer.head, name)
+            require(found == value, name, found, str(value))
+        require(answer.head.queries == question.asked, "queries", "others", "those that were asked")
+        if question.kind != OPENING:
+            question.require_possible(answer.total, roll.holders[holder])
+        return answer
+
+    answers, refused = counted(roll, contributions, read)
+    total = sum((answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64))
+    heads = {name: answer.head for name, answer in answers.items()} if question.kind == OPENING else {}
+    return Gathered(total, tuple(answers), heads, refused)
+
+
+class AnswersAwaited(Exception):
+    """A question is out, in a file for the holders, and answers are not there yet, as HOLDER.npz in a folder."""
+
+    def __init__(self, question: Path, answers: Path, missing: tuple[str, ...]) -> None:
+        super().__init__(f"{question}: {len(missing)} holders have not answered")
+        self.question, self.answers, self.missing = question, answers, missing
+
+
 @dataclass(frozen=True)
-class _Opened:
+class Mailbox:
+    """An exchange: writes a question to `questions/NAME.npz`, and reads `answers/NAME/HOLDER.npz`."""
+
+    folder: Path  # of both, of mode 0700
+    roll: Roll  # who is expected
+    wait: bool = True  # whether all of them are waited for; else `max_absent` of them may stay away
+
+    def __call__(self, question: Question) -> Gathered:
+        """The sum of the answers that are there; raises `AnswersAwaited` where they are too few."""
+        sent, answers = self.folder / "questions" / f"{question.name}.npz", self.folder / "answers" / question.name
+        make_folder(sent.parent)
+        make_folder(answers)
+        if not os.path.lexists(sent):
+            with replacing(sent) as file:
+                file.write(question.to_bytes())
+        there = {path.stem for path in answers.glob("*.npz")}
+        missing = tuple(holder for holder in self.roll.holders if holder not in there)
+        if len(missing) > (0 if self.wait else self.roll.max_absent):
+            raise AnswersAwaited(sent, answers, missing)
+        return gathered(self.roll, question, [self._read(answers / f"{name}.npz", question) for name in sorted(there)])
+
+    def _read(self, path: Path, question: Question) -> Contribution:
+        """The answer of a holder; files of strangers, pipes, folders and files that are too large are not read."""
+        name, most = path.stem, question.most_bytes
+        if name not in self.roll.holders:
+            return Contribution(name)
+        if not is_regular(path) or path.stat().st_size > most:
+            return Contribution(name, problem=f"expected a file of at most {most} bytes, as pate-vote writes it")
+        return Contribution(name, path.read_bytes())
+
+
+@dataclass(frozen=True)
+class Opened:
     """What `opening.json` holds."""
 
     name: str  # of the release, random: sums of another inbox are not those of this one
@@ -60,17 +151,23 @@ class RoundInbox:
     monitor: Monitor  # told who is absent
 
     @cached_property
-    def opened(self) -> dict[str, VoteManifest]:
-        return {name: VoteManifest.from_text(text) for name, text in self._opened.heads.items()}
+    def opened(self) -> Opened:
+        path = self.folder / "opening.json"
+        make_folder(self.folder)
+        if not os.path.lexists(path):
+            heads = {name: head.to_text() for name, head in self._asked(self.opening).heads.items()}
+            write_text(path, to_json(Opened(secrets.token_hex(16), self.opening.asked, heads)) + "\n")
+        kept = read_value(Opened, path, name="opening", rule="what holders vouched for", remedy=_REMEDY)
+        rule = "those of the release; take another inbox for others"
+        require(kept.asked == self.opening.asked, "inbox, samples", "others", rule)
+        return kept
 
-    @property
-    def digest(self) -> str:
-        """Names the sums of this inbox. Covered by no epsilon."""
-        return hashlib.sha256(to_json(self._opened).encode()).hexdigest()
-
-    def sum(self, question: Question) -> Integers:
-        _ = self.opened
-        path = self.folder / f"{question.kind}-{question.digest[:16]}.npz"
+    def total(self, kind: str, **state: Any) -> Integers:
+        """The sum that answers a question of this kind, about the samples of the opening."""
+        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
+        asked = self.opened.asked
+        question = Question(kind=kind, asked=asked, num_labels=self.opening.num_labels, state=arrays)
+        path = self.folder / f"{question.name}.npz"
         if not os.path.lexists(path):
             self._log(path.name)
             found = self._asked(question)
@@ -80,29 +177,11 @@ class RoundInbox:
             raise damaged(path, "a sum as it was kept", "another shape", _REMEDY)
         return total.astype(np.int64)
 
-    def total(self, kind: str, num_labels: int, **state: Any) -> Integers:
-        """The sum that answers a question of this kind, about the samples of the opening."""
-        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
-        return self.sum(Question(kind=kind, asked=self.opening.asked, num_labels=num_labels, state=arrays))
-
-    @cached_property
-    def _opened(self) -> _Opened:
-        path = self.folder / "opening.json"
-        make_folder(self.folder)
-        if not os.path.lexists(path):
-            found = self._asked(self.opening)
-            heads = {name: head.to_text() for name, head in found.heads.items()}
-            write_text(path, to_json(_Opened(secrets.token_hex(16), self.opening.asked, heads)) + "\n")
-        kept = read_value(_Opened, path, name="opening", rule="what holders vouched for", remedy=_REMEDY)
-        rule = "those of the release; take another inbox for others"
-        require(kept.asked == self.opening.asked, "inbox, samples", "others", rule)
-        return kept
-
     def _asked(self, question: Question) -> Gathered:
         found = self.exchange(question)
         for line in found.refused.values():
             self.monitor.say(line)
-        found.require_enough(self.roll)
+        self.roll.require_enough(found.holders, found.refused, "ask again: nothing is charged a second time")
         return found
 
     def _log(self, name: str) -> None:
@@ -119,14 +198,14 @@ class RoundInbox:
 class AskedShares(ShareSums):
     """Sums of label shares that holders are asked for. Whoever is absent adds nothing."""
 
-    def __init__(self, inbox: RoundInbox, num_labels: int) -> None:
-        self._inbox, self.num_teachers, self.num_labels = inbox, inbox.roll.num_teachers, num_labels
+    def __init__(self, inbox: RoundInbox) -> None:
+        self._inbox, self.num_teachers, self.num_labels = inbox, inbox.roll.num_teachers, inbox.opening.num_labels
 
     def lengths(self) -> Integers:
-        return self._inbox.total(LENGTHS, self.num_labels)
+        return self._inbox.total(LENGTHS)
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
-        return self._inbox.total(SHARES, self.num_labels, center=center, clip=clipped.clip)
+        return self._inbox.total(SHARES, center=center, clip=clipped.clip)
 
 
 class AskedMoments(RoundVotes):
@@ -136,23 +215,18 @@ class AskedMoments(RoundVotes):
     """
 
     def __init__(
-        self,
-        inbox: RoundInbox,
-        directions: PublicPCA,  # of the public pool
-        public_inputs: NDArray[np.float32],  # [m, d], what stands for the pool
-        records_per_teacher: float,
-        num_labels: int,
+        self, inbox: RoundInbox, directions: PublicPCA, rows: NDArray[np.float32], records_per_teacher: float
     ) -> None:
+        """Along directions of the public pool; rows, `[m, d]`, stand for it."""
         self._inbox, self._directions = inbox, directions
-        self.public = directions.with_constant(public_inputs).astype(np.float32)
+        self.public = directions.with_constant(rows).astype(np.float32)
         self.variances = directions.feature_variances
         self.num_teachers, self.records_per_teacher = inbox.roll.num_teachers, records_per_teacher
-        self.num_labels = num_labels
+        self.num_labels = inbox.opening.num_labels
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         return self._inbox.total(
             MOMENTS,
-            self.num_labels,
             records_per_teacher=self.records_per_teacher,
             weights=weights,
             label_scale=label_scale,
@@ -169,14 +243,15 @@ class AskedVotes(SumsAlone):
     gives_bits = False
     expected = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 
-    def __init__(self, inbox: RoundInbox, pool: NDArray[np.float32], num_queries: int, num_labels: int) -> None:
-        self._inbox, self._pool = inbox, pool
-        self.num_teachers, self.num_queries, self.num_labels = inbox.roll.num_teachers, num_queries, num_labels
-        heads = inbox.opened.values()
-        self.records_per_teacher = sum(head.num_groups for head in heads) / sum(head.num_teachers for head in heads)
+    def __init__(
+        self, inbox: RoundInbox, pool: NDArray[np.float32], num_queries: int, records_per_teacher: float
+    ) -> None:
+        self._inbox, self._pool, self.num_queries = inbox, pool, num_queries
+        self.num_teachers, self.num_labels = inbox.roll.num_teachers, inbox.opening.num_labels
+        self.records_per_teacher = records_per_teacher
 
     def share_sums(self) -> AskedShares:
-        return AskedShares(self._inbox, self.num_labels)
+        return AskedShares(self._inbox)
 
     def in_rounds(self, *, noise_multiplier: float) -> AskedMoments:
         count = affordable_directions(
@@ -188,9 +263,9 @@ class AskedVotes(SumsAlone):
         )
 
         def moments() -> AskedMoments:
-            rows = self._pool[: max(MOST_PUBLIC, self.num_queries)]
             directions = PublicPCA.of(self._pool, count, ridge=RIDGE_IN_ROUNDS)
-            return AskedMoments(self._inbox, directions, rows, self.records_per_teacher, self.num_labels)
+            rows = self._pool[: max(MOST_PUBLIC, self.num_queries)]
+            return AskedMoments(self._inbox, directions, rows, self.records_per_teacher)
 
         found: AskedMoments = self.remembered(("moments", count), moments)
         return found
@@ -229,8 +304,9 @@ class RoundsOfHolders:
         require(self.pool.ndim == 2, "pool.shape", self.pool.shape, "[P, d]: rounds are for rows of numbers")
         same = len(self.record_ids) == len(self.pool)
         require(same, "len(record_ids)", len(self.record_ids), f"{len(self.pool)}, one for each sample")
-        count = require_count("num_queries", self._count)
-        require(count <= len(self.pool), "num_queries", count, f"at most {len(self.pool)}, the public samples")
+        if self.num_queries is not None:
+            count = require_count("num_queries", self.num_queries)
+            require(count <= len(self.pool), "num_queries", count, f"at most {len(self.pool)}, the public samples")
 
     @property
     def opening(self) -> Question:
@@ -252,22 +328,20 @@ class RoundsOfHolders:
         """
         monitor = monitor or NullMonitor()
         inbox = RoundInbox(Path(self.inbox), self.roll, self.opening, exchange, monitor)
-        source = AskedVotes(inbox, self.pool, self._count, len(self.label_names))
-        heads, ids = list(inbox.opened.values()), self.record_ids[: self._count]
+        heads = [VoteManifest.from_text(text) for text in inbox.opened.heads.values()]
         names = sorted({head.dataset for head in heads})
         if len(names) > 1:
             raise InvalidValue(f"dataset={', '.join(names)}: expected one name for the data of all holders")
+        asked, num_groups = self.pool[: self.num_queries], sum(head.num_groups for head in heads)
+        ids, num_present = self.record_ids[: self.num_queries], sum(head.num_teachers for head in heads)
         cohort = Cohort.of_heads(
             heads,
             record_ids=ids,
             label_names=self.label_names,
-            digest=inbox.digest,
-            queries=queries_digest(np.asarray(self.pool[: self._count], dtype=np.float32), ids),
+            digest=hashlib.sha256(to_json(inbox.opened).encode()).hexdigest(),  # of its sums; covered by no epsilon
+            queries=queries_digest(np.asarray(asked, dtype=np.float32), ids),
             places=Places.of(self.roll.holders),
-            num_groups=sum(head.num_groups for head in heads),
+            num_groups=num_groups,
         )
+        source = AskedVotes(inbox, self.pool, len(asked), num_groups / num_present)
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
-
-    @property
-    def _count(self) -> int:
-        return len(self.pool) if self.num_queries is None else self.num_queries

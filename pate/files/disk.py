@@ -8,6 +8,7 @@ import json
 import os
 import re
 import stat
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -54,8 +55,8 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
     folder has to be there. After a crash at any moment a reader finds the old file or the new one.
     """
     path = Path(path)
-    # With the process id: a worker that outlived a killed run may be writing the same file.
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # With process and thread: a worker that outlived a killed run, or a thread beside, may be writing the same file.
+    partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
         partial.unlink(missing_ok=True)  # of an earlier process with this number
         with os.fdopen(os.open(partial, _NEW, OWNERS_FILE), "w+b") as file:

@@ -67,7 +67,7 @@ def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path
         flower.secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails), own),
         4,
     )
-    total, present = made._made(lambda: pytest.fail("asked again"))
+    total, present = made.made(lambda: pytest.fail("asked again"))
     assert sorted(present) == ["1", "2", "4"]
     expected = np.zeros_like(total)
     for name in present:

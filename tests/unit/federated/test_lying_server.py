@@ -15,8 +15,7 @@ from pate.aggregators import DistributedVotes, GaussianVotes
 from pate.federated import Question, Roll
 from pate.federated.holder import answer
 from pate.federated.question import LENGTHS
-from pate.federated.secure_sum import SumTerms
-from pate.federated.summed_release import HolderSum
+from pate.federated.summed_release import HolderSum, SumTerms
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteFile
 from tests.e2e.federated_run import SmallHolders, small_request
@@ -24,8 +23,7 @@ from tests.e2e.small_run import NUM_TEACHERS
 from tests.e2e.stages_of_run import seeded_plan
 
 flwr = pytest.importorskip("flwr.app", reason="Flower is not installed: the extra flower")
-flower, messages = (pytest.importorskip(f"pate.federated.flower{part}") for part in ("", ".messages"))
-servers = pytest.importorskip("pate.federated.flower.server_apps")
+flower = pytest.importorskip("pate.federated.flower")
 
 ROLL = Roll.numbered(4, NUM_TEACHERS // 4, max_absent=1)
 NODES = {101: "1", 102: "2", 103: "3", 104: "4"}
@@ -113,7 +111,7 @@ class Link:
         """A sum by Flower's own workflow."""
         context, said = flwr.Context(1, 0, {}, flwr.RecordDict(), {}), {"request": small_request().to_bytes()}
         grid: Any = self
-        return servers.secure_sum(grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1)
+        return flower.secure_sum(grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1)
 
     def until(self, stage: str) -> Any:
         """The message of a stage that holder 1 is ready for, after an honest sum so far."""
@@ -364,10 +362,10 @@ def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> N
     for question in (opening, lengths):
         for kind in TYPES:
             message = flwr.Message(
-                messages.content(question=question.to_bytes()), dst_node_id=FIRST, message_type="query.sums"
+                flower.content(question=question.to_bytes()), dst_node_id=FIRST, message_type="query.sums"
             )
             reply = link.deliver(changed(message, kind))
-            contribution = messages.contribution_of(reply)
+            contribution = flower.contribution_of(reply)
             if contribution is not None:
                 said[question.kind, kind] = contribution.votes is not None
     assert said == {("opening", "query.sums"): True, ("lengths", "query.sums"): False}

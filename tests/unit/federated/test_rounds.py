@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from pate.federated import Contribution, Request, Roll
-from pate.federated.gathering import AnswersAwaited, Mailbox, SumAnswer, gathered
-from pate.federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question
-from pate.federated.secure_sum import Limbs
+from pate.federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question, SumAnswer
+from pate.federated.rounds_release import AnswersAwaited, Mailbox, gathered
+from pate.federated.summed_release import Limbs
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
 from tests.unit.federated.holders import NUM_LABELS, request
@@ -125,9 +125,9 @@ def test_what_does_not_count_is_refused_by_name_and_adds_nothing(name: str) -> N
     np.testing.assert_array_equal(found.total, longest(asked))
     assert message in found.refused["2"] and found.refused["2"].startswith("holder=2: ")
     assert "\n" not in found.refused["2"]
-    found.require_enough(Roll.numbered(2, TEACHERS, max_absent=1))
+    Roll.numbered(2, TEACHERS, max_absent=1).require_enough(found.holders, found.refused, "")
     with pytest.raises(InvalidValue, match="absent holders=1: expected at most max_absent=0"):
-        found.require_enough(Roll.numbered(2, TEACHERS))
+        Roll.numbered(2, TEACHERS).require_enough(found.holders, found.refused, "")
 
 
 def test_two_answers_in_one_name_are_both_refused_and_strangers_add_nothing() -> None:

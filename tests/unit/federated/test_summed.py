@@ -12,8 +12,7 @@ import pytest
 from pate.accounting import Ledger
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, GNMax
 from pate.federated import Roll
-from pate.federated.secure_sum import SumTerms
-from pate.federated.summed_release import HolderSum, Summed, SummedRelease
+from pate.federated.summed_release import HolderSum, Summed, SummedRelease, SumTerms
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor
@@ -85,7 +84,7 @@ def test_absent_holders_are_counted_as_where_votes_are_seen(tmp_path: Path) -> N
     for aggregator, first in ((GaussianVotes(noise_std=1.0), 0), (GNMax(noise_std=1.0, max_votes=4), TEACHERS)):
         made = released(tmp_path, aggregator, request=request(vote_clip=4), inbox=tmp_path / type(aggregator).__name__)
         made.inbox.mkdir()
-        source = made._counted(lambda: (three, ("1", "2", "3")))
+        source = made.counted(lambda: (three, ("1", "2", "3")))
         assert source.num_teachers == 12
         found = source.counts()
         np.testing.assert_array_equal(found[:, 1:], three[:, 1:])
@@ -179,7 +178,7 @@ def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path:
     found = noisy(tmp_path, "123")
     with pytest.raises(KeyboardInterrupt):
         made.run(lambda: found, SilentMonitor("releasing labels"))
-    made._made(lambda: found)
+    made.made(lambda: found)
 
     made.run(lambda: pytest.fail("asked again"))
     assert charges(tmp_path) == 1

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,10 +79,10 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
     assert {mode(path) for path in (tmp_path / "tensorboard").iterdir()} == {0o600}
 
 
-@pytest.mark.parametrize("planted", ["run.json", ".run.json.{pid}.partial"])
+@pytest.mark.parametrize("planted", ["run.json", ".run.json.{name}.partial"])
 def test_a_planted_link_gets_nothing(tmp_path: Path, planted: str) -> None:
     (tmp_path / "victim").write_text("mine")
-    (tmp_path / planted.format(pid=os.getpid())).symlink_to(tmp_path / "victim")
+    (tmp_path / planted.format(name=f"{os.getpid()}{threading.get_ident()}")).symlink_to(tmp_path / "victim")
     write_text(tmp_path / "run.json", "{}")
     assert (tmp_path / "victim").read_text() == "mine"
     assert (tmp_path / "run.json").read_text() == "{}"
