@@ -6,8 +6,7 @@ require_extra(__name__, "train")
 
 from pate.comparison.comparison import ComparisonPlan, compare
 from pate.comparison.frontier import Frontier, Run, read_runs, write_runs
-from pate.comparison.method import Bench, Contender, Method, Reference, Trained
-from pate.comparison.pate_method import PATEMethod
+from pate.comparison.method import Bench, Contender, Method, PATEMethod, Reference, Trained
 
 __all__ = [
     "Bench",

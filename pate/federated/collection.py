@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
-from pate.federated.question import Request
+from pate.federated.question import Request, expected
 from pate.federated.roll import Contribution, Roll, counted
-from pate.files.arrays import UNREADABLE
 from pate.files.disk import damaged, file_digest, make_folder, read_value, replacing, write_text
 from pate.files.values import to_json
 from pate.run.places import Places
@@ -40,9 +39,8 @@ class AbsentVotes(VoteSource):
 
     def __init__(self, present: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
         self.present, self.num_absent, self.first_label = present, num_absent, first_label
-        self.num_teachers = present.num_teachers + num_absent
+        self.num_teachers, self.records_per_teacher = present.num_teachers + num_absent, present.records_per_teacher
         self.num_queries, self.num_labels = present.num_queries, present.num_labels
-        self.records_per_teacher = present.records_per_teacher
 
     def bits(self) -> Iterator[Bits]:
         yield from self.present.bits()
@@ -85,7 +83,7 @@ class Collection:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        return self.roll.absent(self.files)
+        return tuple(name for name in self.roll.holders if name not in self.files)
 
     def require_enough(self) -> None:
         self.roll.require_enough(self.files, self.refused, "ask again, or raise max_absent")
@@ -134,21 +132,19 @@ def collect(roll: Roll, request: Request, contributions: Iterable[Contribution],
 
 def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
     """The file of an answer that counts; that of any other is removed again."""
-    path = folder / f"{holder}.npz"
-    _require_size(votes, roll.holders[holder], request)
+    path, num_teachers = folder / f"{holder}.npz", roll.holders[holder]
+    a_label = 4 if request.cast == "confidences" else 0
+    most = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 8)
+    most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + _HEADS
+    with expected("votes", "a whole vote file, as pate-vote writes it"), zipfile.ZipFile(io.BytesIO(votes)) as archive:
+        size = sum(max(info.file_size, info.compress_size) for info in archive.infolist())
+    require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
     with replacing(path) as written:
         written.write(votes)
     try:
         file = VoteFile.open(path)
-        wanted = {
-            "holder": holder,
-            "num_teachers": roll.holders[holder],
-            "num_queries": request.num_queries,
-            "num_labels": request.num_labels,
-            "cast": request.cast,
-            "vote_clip": request.vote_clip,
-        }
-        for name, value in wanted.items():
+        wanted = {name: getattr(request, name) for name in ("num_queries", "num_labels", "cast", "vote_clip")}
+        for name, value in (wanted | {"holder": holder, "num_teachers": num_teachers}).items():
             found = getattr(file.manifest, name)
             require(found == value, name, found, str(value))
         require(file.manifest.queries == request.digest, "queries", "others", "those that were asked")
@@ -164,19 +160,6 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
         os.unlink(path)
         raise InvalidValue(str(error).replace(f"file={path}: ", "")) from error
     return file
-
-
-def _require_size(answer: bytes, num_teachers: int, request: Request) -> None:
-    """Raises for an archive that would expand to more than such votes need."""
-    a_label = 4 if request.cast == "confidences" else 0
-    votes = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 8)
-    most = votes + 2 * request.record_ids.nbytes + 4096 * request.num_labels + _HEADS
-    try:
-        with zipfile.ZipFile(io.BytesIO(answer)) as archive:
-            size = sum(max(info.file_size, info.compress_size) for info in archive.infolist())
-    except (*UNREADABLE, OSError):
-        raise InvalidValue("expected a whole vote file, as pate-vote writes it") from None
-    require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
 
 
 _REMEDY = "remove the inbox, and holders are asked again"

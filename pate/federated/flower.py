@@ -18,15 +18,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
-from flwr.common import (
-    Code,
-    FitIns,
-    FitRes,
-    Parameters,
-    Status,
-    ndarrays_to_parameters,
-    parameters_to_ndarrays,
-)
+from flwr.common import Code, FitIns, FitRes, Parameters, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, RECORD_KEY_STATE, Key, Stage
 from flwr.compat.common import recorddict_compat as compat
 from flwr.server import LegacyContext, ServerConfig
@@ -34,6 +26,7 @@ from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.server.strategy import FedAvg
 from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD
+from flwr.server.workflow.constant import Key as WorkflowKey
 from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
 
@@ -50,9 +43,6 @@ __all__ = ["holder_app", "holder_name", "release_app", "rounds_app", "secure_hol
 
 Plans = Callable[[str], tuple[HolderPlan, Path]]
 """From a holder's name its plan and its own folder, of mode 0700."""
-
-Said = Mapping[str, Any]
-"""What the server says of a stage."""
 
 ACTION, SUMS = "query.votes", "query.sums"
 """The kinds of messages that ask for votes, and for a sum in rounds."""
@@ -82,10 +72,9 @@ def content(**said: str | bytes) -> RecordDict:
 
 def bytes_of(message: Message, name: str) -> bytes:
     """What came in under a name; raises `InvalidValue` for anything else."""
-    data = _field(message, name)
-    if not isinstance(data, bytes):
-        raise InvalidValue(f"message: expected a {name}")
-    return data
+    if isinstance(data := _field(message, name), bytes):
+        return data
+    raise InvalidValue(f"message: expected a {name}")
 
 
 def contribution_of(message: Message) -> Contribution | None:
@@ -193,11 +182,8 @@ def secure_holder_app(plans: Plans, own: HolderSum | Roll, *, shares: int | None
     app = ClientApp()
     if isinstance(own, Roll):
         _answer(app, SUMS, plans, partial(_sum, {OPENING}))
-
-    def stage(message: Message, context: Context) -> Message:
-        return _answered(plans, own, terms, message, context)
-
-    app.train()(stage)  # which Flower calls for `train` and for `train.default`; its mod masks the first alone
+    # Flower calls it for `train` and for `train.default`; its mod masks the first alone
+    app.train()(partial(_answered, plans, own, terms))
     return app
 
 
@@ -266,24 +252,19 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
     return str(stage)
 
 
-def _require_agreed(terms: SumTerms, said: Said) -> None:
+def _require_agreed(terms: SumTerms, said: Mapping[str, Any]) -> None:
     """Raises where the server sets a sum up on other terms."""
-    wanted = {
-        Key.SAMPLE_NUMBER: terms.num_holders,
-        Key.SHARE_NUMBER: terms.num_shares,
-        Key.THRESHOLD: terms.threshold,
-        Key.CLIPPING_RANGE: float(terms.most),
-        Key.TARGET_RANGE: 2 * terms.most,
-        Key.MOD_RANGE: MODULUS,
-        Key.MAX_WEIGHT: 1.0,
-    }
+    most = terms.most
+    wanted = {Key.SAMPLE_NUMBER: terms.num_holders, Key.SHARE_NUMBER: terms.num_shares, Key.MAX_WEIGHT: 1.0}
+    wanted |= {Key.THRESHOLD: terms.threshold, Key.CLIPPING_RANGE: float(most), Key.TARGET_RANGE: 2 * most}
+    wanted[Key.MOD_RANGE] = MODULUS
     _require_names(said, wanted)
     for name, value in wanted.items():
         same = type(said[name]) is type(value) and said[name] == value
         require(same, str(name), repr(said[name])[:_SHOWN], f"{value}, as was agreed")
 
 
-def _require_names(said: Said, wanted: Collection[str]) -> None:
+def _require_names(said: Mapping[str, Any], wanted: Collection[str]) -> None:
     require(set(said) == set(wanted), "configuration", "others", f"{', '.join(wanted)}, and nothing else")
 
 
@@ -352,7 +333,7 @@ def secure_sum(
     require(len(nodes) == terms.num_holders, "nodes", len(nodes), f"{terms.num_holders}, one for each holder")
     strategy = _Summing(grid, nodes, said)
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
-    legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: 1})
+    legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({WorkflowKey.CURRENT_ROUND: 1})
     legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
     workflow = SecAggPlusWorkflow(
         terms.num_shares,
@@ -424,11 +405,11 @@ def summed_app(
 
     Holders have `seconds` for each of the protocol's four steps; training is in the third.
     """
-    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
     def serve(grid: Grid, context: Context, made: SummedRelease) -> None:
         said = {"request": made.request.to_bytes()}
-        made.run(lambda: secure_sum(grid, context, made.roll, said, made.terms, **wait), monitor)
+        terms = {"seconds": seconds, "connect_seconds": connect_seconds}
+        made.run(lambda: secure_sum(grid, context, made.roll, said, made.terms, **terms), monitor)
 
     return _app(release, serve)
 

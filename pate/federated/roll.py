@@ -55,13 +55,9 @@ class Roll:
         """T, of all holders, absent ones included."""
         return sum(self.holders.values())
 
-    def absent(self, present: Collection[str]) -> tuple[str, ...]:
-        """The holders that are not present."""
-        return tuple(name for name in self.holders if name not in present)
-
     def require_enough(self, present: Collection[str], refused: Mapping[str, str], remedy: str) -> None:
         """Raises where more holders are absent than may be, with the reasons; nothing was charged then."""
-        absent = self.absent(present)
+        absent = [name for name in self.holders if name not in present]
         why = "; ".join(refused.get(name, f"holder={name}: no answer") for name in absent)
         rule = f"at most max_absent={self.max_absent} ({why}); {remedy}"
         require(len(absent) <= self.max_absent, "absent holders", len(absent), rule)

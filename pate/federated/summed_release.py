@@ -45,18 +45,13 @@ class SumTerms:
 
     Secure aggregation adds numbers up modulo 2**32. Every holder's numbers are in -most..most and are sent as they are,
     so that the sum of all of them comes out exactly: `num_holders * 2 * most` has to be below 2**32.
-
-    Attributes:
-        num_holders: n.
-        max_absent: d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused.
-        most: the largest size of a number that a holder sends.
-        shares: k, odd: every holder shares its keys with k - 1 others, dealt at random, and two thirds of these open
-            its part. None for all n, of whom n - d open it: then not even the server can open a sum of fewer.
     """
 
-    num_holders: int
-    max_absent: int
-    most: int
+    num_holders: int  # n
+    max_absent: int  # d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused
+    most: int  # the largest size of a number that a holder sends
+    # k, odd: every holder shares its keys with k - 1 others, dealt at random, and two thirds of these open its part.
+    # None for all n, of whom n - d open it: then not even the server can open a sum of fewer
     shares: int | None = None
 
     def __post_init__(self) -> None:

@@ -22,15 +22,6 @@ PRIVACY = "privacy.json"
 
 _FORMAT = 1
 
-_PLACES = """
-## Whom it covers, as votes come from several places
-
-$lines
-"""
-
-_PAPER = """
-- The accounting of the paper that the mechanism comes from gives epsilon $epsilon: $label."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
@@ -57,21 +48,18 @@ class PrivacyStatement:
     @classmethod
     def of(cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int) -> Self:
         """That of a price; arguments as for `privacy_card`."""
+        same = ("adjacency", "unit", "mechanism", "parameters", "num_queries")
         return cls(
+            **{name: getattr(privacy, name) for name in same},
             epsilon=float(format_epsilon(privacy.epsilon)),
             delta=float(format_delta(privacy.delta)),
-            adjacency=privacy.adjacency,
-            unit=privacy.unit,
             accountant=privacy.won_by or privacy.accountant,
-            mechanism=privacy.mechanism,
-            parameters=privacy.parameters,
             noise="seeded" if privacy.noise_seeded else "system",
+            classes={name: float(format_epsilon(epsilon)) for name, epsilon in privacy.classes.items()},
             data=data,
-            num_queries=privacy.num_queries,
             num_answered=num_answered,
             num_labels=num_labels,
             num_teachers=num_teachers,
-            classes={name: float(format_epsilon(epsilon)) for name, epsilon in privacy.classes.items()},
         )
 
     def write(self, folder: Path | str) -> None:
@@ -105,12 +93,12 @@ def privacy_card(
         privacy: the price of the release.
         name: that the aggregator was configured by, or None for its class.
         dataset: public name of the data set.
-        num_answered: queries that were answered; part of the release.
-        num_labels: labels per query.
-        num_teachers: teachers in the ensemble.
-        num_hits: queries that a charged mechanism paid for, part of its release; None for another.
+        num_answered: queries that were answered; part of the release, as is `num_hits`.
+        num_labels: per query.
+        num_teachers: in the ensemble.
+        num_hits: queries that a charged mechanism paid for; None for another.
         features: what stands for pictures, see `Preprocessing.origin`; none where inputs are plain.
-        places: what holders of records are promised, see `pate.run.holders`; none where there is one.
+        places: what holders of records are promised, see `pate.run.places`; none where there is one.
 
     Raises:
         InvalidValue: more answers than queries, or a count below its least value.
@@ -130,14 +118,18 @@ def privacy_card(
         ("labels per query", str(num_labels)),
         ("teachers", str(num_teachers)),
     )
-    claim, (promise, reading) = privacy.paper_epsilon, _promise(privacy)
+    promise, reading = _promise(privacy)
+    paper, said = "", "\n".join(f"- {line}" for line in places)
+    if (claim := privacy.paper_epsilon) is not None:
+        paper = "\n- The accounting of the paper that the mechanism comes from gives epsilon "
+        paper += f"{format_epsilon(claim)}: {PAPER_LABEL}."
     return _CARD.substitute(
         promise=promise,
         rows="\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in rows),
         reading=reading,
         num_queries=privacy.num_queries,
-        paper="" if claim is None else Template(_PAPER).substitute(epsilon=format_epsilon(claim), label=PAPER_LABEL),
-        places=Template(_PLACES).substitute(lines="\n".join(f"- {line}" for line in places)) if places else "",
+        paper=paper,
+        places=f"\n## Whom it covers, as votes come from several places\n\n{said}\n" if places else "",
         caveats="\n".join(f"- {caveat}" for caveat in (*CAVEATS, *([OF_CLASSES] if privacy.classes else ()))),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -340,13 +340,7 @@ class PrecisionRecall:
 
     @classmethod
     def of(
-        cls,
-        scores: NDArray[np.floating],
-        predicted: Bits,
-        true: Bits,
-        *,
-        constant: Bits,
-        threshold: float | tuple[float, ...] | None,
+        cls, scores: NDArray[np.floating], predicted: Bits, true: Bits, *, constant: Bits, threshold: Any
     ) -> PrecisionRecall | None:
         """At up to 200 levels of recall, of arrays `[n, L]` and the constant's labels `[L]`; None if no bit is true."""
         if not true.any():
@@ -356,13 +350,13 @@ class PrecisionRecall:
         levels = found[-ranks]
         above = len(found) - np.searchsorted(found, levels)
         precision = above / (len(every) - np.searchsorted(every, levels))
-        constants = np.broadcast_to(constant, true.shape)
-        return cls(above / len(found), precision, _point(predicted, true), _point(constants, true), threshold)
 
+        def point(named: Bits) -> tuple[float, float]:
+            hits = float((named & true).sum())
+            return hits / float(true.sum()), hits / max(float(named.sum()), 1.0)
 
-def _point(predicted: Bits, true: Bits) -> tuple[float, float]:
-    hits, real, named = (float(bits.sum()) for bits in (predicted & true, true, predicted))
-    return hits / max(real, 1.0), hits / max(named, 1.0)
+        of_constant = point(np.broadcast_to(constant, true.shape))
+        return cls(above / len(found), precision, point(predicted), of_constant, threshold)
 
 
 @dataclass(frozen=True)
@@ -390,10 +384,7 @@ class Membership:
     def of(cls, private: Floats, test: Floats, by_reference: tuple[Floats, Floats] | None = None) -> Membership | None:
         """By the losses of independent records, `[n]` and `[m]`; None without a private or a second test one.
 
-        Args:
-            private: of private records.
-            test: of test records.
-            by_reference: the same two by `unusual`, or None.
+        `by_reference` has the same two by `unusual`.
         """
         n, m = len(private), len(test)
         if not n or m < 2:

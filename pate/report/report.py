@@ -15,13 +15,7 @@ from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.files.disk import damaged, read_text, write_text
 from pate.files.values import from_json, to_json
 from pate.report.metrics import Bits, Floats, Interval, Membership, PrecisionRecall, Scores
-from pate.report.tables import (
-    ADJACENCY_NAMES,
-    MODEL_NAMES,
-    SEEDED_WARNING,
-    format_delta,
-    format_epsilon,
-)
+from pate.report.tables import ADJACENCY_NAMES, MODEL_NAMES, SEEDED_WARNING, format_delta, format_epsilon
 from pate.validation import require, require_count
 
 _FILE = "the report of a finished run"

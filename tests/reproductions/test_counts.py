@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from reproductions.counts import (
-    CheckIns,
-    Flights,
-    StateCases,
-)
+from reproductions.counts import CheckIns, Flights, StateCases
 
 SNAP = [
     "0\t2010-10-17T01:48:53Z\t39.747652\t-104.99251\tcafe",

@@ -3,12 +3,7 @@
 import pytest
 
 from pate.accounting.target_charging import QTarget, boundary, not_prior
-from reproductions.target_charging.sessions import (
-    coarse_epsilon,
-    epsilon_table,
-    main,
-    target_table,
-)
+from reproductions.target_charging.sessions import coarse_epsilon, epsilon_table, main, target_table
 
 
 @pytest.mark.parametrize(

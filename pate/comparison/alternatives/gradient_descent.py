@@ -83,10 +83,7 @@ class PublicDirections:
     def features(self, inputs: Any, *, ridge: float) -> Array:
         """Features of length 1: the directions, a height where `PublicPCA.with_constant` has one, a constant last.
 
-        Args:
-            inputs: `[n, …]`.
-            ridge: >= 0, in mean variances: 0 gives every direction the same variance, much of it leaves them as they
-                are.
+        A ridge, in mean variances, of 0 gives every direction the same variance, much of it leaves them as they are.
         """
         require_non_negative("ridge", ridge)
         spread = np.sqrt(self.variances + ridge * self.variances.mean())
@@ -134,16 +131,8 @@ class Schedule:
         """What is expected to err least: a rule of public numbers, tuned on nobody's labels.
 
         Rule: that of `LearningTimes`, if the log-odds of a label vary by `signal_variance`, spread over the pool's
-        directions by the roots of their variances. It takes the ridge with the least mean error.
-
-        Args:
-            directions: of the public pool.
-            public_inputs: of the pool, on which features are measured.
-            prevalence: of each label, public or released, `[L]`.
-            rate: as `LearningTimes.best`.
-            clip_factor: as `LearningTimes.best`.
-            signal_variance: of log-odds.
-            concentrated: whether all of it is along the widest direction, the best case, instead.
+        directions by the roots of their variances; where it is `concentrated`, the best case, along the widest one. It
+        takes the ridge with the least mean error. Prevalence, `[L]`, is public or released.
 
         Source: docs/when-to-take-what.md.
         """
@@ -390,11 +379,7 @@ class Alternative(Method):
 
     @abstractmethod
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains once.
-
-        Raises:
-            InvalidValue: the training diverged.
-        """
+        """Trains once; raises `InvalidValue` where the training diverged."""
 
     @abstractmethod
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:

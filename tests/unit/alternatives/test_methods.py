@@ -1,43 +1,26 @@
 """The alternatives as methods: calibrated, repeatable, refused in one line, beside PATE in one comparison."""
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, gaussian_epsilon
-from pate.comparison import Bench, ComparisonPlan, compare, read_runs
+from pate.accounting import Adjacency, GaussianEvent, gaussian_epsilon
+from pate.comparison import compare, read_runs
 from pate.comparison.alternatives import AllRecords, Alternative, DpGradientDescent, DpSgd
 from pate.comparison.comparison import Calibration, calibrated
-from pate.data import Dataset
 from pate.pricing import Budget
 from pate.report import multilabel_metrics
-from pate.student import LinearStudent
-from pate.teachers import StackedEngine
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_QUERIES, SilentMonitor, small_dataset
+from tests.e2e.small_run import SilentMonitor
+from tests.unit.comparison.conftest import plan, small_bench
 
 pytest.importorskip("opacus")
 GRADIENT = DpGradientDescent(name="dp_gd")
 LINEAR = DpSgd(name="dp_sgd", batch_size=256, num_steps=12)
 MLP = replace(LINEAR, name="mlp", network="mlp", hidden=8)
-
-
-def bench(data: Dataset | None = None, folder: Path = Path("nowhere")) -> Bench:
-    made = data or small_dataset()
-    return Bench.of(
-        lambda: made,
-        made,
-        num_queries=NUM_QUERIES,
-        engine=StackedEngine(),
-        student=LinearStudent(),
-        ensemble_seed=0,
-        folder=folder,
-    )
 
 
 def budget(epsilon: float) -> Budget:
@@ -50,7 +33,7 @@ def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
     assert isinstance(event, GaussianEvent)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
     assert event.noise_multiplier <= 2.0
-    contender = GRADIENT.at(budget(3.0), bench())
+    contender = GRADIENT.at(budget(3.0), small_bench())
     noise = contender.parameters["noise_multiplier"]
     assert gaussian_epsilon(1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
 
@@ -58,17 +41,17 @@ def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)
 def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
     path = tmp_path / "kept" / "a.json"
-    contender = calibrated(method, budget(3.0), bench(), path)
-    assert calibrated(method, budget(3.0), bench(), path).epsilon == contender.epsilon <= 3.0
+    contender = calibrated(method, budget(3.0), small_bench(), path)
+    assert calibrated(method, budget(3.0), small_bench(), path).epsilon == contender.epsilon <= 3.0
     Calibration({"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, 3.0).write(path)
     with pytest.raises(InvalidValue, match="expected at most 3 once calibrated"):
-        calibrated(method, budget(3.0), bench(), path)
+        calibrated(method, budget(3.0), small_bench(), path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR, MLP], ids=lambda method: method.name)
 def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternative) -> None:
-    here = bench()
+    here = small_bench()
     contender = method.at(budget(20.0), here)
     said = [contender.train(seed).model.predict_proba(here.dataset.test.inputs) for seed in (3, 3, 4)]
     assert (said[0] == said[1]).all()
@@ -84,42 +67,23 @@ def test_what_cannot_work_is_one_line() -> None:
     with pytest.raises(InvalidValue, match="adjacency=add_remove: expected replace_one for dp_gd"):
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
     with pytest.raises(InvalidValue, match=r"method\.network=cnn: expected linear or mlp: the inputs are no images"):
-        replace(LINEAR, network="cnn").check(bench())
+        replace(LINEAR, network="cnn").check(small_bench())
 
 
-@pytest.fixture
-def no_opacus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)
-    yield
-
-
-def test_without_opacus_a_line_says_what_to_install(no_opacus: None) -> None:
     with pytest.raises(InvalidValue, match=r"^method=dp_sgd: expected the package opacus: pip install '.*\[opacus\]'$"):
         replace(LINEAR)
     replace(GRADIENT)  # which does without
-
-
-def small_plan(*methods: Any, **changes: Any) -> ComparisonPlan:
-    values: dict[str, Any] = {
-        "load_dataset": small_dataset,
-        "methods": methods,
-        "engine": StackedEngine(),
-        "student": LinearStudent(),
-        "num_queries": NUM_QUERIES,
-        "target_delta": 1e-5,
-        "epsilons": (0.001, 30.0),
-        "seeds": (0,),
-        "accountant": RdpAccountant,
-        "num_workers": 1,
-    }
-    return ComparisonPlan(**(values | changes))
 
 
 @pytest.mark.slow
 @pytest.mark.process
 def test_a_comparison_has_a_row_for_each_and_says_what_is_useless_or_diverges(tmp_path: Path) -> None:
     wild = replace(MLP, name="wild", learning_rate=1e7)
-    compare(small_plan(GRADIENT, wild, AllRecords(name="all_records")), tmp_path / "all", SilentMonitor())
+    methods = GRADIENT, wild, AllRecords(name="all_records")
+    asked = plan(*methods, epsilons=(0.001, 30.0), seeds=(0,), allow_useless=False)
+    compare(asked, tmp_path / "all", SilentMonitor())
     runs = {(run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")}
     good, useless = runs["dp_gd", 30.0], runs["dp_gd", 0.001]
     assert good.mean_average_precision is not None

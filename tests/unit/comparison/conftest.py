@@ -1,10 +1,49 @@
-"""A comparison of three aggregators whose numbers are made up: a constant 0.2, the ceiling 0.6."""
+"""A comparison of three aggregators whose numbers are made up, a constant 0.2, the ceiling 0.6; and small real ones."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pate.comparison import Frontier, Run
+from pate.accounting import RdpAccountant
+from pate.aggregators import Aggregator, GaussianVotes
+from pate.comparison import Bench, ComparisonPlan, Frontier, Method, PATEMethod, Run
+from pate.data import Dataset
+from pate.student import LinearStudent
+from pate.teachers import LinearTeacher, StackedEngine
+from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, small_dataset
+
+VOTES = GaussianVotes(noise_std=1.0)
+
+
+def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
+    teacher, student = LinearTeacher(device="cpu"), LinearStudent()
+    return PATEMethod(name=name, aggregator=aggregator, teacher=teacher, num_teachers=num_teachers, student=student)
+
+
+def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> Bench:
+    made = data or small_dataset()
+    shared = {"num_queries": NUM_QUERIES, "engine": StackedEngine(), "student": LinearStudent(), "ensemble_seed": 0}
+    return Bench.of(lambda: made, made, folder=folder, **shared)
+
+
+def plan(*methods: Method, **changes: Any) -> ComparisonPlan:
+    values: dict[str, Any] = {
+        "load_dataset": small_dataset,
+        "methods": methods or (method("votes", VOTES),),
+        "engine": StackedEngine(),
+        "student": LinearStudent(),
+        "num_queries": NUM_QUERIES,
+        "target_delta": 1e-5,
+        "accountant": RdpAccountant,
+        "epsilons": (5.0, 50.0),
+        "seeds": (0, 1),
+        "num_workers": 1,
+        "allow_useless": True,
+        "settings": {"name": "small"},
+    }
+    return ComparisonPlan(**(values | changes))
+
 
 SCORES = {"accuracy": 0.9, "balanced_accuracy": 0.5, "macro_f1": 0.1, "mean_average_precision": None}
 

@@ -7,51 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import RdpAccountant
-from pate.aggregators import Aggregator, CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
-from pate.comparison import ComparisonPlan, Frontier, PATEMethod, compare, read_runs
+from pate.aggregators import CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
+from pate.comparison import Frontier, PATEMethod, compare, read_runs
 from pate.comparison.comparison import KeptRuns
 from pate.pipeline import train
-from pate.student import LinearStudent, LowRankStudent
-from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, StackedEngine, Voter
+from pate.student import LowRankStudent
+from pate.teachers import ConvexTeacher, KernelTeacher, StackedEngine, Voter
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+from tests.unit.comparison.conftest import VOTES, method, plan
 
 pytestmark = pytest.mark.slow
-VOTES = GaussianVotes(noise_std=1.0)
 HOPELESS = StableTopK(selection_scale=4.0, test_std=6.0, failure_prob=1e-3)
 CHECKED = NotPriorTopK(
     prior_scale=3.0, prior_margin=-5.0, first_queries=10, target_hits=30, selection_scale=3.0, table_order=4.0,
     table_budget=0.5, failure_prob=1e-9, round_size=10,
 )  # fmt: skip
-
-
-def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
-    return PATEMethod(
-        name=name,
-        aggregator=aggregator,
-        teacher=LinearTeacher(device="cpu"),
-        num_teachers=num_teachers,
-        student=LinearStudent(),
-    )
-
-
-def plan(*methods: PATEMethod, **changes: Any) -> ComparisonPlan:
-    values: dict[str, Any] = {
-        "load_dataset": small_dataset,
-        "methods": methods or (method("votes", VOTES),),
-        "engine": StackedEngine(),
-        "student": LinearStudent(),
-        "num_queries": NUM_QUERIES,
-        "target_delta": 1e-5,
-        "accountant": RdpAccountant,
-        "epsilons": (5.0, 50.0),
-        "seeds": (0, 1),
-        "num_workers": 1,
-        "allow_useless": True,
-        "settings": {"name": "small"},
-    }
-    return ComparisonPlan(**(values | changes))
 
 
 def run(folder: Path, *methods: PATEMethod, **changes: Any) -> Frontier:

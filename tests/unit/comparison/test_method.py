@@ -10,13 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import GaussianEvent, calibrate
-from pate.aggregators import GaussianVotes
-from pate.comparison import Bench, ComparisonPlan, Contender, Method, PATEMethod, Trained, compare, read_runs
+from pate.comparison import Bench, Contender, Method, Trained, compare, read_runs
 from pate.pricing import Budget
-from pate.student import LinearStudent
-from pate.teachers import LinearTeacher, StackedEngine
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
+from tests.unit.comparison.conftest import VOTES, method, plan
 
 
 @dataclass(frozen=True)
@@ -70,26 +68,9 @@ class NoisyShares(Method):
 
 @pytest.mark.slow
 def test_it_is_compared_with_pate(tmp_path: Path) -> None:
-    votes = PATEMethod(
-        name="votes",
-        aggregator=GaussianVotes(noise_std=1.0),
-        teacher=LinearTeacher(device="cpu"),
-        num_teachers=NUM_TEACHERS,
-        student=LinearStudent(),
-    )
-    plan = ComparisonPlan(
-        load_dataset=small_dataset,
-        methods=(votes, NoisyShares()),
-        engine=StackedEngine(),
-        student=LinearStudent(),
-        num_queries=NUM_QUERIES,
-        target_delta=1e-5,
-        epsilons=(0.5, 5.0),
-        seeds=(0, 1),
-        num_workers=1,
-    )
+    asked = plan(method("votes", VOTES), NoisyShares(), epsilons=(0.5, 5.0), allow_useless=False)
     monitor = SilentMonitor()
-    frontier = compare(plan, tmp_path, monitor)
+    frontier = compare(asked, tmp_path, monitor)
     rows = [run for run in read_runs(tmp_path / "comparison.csv") if run.aggregator == "noisy_shares"]
     assert [(run.epsilon, run.seed) for run in rows] == [(0.5, None), (5.0, 0), (5.0, 1)]
     assert rows[0].note == "target_epsilon=0.5: expected at least 1"
@@ -103,5 +84,5 @@ def test_it_is_compared_with_pate(tmp_path: Path) -> None:
     assert "noisy_shares" in page
     assert "noise_multiplier" in page
     kept = (tmp_path / "comparison.csv").read_bytes()
-    compare(plan, tmp_path, SilentMonitor())
+    compare(asked, tmp_path, SilentMonitor())
     assert (tmp_path / "comparison.csv").read_bytes() == kept

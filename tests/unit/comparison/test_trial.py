@@ -8,16 +8,15 @@ from typing import Any, Self
 import pytest
 
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from pate.comparison import Bench, Contender, PATEMethod
+from pate.comparison import Contender
 from pate.comparison.comparison import Calibration, KeptRuns, calibrated
 from pate.comparison.frontier import Run
 from pate.files.disk import DamagedFile
 from pate.pricing import Budget
-from pate.student import LinearStudent
-from pate.teachers import LinearTeacher, SequentialEngine
 from pate.validation import InvalidValue
 from tests.e2e.damage import WAYS, Way, flipped_once, gone
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, small_dataset
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS
+from tests.unit.comparison.conftest import method, small_bench
 
 BUDGET = Budget(target_epsilon=2.0, target_delta=1e-6)
 SHAPE = {"num_queries": NUM_QUERIES, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
@@ -25,19 +24,7 @@ TABLE = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_bu
 
 
 def found(aggregator: Aggregator, path: Path) -> Contender:
-    method = PATEMethod(
-        name="m", aggregator=aggregator, teacher=LinearTeacher(), num_teachers=NUM_TEACHERS, student=LinearStudent()
-    )
-    bench = Bench.of(
-        small_dataset,
-        small_dataset(),
-        num_queries=NUM_QUERIES,
-        engine=SequentialEngine(),
-        student=LinearStudent(),
-        ensemble_seed=0,
-        folder=path.parent,
-    )
-    return calibrated(method, BUDGET, bench, path)
+    return calibrated(method("m", aggregator), BUDGET, small_bench(path.parent), path)
 
 
 @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])

@@ -13,6 +13,7 @@ from pate.accounting import Ledger
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, GNMax
 from pate.federated import Roll
 from pate.federated.summed_release import HolderSum, Summed, SummedRelease, SumTerms
+from pate.run.randomness import Streams
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor
@@ -72,8 +73,6 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     plain = GaussianVotes(noise_std=1.0)
     made = released(tmp_path, plain)
     made.run(lambda: (counts(), ("1", "2", "3", "4")))
-    from pate.run.randomness import Streams
-
     expected = plain.aggregate(counts(), num_teachers=12, rng=Streams(4).generator("noise"))
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
     assert charges(tmp_path) == 1
@@ -188,27 +187,27 @@ def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path:
 
 
 def test_too_few_holders_are_no_release(tmp_path: Path) -> None:
-    made = released(tmp_path, NOISE)
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
     with pytest.raises(InvalidValue, match="num_contributions=2: expected 3 to 4"):
-        made.run(lambda: (total, ("1", "2")))
+        released(tmp_path, NOISE).run(lambda: (total, ("1", "2")))
     assert charges(tmp_path) == 1  # holders were asked
 
 
 def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"aggregator\.num_holders=5: expected 4, as the roll says"):
-        released(tmp_path, replace(NOISE, num_holders=5)).run(lambda: noisy(tmp_path, "1234"))
-    with pytest.raises(InvalidValue, match=r"aggregator\.max_dropouts=0: expected 1"):
-        released(tmp_path, replace(NOISE, max_dropouts=0)).run(lambda: noisy(tmp_path, "1234"))
-    with pytest.raises(InvalidValue, match=r"vote_clip=None: expected max_votes=2 of the aggregator"):
-        released(tmp_path, replace(NOISE, max_votes=2))
     plan = replace(released(tmp_path, NOISE).plan, target_epsilon=2.0)
-    with pytest.raises(InvalidValue, match=r"target_epsilon=2\.0: expected None: holders have agreed on the noise"):
-        released(tmp_path, NOISE, plan=plan)
+    for aggregator, given, message in (
+        (replace(NOISE, num_holders=5), {}, r"aggregator\.num_holders=5: expected 4, as the roll says"),
+        (replace(NOISE, max_dropouts=0), {}, r"aggregator\.max_dropouts=0: expected 1"),
+        (replace(NOISE, max_votes=2), {}, r"vote_clip=None: expected max_votes=2 of the aggregator"),
+        (NOISE, {"plan": plan}, r"target_epsilon=2\.0: expected None: holders have agreed on the noise"),
+        (NOISE, {"shares": 43}, "shares=43: expected None with distributed_votes"),
+    ):
+        with pytest.raises(InvalidValue, match=message):
+            released(tmp_path, aggregator, **given).run(lambda: pytest.fail("asked"))
     assert charges(tmp_path) == 0
 
 
-def test_shares_of_a_part_of_the_holders_are_enough_and_none_with_the_holders_noise(tmp_path: Path) -> None:
+def test_shares_of_a_part_of_the_holders_are_enough() -> None:
     terms = SumTerms(num_holders=400, max_absent=40, most=9, shares=43)
     assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
     assert SumTerms(num_holders=400, max_absent=40, most=9).threshold == 360
@@ -220,5 +219,3 @@ def test_shares_of_a_part_of_the_holders_are_enough_and_none_with_the_holders_no
     ):
         with pytest.raises(InvalidValue, match=message):
             SumTerms(num_holders=400, max_absent=40, most=9, shares=shares)
-    with pytest.raises(InvalidValue, match="shares=43: expected None with distributed_votes"):
-        released(tmp_path, NOISE, shares=43)
