@@ -18,29 +18,17 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
+from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import (
-    damaged,
-    is_regular,
-    make_folder,
-    read_secret,
-    remove_partials,
-    replacing,
-    write_arrays,
-    write_text,
-)
 from pate.models.teacher import State, Teacher
 from pate.networks.device import device_memory, one_thread
 from pate.validation import InvalidValue, require_count
 
 _KEY = re.compile(r"[0-9a-f]{64}\n")
-CHECKPOINTS = r"teachers-(\d{6,})-(\d{6,})\.safetensors"
-"""The name of a file of teachers: its first one and its last one."""
-
+CHECKPOINTS = r"teachers-(\d{6,})-(\d{6,})\.safetensors"  # the name of a file of teachers: its first and its last one
 _LENGTHS = "/lengths"
 _SIGNATURE = "signature"
 _REMEDY = "remove it, and the same command trains these teachers again from the same records"
-_TRAIN = "the same command trains it"
 _ASK_AGAIN = "remove it, and the same command asks these teachers again"
 
 
@@ -54,9 +42,12 @@ class CheckpointStore:
     Formal guarantees:
         * A file appears in one step, after its bytes and before its name reach the disk: whatever kills a run, it
           leaves all teachers of a `save` file or none.
-        * The teachers of a torn file count as missing, and the next run trains them again. Each file carries a
-          signature by this store's key (`SigningKey`): one that was altered, or is another run's or of other teachers,
-          is refused and not used. So is one of other records, where `records` names them.
+        * The teachers of a torn file count as missing, and the next run trains them again. Each file is signed, HMAC
+          SHA256 with a key of 256 random bits: one that was altered, or is another run's or of other teachers, is
+          refused and not used. So is one of other records, where `records` names them.
+        * The key counts only if it is a plain file that belongs to this user and that nobody else may read or write.
+          Others who can write to the folder can exchange it, but cannot make this user its owner. A whole folder, key
+          included, that somebody else made and this user copied is not told apart from one's own.
         * Files have mode 0600, the folder 0700.
 
     The store does not know which teacher, data or seeds its files came from: one folder for each, and one process
@@ -71,9 +62,9 @@ class CheckpointStore:
     records: str = ""
 
     @property
-    def key(self) -> SigningKey:
+    def key(self) -> Path:
         folder = Path(self.folder)
-        return SigningKey(folder.with_name(f"{folder.name}.key"))
+        return folder.with_name(f"{folder.name}.key")
 
     def missing(self, num_teachers: int) -> list[int]:
         """Which of teachers 0..num_teachers-1 are in no whole file."""
@@ -97,14 +88,16 @@ class CheckpointStore:
             members = [teacher for _, teacher in run]
             path = Path(self.folder) / f"teachers-{members[0]:06d}-{members[-1]:06d}.safetensors"
             arrays = _stacked([states[teacher] for teacher in members])
-            make_folder(path.parent, within=path.parent.parent)
-            signature = self.key.sign(self._name(path), arrays)
-            with replacing(path) as file:
+            disk.make_folder(path.parent, within=path.parent.parent)
+            if not os.path.lexists(self.key):
+                disk.write_text(self.key, f"{secrets.token_hex(32)}\n")
+            signature = self._signature(path, arrays)
+            with disk.replacing(path) as file:
                 file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
 
     def recover(self) -> None:
         """Removes what a killed run had half written, and torn files. While nobody else writes here."""
-        remove_partials(Path(self.folder), (CHECKPOINTS,))
+        disk.remove_partials(Path(self.folder), (CHECKPOINTS,))
         whole = set(self._files().values())
         for path in self._named().values():
             if path not in whole:
@@ -120,7 +113,9 @@ class CheckpointStore:
                 yield from self._read(members, path)[first - members.start : num_teachers - members.start]
                 first = members.stop
         if first < num_teachers:
-            raise damaged(Path(self.folder), f"teacher {first}", "no whole file has it", _TRAIN)
+            raise disk.damaged(
+                Path(self.folder), f"teacher {first}", "no whole file has it", "the same command trains it"
+            )
 
     def load(self, teacher: int) -> State:
         """Reads a teacher, and the whole file for it; raises as `states`."""
@@ -131,8 +126,8 @@ class CheckpointStore:
         found = {}
         for path in Path(self.folder).glob("teachers-*.safetensors"):
             if name := re.fullmatch(CHECKPOINTS, path.name):
-                if not is_regular(path):
-                    raise damaged(path, "a file of teachers", "it is none", _REMEDY)
+                if not disk.is_regular(path):
+                    raise disk.damaged(path, "a file of teachers", "it is none", _REMEDY)
                 found[range(int(name[1]), int(name[2]) + 1)] = path
         return found
 
@@ -150,13 +145,24 @@ class CheckpointStore:
             with safe_open(path, framework="numpy") as file:
                 signature = (file.metadata() or {}).get(_SIGNATURE)
         except SafetensorError as error:
-            raise damaged(path, "a file of teachers", str(error), _REMEDY) from None
-        if not self.key.has_signed(self._name(path), arrays, signature):
-            raise damaged(path, "teachers that this run signed", "they are altered, or another's", _REMEDY)
+            raise disk.damaged(path, "a file of teachers", str(error), _REMEDY) from None
+        known = self._signature(path, arrays) if os.path.lexists(self.key) else ""
+        if not known or not hmac.compare_digest(known.encode(), (signature or "").encode()):
+            raise disk.damaged(path, "teachers that this run signed", "they are altered, or another's", _REMEDY)
         return _apart(arrays, len(members))
 
-    def _name(self, path: Path) -> str:
-        return f"{path.stem} of {self.records}" if self.records else path.stem
+    def _signature(self, path: Path, arrays: State) -> str:
+        """Of arrays in a file of that name, in hexadecimal; raises `InvalidValue` for a key that is not one."""
+        remedy = f"remove it and {self.folder} to train again"
+        text = disk.read_secret(self.key, remedy=remedy)
+        if _KEY.fullmatch(text) is None:
+            raise InvalidValue(f"secret={self.key}: expected 64 hexadecimal digits; {remedy}")
+        name = f"{path.stem} of {self.records}" if self.records else path.stem
+        signed = hmac.new(bytes.fromhex(text.strip()), repr(name).encode(), sha256)
+        for key, array in sorted(arrays.items()):
+            signed.update(repr((key, array.dtype.str, array.shape)).encode())
+            signed.update(np.ascontiguousarray(array).data)
+        return signed.hexdigest()
 
 
 def _stacked(states: Sequence[State]) -> State:
@@ -183,45 +189,6 @@ def _apart(arrays: State, count: int) -> list[State]:
     return states
 
 
-@dataclass(frozen=True)
-class SigningKey:
-    """HMAC-SHA256 with a key of 256 random bits in a file of a run's folder, mode 0600; the first `sign` makes it.
-
-    Formal guarantees:
-        * `has_signed` holds only for arrays that the holder of the key signed under the same name.
-        * A key counts only if it is a plain file of 64 hexadecimal digits that belongs to this user and that nobody
-          else may read or write. Others who can write to the folder can exchange the file, but cannot make this user
-          its owner.
-
-    A whole folder, key included, that somebody else made and this user copied is not told apart from one's own.
-    """
-
-    path: Path
-
-    def sign(self, name: str, arrays: State) -> str:
-        """In hexadecimal; raises `InvalidValue` for a key that is not one."""
-        if not os.path.lexists(self.path):
-            write_text(self.path, f"{secrets.token_hex(32)}\n")
-        return self._signature(name, arrays)
-
-    def has_signed(self, name: str, arrays: State, signature: str | None) -> bool:
-        """Whether this key gave that signature to these arrays under this name; False without a key."""
-        if signature is None or not os.path.lexists(self.path):
-            return False
-        return hmac.compare_digest(signature.encode(), self._signature(name, arrays).encode())
-
-    def _signature(self, name: str, arrays: State) -> str:
-        remedy = f"remove it and {self.path.with_suffix('')} to train again"
-        text = read_secret(self.path, remedy=remedy)
-        if _KEY.fullmatch(text) is None:
-            raise InvalidValue(f"secret={self.path}: expected 64 hexadecimal digits; {remedy}")
-        signed = hmac.new(bytes.fromhex(text.strip()), repr(name).encode(), sha256)
-        for key, array in sorted(arrays.items()):
-            signed.update(repr((key, array.dtype.str, array.shape)).encode())
-            signed.update(np.ascontiguousarray(array).data)
-        return signed.hexdigest()
-
-
 def cast_votes(
     teacher: Teacher,
     store: CheckpointStore,
@@ -230,19 +197,16 @@ def cast_votes(
     chunk_size: int = 16,
     scratch: Path | str | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Asks the teachers, a chunk at a time: no more than `chunk_size` teachers are in memory.
+    """Asks the teachers of a store about float32 `[num_queries, …]`, with no more than `chunk_size` of them in memory.
 
-    Args:
-        teacher: the recipe they were trained by.
-        store: holds all of them; raises `InvalidValue` where one is missing.
-        num_teachers: N.
-        inputs: the queries, float32 `[num_queries, …]`.
-        chunk_size: teachers asked at once.
-        scratch: a folder for what they said, from which a killed run continues; the caller removes it at the end.
+    What they said is kept in the folder `scratch`, from which a killed run continues; the caller removes it at the end.
 
     Yields:
         The index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote
         is a confidence >= 0.5.
+
+    Raises:
+        InvalidValue: one of teachers 0..num_teachers-1 is missing.
     """
     require_count("num_teachers", num_teachers)
     require_count("chunk_size", chunk_size)
@@ -258,6 +222,6 @@ def cast_votes(
         with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command asks them on the processor"):
             confidences = teacher.predict_many(states, inputs)
         if path is not None:
-            make_folder(path.parent, within=path.parent.parent)
-            write_arrays(path, confidences=confidences)
+            disk.make_folder(path.parent, within=path.parent.parent)
+            disk.write_arrays(path, confidences=confidences)
         yield first, confidences

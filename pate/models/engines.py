@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
@@ -23,9 +23,8 @@ from pate.models.teacher import Shard, State, Teacher
 from pate.networks.device import device_memory, one_thread
 from pate.validation import require_count, require_extra, require_non_negative
 
+# Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk.
 OnProgress = Callable[[int, float], None]
-"""Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk."""
-
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}  # the environment of a worker
 _WATCH_S = 0.1
 _ANSWER_S = 10
@@ -35,19 +34,10 @@ _ANSWER_S = 10
 _FILE_BYTES, _SAVE_S, _SAVE_SHARE = 64 * 2**20, 1.0, 0.02
 
 
-@dataclass(frozen=True, eq=False)
-class ChunkTask:
-    """All that it takes to train a chunk, in whatever process: the recipe, and records and seed of each member."""
-
-    teacher: Teacher
-    members: range
-    shards: Sequence[Shard]
-    seeds: Sequence[int]
-
-    def states(self) -> dict[int, State]:
-        """Trains the members on one thread; returns them by their index."""
-        with one_thread(), device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"):
-            return dict(zip(self.members, self.teacher.fit_many(self.shards, self.seeds), strict=True))
+def _trained(teacher: Teacher, members: range, shards: Sequence[Shard], seeds: Sequence[int]) -> dict[int, State]:
+    """A chunk's teachers by their index, on one thread, in whatever process."""
+    with one_thread(), device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"):
+        return dict(zip(members, teacher.fit_many(shards, seeds), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +70,10 @@ class TrainingJob:
         lacking = sorted({index // size for index in self.store.missing(total)})
         return [range(size * chunk, min(size * (chunk + 1), total)) for chunk in lacking]
 
-    def task(self, members: range) -> ChunkTask:
+    def task(self, members: range) -> Callable[[], dict[int, State]]:
+        """What trains a chunk wherever it is called: the recipe, and records and seed of each member."""
         shards, seeds = [self.shards(index) for index in members], [self.seeds[index] for index in members]
-        return ChunkTask(self.teacher, members, shards, seeds)
+        return partial(_trained, self.teacher, members, shards, seeds)
 
     @contextmanager
     def saving(self) -> Iterator[Callable[[Mapping[int, State]], None]]:
@@ -162,7 +153,7 @@ class StackedEngine(Engine):
     def train(self, job: TrainingJob) -> None:
         with job.saving() as keep:
             for chunk in job.chunks(self.chunk_size):
-                keep(job.task(chunk).states())
+                keep(job.task(chunk)())
 
 
 @dataclass(frozen=True)
@@ -214,9 +205,8 @@ class ProcessesEngine(Engine):
 
         num_workers = min(self.num_workers or cpu_count(), max(len(waiting), 1))
         with _interrupts_held():
-            executor = ProcessPoolExecutor(
-                num_workers, env=_ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
-            )
+            started = {"initializer": _end_without, "initargs": (os.getpid(),)}
+            executor = ProcessPoolExecutor(num_workers, env=_ONE_THREAD, **started)
         running: set[Future[dict[int, State]]] = set()
 
         def collect(keep: Callable[[Mapping[int, State]], None]) -> None:
@@ -233,22 +223,16 @@ class ProcessesEngine(Engine):
                         collect(keep)
                     task = job.task(chunk)
                     with _interrupts_held():
-                        running.add(executor.submit(task.states))
+                        running.add(executor.submit(task))
                 while running:
                     collect(keep)
         finally:
-            with _quiet_threads():
+            # its thread may look for a task that was just dropped with the others, and would print a traceback
+            before, threading.excepthook = threading.excepthook, lambda _: None
+            try:
                 executor.shutdown(wait=True, kill_workers=bool(running))  # where some are left, it failed
-
-
-@contextmanager
-def _quiet_threads() -> Iterator[None]:
-    """The executor's thread may look for a task that was just dropped with the others, and would print a traceback."""
-    before, threading.excepthook = threading.excepthook, lambda _: None
-    try:
-        yield
-    finally:
-        threading.excepthook = before
+            finally:
+                threading.excepthook = before
 
 
 @contextmanager
@@ -262,19 +246,21 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_unless(needed: Callable[[], bool]) -> None:
-    """Ends this process soon after it is needed no more, so that it never trains what the next run trains too."""
+@cache  # one watching thread for each worker
+def _end_without(parent: int, node: int | None = None) -> None:
+    """Ends this process soon after its parent, or another one, so that it never trains what the next run trains too."""
 
     def watch() -> None:
-        while needed():
+        while os.getppid() == parent:
+            with suppress(PermissionError):  # another user's
+                try:
+                    os.kill(node or parent, 0)
+                except ProcessLookupError:
+                    break
             time.sleep(_WATCH_S)
         os._exit(1)
 
     _thread.start_new_thread(watch, ())  # threading's would wait for ever for one that finds no memory to begin with
-
-
-def _end_with_parent(parent: int) -> None:
-    _end_unless(lambda: os.getppid() == parent)
 
 
 @dataclass(frozen=True)
@@ -345,7 +331,9 @@ class RayEngine(Engine):
             raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
 
     def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[range]) -> None:
-        task = ray.remote(_states).options(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries)
+        task = ray.remote(_on_node).options(
+            num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
+        )
         running: list[Any] = []
 
         def collect(keep: Callable[[Mapping[int, State]], None], timeout: float = _SAVE_S) -> None:
@@ -365,22 +353,7 @@ class RayEngine(Engine):
                 collect(keep)
 
 
-def _states(task: ChunkTask) -> dict[int, State]:
-    _end_with_node(int(os.environ.get("RAY_RAYLET_PID", os.getppid())))
-    return task.states()
-
-
-@cache  # one watching thread per worker
-def _end_with_node(raylet: int) -> None:
-    """Ends this worker soon after its node, which takes Ray seconds."""
-    parent = os.getppid()  # of a node that is not there any more: somebody else, so `raylet` is asked for as well
-
-    def there() -> bool:
-        with suppress(PermissionError):  # another user's
-            try:
-                os.kill(raylet, 0)
-            except ProcessLookupError:
-                return False
-        return os.getppid() == parent
-
-    _end_unless(there)
+def _on_node(task: Callable[[], dict[int, State]]) -> dict[int, State]:
+    """Ends with its node, which takes Ray seconds; the parent of a node that is gone is somebody else."""
+    _end_without(os.getppid(), int(os.environ.get("RAY_RAYLET_PID", os.getppid())))
+    return task()

@@ -397,7 +397,9 @@ class CNNStudent(ImageStudent):
 
 def _moderate(network: ConvNet) -> ConvNet:
     """Returns the network, or raises: a small file must not ask for much memory, and what was trained can be read."""
-    size, rule = network.activations, f"at most {_LARGEST_LAYER:,}: a larger patch or smaller pictures"
+    channels = max(channels for channels, _ in network.kernels)
+    size = channels * math.prod(length // network.patch for length in network.shape[1:])
+    rule = f"at most {_LARGEST_LAYER:,}: a larger patch or smaller pictures"
     require(size <= _LARGEST_LAYER, "numbers in a layer", size, rule)
     return network
 

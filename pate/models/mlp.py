@@ -71,19 +71,18 @@ class MLPTeacher(Teacher):
         hidden_weights.div_(spread)
         hidden_bias.sub_(center @ hidden_weights)
         bias.sub_(math.log(self.threshold / (1 - self.threshold)))
-        arrays = [tensor.cpu().numpy() for tensor in (hidden_weights, hidden_bias, weights, bias)]
-        states = [
-            {name: array[row].copy() for name, array in zip(_NAMES, arrays, strict=True)} for row in range(len(rngs))
-        ]
+        tensors = zip(_NAMES, (hidden_weights, hidden_bias, weights, bias), strict=True)
+        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors}
         return [
-            state | {"loss_curve": losses[np.isfinite(losses)]} for state, losses in zip(states, curve, strict=True)
+            {name: array[row].copy() for name, array in arrays.items()} | {"loss_curve": losses[np.isfinite(losses)]}
+            for row, losses in enumerate(curve)
         ]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5."""
         device = require_device(self.device)
-        parameters = tuple(torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in _NAMES)
-        hidden_weights, hidden_bias, weights, bias = parameters
+        stacked = (torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in _NAMES)
+        hidden_weights, hidden_bias, weights, bias = stacked
         queries = torch.from_numpy(as_rows(inputs)).to(device)
         units = (queries @ hidden_weights).add_(hidden_bias).relu_()
         return np.asarray((units @ weights).add_(bias).sigmoid_().cpu().numpy())
@@ -95,23 +94,23 @@ class MLPTeacher(Teacher):
         moved = [parameter.detach() for parameter in parameters]
         optimizer = StackedAdamW(moved, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
-        curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
+        curve, flat = (
+            inputs.new_full((len(inputs), batches.num_steps), math.nan),
+            (inputs.flatten(0, 1), labels.flatten(0, 1)),
+        )
         for step in range(batches.num_steps):
             rows, counts = batches.draw()
             active = torch.from_numpy(counts > 0).to(inputs.device)
             valid = (np.arange(rows.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
             share = torch.from_numpy(valid.astype(np.float32)).to(inputs.device)  # of its teacher's mean, 0 for padding
-            drawn = torch.from_numpy(rows).to(inputs.device) + starts
-            loss = (_losses(_logits(parameters, _rows(inputs, drawn)), _rows(labels, drawn)) * share).sum(dim=1)
+            drawn = (torch.from_numpy(rows).to(inputs.device) + starts).flatten()
+            # rows numbered through all shards: taken whole, so twice as fast
+            asked, wanted = (all_of.index_select(0, drawn).view(*rows.shape, -1) for all_of in flat)
+            loss = (_losses(_logits(parameters, asked), wanted) * share).sum(dim=1)
             # summed over teachers, never averaged: each moves as it would alone
             optimizer.step(torch.autograd.grad(loss.sum(), parameters), active[:, None, None])
             curve[:, step] = torch.where(active, loss.detach(), math.nan)
         return curve.cpu().numpy()
-
-
-def _rows(stack: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-    """Rows `[num_shards, b, k]` of `[num_shards, n, k]`, numbered through all shards: whole rows, so twice as fast."""
-    return stack.flatten(0, 1).index_select(0, drawn.flatten()).view(*drawn.shape, -1)
 
 
 def _initial_teachers(
@@ -144,13 +143,9 @@ class MLPModel(StudentModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
     kind = "mlp"
-    forms: ClassVar[Mapping[str, str]] = {
-        "hidden_weights": "mdh",
-        "hidden_bias": "m1h",
-        "weights": "mhL",
-        "bias": "m1L",
-        "released": "L",
-    }
+    forms: ClassVar[Mapping[str, str]] = dict(
+        zip((*_NAMES, "released"), ("mdh", "m1h", "mhL", "m1L", "L"), strict=True)
+    )
 
     def _probabilities(self, rows: Rows) -> Rows:
         hidden_weights, hidden_bias, weights, bias = (self.arrays[name] for name in _NAMES)

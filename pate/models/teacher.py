@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.networks.device import torch
-from pate.validation import InvalidValue, require, require_array, require_features
+from pate.validation import require, require_array, require_features
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
@@ -55,17 +55,11 @@ class Voter:
     def check(self, input_shape: tuple[int, ...]) -> None:
         """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
 
-    def require_reader(self, aggregator: str, input_form: str) -> None:
-        """Raises `InvalidValue` where an aggregator of that name cannot read these votes in its `input_form`."""
-        if not self.votes_in_bits and input_form != "centered":
-            raise InvalidValue(f"aggregator={aggregator}: expected centered_votes, or teachers that vote yes or no")
 
-
+# All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them.
 State = dict[str, NDArray[np.generic]]
-"""All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them."""
-
+# The name of an array that is unpickled, uint8: a store signs it, and reads none that its own key did not sign.
 PICKLE = "pickle"
-"""The name of an array that is unpickled, uint8: a store signs it, and reads none that its own key did not sign."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +135,8 @@ def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
     require(len(seeds) == len(shards), "len(seeds)", len(seeds), f"{len(shards)}, one for each shard")
     shape, num_labels = shards[0].inputs.shape[1:], shards[0].labels.shape[1]
     for shard in shards:
-        found = shard.inputs.shape[1:]
+        found, labels = shard.inputs.shape[1:], shard.labels.shape[1]
         require(found == shape, "inputs.shape[1:]", found, f"{shape} in every shard")
-        labels = shard.labels.shape[1]
         require(labels == num_labels, "labels.shape[1]", labels, f"{num_labels} in every shard")
 
 
@@ -174,6 +167,9 @@ class PaddedBatch:
         return values.sum(dim=1, keepdim=True) / self.sizes
 
 
+AnyVoter = TypeVar("AnyVoter", bound=Voter)
+
+
 @dataclass(frozen=True)
 class IsolatedTeacher(Teacher):
     """Another recipe, each of its teachers fitted in a call of its own.
@@ -199,11 +195,7 @@ class IsolatedTeacher(Teacher):
         return self.teacher.predict_many(states, inputs)  # side by side: its shapes are public
 
 
-@overload
-def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher: ...
-@overload
-def isolated(teacher: Voter, group_ids: NDArray[np.int64]) -> Voter: ...
-def isolated(teacher: Voter, group_ids: NDArray[np.int64]) -> Voter:
+def isolated(teacher: AnyVoter, group_ids: NDArray[np.int64]) -> AnyVoter | IsolatedTeacher:
     """The recipe for records of these groups: apart where groups have several records, and so shards any length.
 
     Teachers without states, such as kernel teachers, are apart as they are.

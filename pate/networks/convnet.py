@@ -29,27 +29,18 @@ class ConvNet(Network):
     nearly all work is in matrix products large enough for a processor to be fast at. Each layer is normalized, over
     groups of 8 channels of one image ("group"), or over the batch ("batch", with running means and variances of the
     network's own records). Weights are `[channels out, rows * columns * channels in]`, channels innermost.
-
-    Attributes:
-        shape: of an image, (channels, height, width); height and width multiples of patch.
-        num_labels: L.
-        width: channels of the first layer, a multiple of 8.
-        blocks: convolutions after it.
-        patch: height and width of a patch, in pixels.
-        grid: at most that many rows and columns of cells that the head sees the means of: many where images are
-            aligned, as faces are, few where a thing may be anywhere.
-        norm: "group" or "batch".
-        kernel_size: height and width of the convolutions' kernels, an odd number.
     """
 
-    shape: tuple[int, ...]
-    num_labels: int
-    width: int = 32
-    blocks: int = 2
-    patch: int = 4
+    shape: tuple[int, ...]  # of an image, (channels, height, width); height and width multiples of patch
+    num_labels: int  # L
+    width: int = 32  # channels of the first layer, a multiple of 8
+    blocks: int = 2  # convolutions after it
+    patch: int = 4  # height and width of a patch, in pixels
+    # at most that many rows and columns of cells that the head sees the means of: many where images are aligned, as
+    # faces are, few where a thing may be anywhere.
     grid: int = 4
-    norm: str = "group"
-    kernel_size: int = 3
+    norm: str = "group"  # "group" or "batch"
+    kernel_size: int = 3  # height and width of the convolutions' kernels, an odd number
 
     @classmethod
     def of(cls, settings: Any, shape: tuple[int, ...], num_labels: int) -> ConvNet:
@@ -73,11 +64,6 @@ class ConvNet(Network):
         first, taps = (self.width, self.shape[0] * self.patch**2), self.kernel_size**2
         others = [(2 * self.width, taps * (1 + (block > 0)) * self.width) for block in range(self.blocks)]
         return [first, *others]
-
-    @property
-    def activations(self) -> int:
-        channels = max(channels for channels, _ in self.kernels)
-        return channels * math.prod(size // self.patch for size in self.shape[1:])
 
     def initial(self, rng: np.random.Generator) -> Tensors:
         """He-scaled normal weights, a head of zeros."""
@@ -135,12 +121,11 @@ def require_network(settings: Any) -> None:
 def stacked_logits(
     network: ConvNet, tensors: Tensors, images: torch.Tensor, valid: torch.Tensor, *, training: bool
 ) -> torch.Tensor:
-    """Log-odds `[T, n, num_labels]` of T networks on images in [-1, 1] of their own, `[T, n, channels, height, width]`.
+    """Log-odds `[T, n, num_labels]` of T networks on images of their own, as `ConvNet.logits` up to rounding.
 
     Convolutions are products of gathered pixels with all networks' kernels at once: grouped convolutions, the other
-    way to do it, are slow for many groups. Equal to `ConvNet.logits` up to rounding. Tensors have a leading axis of T.
-    Images that are `valid`, `[T, n]`, count in the means and variances of a batch; a network without any keeps its
-    buffers.
+    way to do it, are slow for many groups. Images that are `valid`, `[T, n]`, count in the means and variances of a
+    batch; a network without any keeps its buffers.
     """
     parts, count, channels, height, width = images.shape
     rows, columns = height // network.patch, width // network.patch
@@ -197,29 +182,19 @@ def _normalized(
         grouped = values.view(*values.shape[:4], -1, GROUP)
         var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
         return torch.addcmul(shift, ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(4), scale)
-    buffers = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
-    mean, var = buffers
-    if training:
-        mean, var = _batch_statistics(values, valid, buffers)
+    mean, var = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
+    if training:  # over the valid images, `[T, channels]`; moves the running ones
+        kept, mask = (mean, var), valid[:, :, None, None, None]
+        count = (valid.sum(dim=1, keepdim=True) * values.shape[2] * values.shape[3]).clamp(min=1)  # [T, 1]
+        mean = (values * mask).sum(dim=(1, 2, 3)) / count
+        var = ((values - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
+        # as torch's batch norm: biased within the batch, unbiased in the running mean
+        unbiased = var.detach() * count / (count - 1).clamp(min=1)
+        share = MOMENTUM * valid.any(dim=1, keepdim=True)
+        for buffer, found in zip(kept, (mean.detach(), unbiased), strict=True):
+            buffer.add_(share * (found - buffer))
     center, spread = mean[:, None, None, None], (var[:, None, None, None] + EPSILON).rsqrt()
     return torch.addcmul(shift, (values - center) * spread, scale)
-
-
-def _batch_statistics(
-    values: torch.Tensor, valid: torch.Tensor, buffers: tuple[torch.Tensor, torch.Tensor]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and variances over the valid images, `[T, channels]`; moves the running ones."""
-    pixels = values.shape[2] * values.shape[3]
-    mask = valid[:, :, None, None, None]
-    count = (valid.sum(dim=1, keepdim=True) * pixels).clamp(min=1)  # [T, 1]
-    mean = (values * mask).sum(dim=(1, 2, 3)) / count
-    var = ((values - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
-    # as torch's batch norm: biased within the batch, unbiased in the running mean
-    unbiased = var.detach() * count / (count - 1).clamp(min=1)
-    share = MOMENTUM * valid.any(dim=1, keepdim=True)
-    buffers[0].add_(share * (mean.detach() - buffers[0]))
-    buffers[1].add_(share * (unbiased - buffers[1]))
-    return mean, var
 
 
 def fit_stacked(
@@ -231,10 +206,9 @@ def fit_stacked(
     rngs: Sequence[np.random.Generator],
     device: torch.device,
 ) -> tuple[Tensors, NDArray[np.float32]]:
-    """Trains T networks, each as `fit` would train it alone, up to rounding.
+    """Trains T networks on records of their own, each as `fit` would train it alone, up to rounding.
 
     Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another.
-    Images, targets and generators are those of each network; sizes may differ.
 
     Returns:
         The tensors, each with a leading axis of T, and the losses `[T, steps]`, NaN where one had finished.
@@ -261,8 +235,11 @@ def fit_stacked(
         valid = torch.from_numpy(np.arange(rows.shape[1]) < counts[:, None]).to(device)
         index = starts[:, None] + torch.from_numpy(rows).to(device)
         pictures = centered(shown[index.flatten()])
-        if recipe.flip:
-            pictures = mirrored(pictures, _flips(rngs, counts, rows.shape[1]).to(device))
+        if recipe.flip:  # each network's generator is asked for as many as `fit` would ask it
+            flips = np.zeros(rows.shape, np.bool_)
+            for row, (rng, size) in enumerate(zip(rngs, counts, strict=True)):
+                flips[row, :size] = rng.random(size) < 0.5
+            pictures = mirrored(pictures, torch.from_numpy(flips.ravel()).to(device))
         pictures = pictures.contiguous().view(*index.shape, *shown.shape[1:])
         losses, gradients = _gradients(network, tensors, parameters, pictures, wanted[index], valid, recipe)
         active = valid[:, :1]
@@ -274,14 +251,6 @@ def fit_stacked(
         optimizer.step(gradients, active, scale)
         curve[:, step] = torch.where(valid[:, 0], losses, math.nan)
     return {name: tensor.detach() for name, tensor in tensors.items()}, curve.cpu().numpy()
-
-
-def _flips(rngs: Sequence[np.random.Generator], counts: NDArray[np.int64], width: int) -> torch.Tensor:
-    """Which images are mirrored, `[T * n]`: each network's generator is asked for as many as `fit` would ask it."""
-    flips = np.zeros((len(rngs), width), np.bool_)
-    for row, (rng, count) in enumerate(zip(rngs, counts, strict=True)):
-        flips[row, :count] = rng.random(count) < 0.5
-    return torch.from_numpy(flips.ravel())
 
 
 def _gradients(

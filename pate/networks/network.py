@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from pate.networks.device import torch
 from pate.validation import require, require_choice, require_count, require_non_negative, require_positive
 
+# All that a network is, by name: parameters, and buffers that training moves without a gradient.
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
-"""All that a network is, by name: parameters, and buffers that training moves without a gradient."""
-
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 _LOSS_SCALE = 1024.0  # lifts gradients out of float16's denormals; a power of two, so that undoing it is exact
 _BLOCK = 128  # images a forward pass without gradients
 _FEW = 2**25  # values: 128 MiB as float32
+_ADAMW: dict[str, Any] = {"fused": True, "amsgrad": False, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "maximize": False}
 
 
 class Network(ABC):
@@ -71,10 +71,7 @@ def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
 
 
 class Pictures:
-    """Images on a device, drawn by their rows as `centered` gives them.
-
-    Few are centered once, before the first is drawn; many stay as they are, since bytes take a quarter of the memory.
-    """
+    """Images on a device, drawn by their rows: few are centered once, many stay bytes, a quarter of the memory."""
 
     def __init__(self, images: NDArray[Any], device: torch.device) -> None:
         shown = torch.from_numpy(images).to(device)
@@ -107,25 +104,16 @@ def logits_in_blocks(
 
 @dataclass(frozen=True)
 class Recipe:
-    """AdamW on cross-entropy, the learning rate falling linearly to zero.
+    """AdamW on cross-entropy, the learning rate falling linearly to zero."""
 
-    Attributes:
-        epochs: passes over the records.
-        batch_size: records per step, at most.
-        learning_rate: of the first step, > 0.
-        weight_decay: of AdamW, >= 0.
-        flip: whether each image is mirrored with probability 1/2 each time it is shown.
-        precision: of the products inside the network: "float32", "bfloat16", "float16", or "auto": bfloat16 on
-            a GPU that has it, otherwise float32. Parameters and the optimizer are float32 throughout. With "float32"
-            convolutions of recent GPUs still round what they multiply to TF32, as torch has it
-            (`torch.backends.cudnn.allow_tf32`).
-    """
-
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    flip: bool = False
+    epochs: int  # passes over the records
+    batch_size: int  # records per step, at most
+    learning_rate: float  # of the first step, > 0
+    weight_decay: float  # of AdamW, >= 0
+    flip: bool = False  # whether each image is mirrored with probability 1/2 each time it is shown
+    # of the products inside the network: "float32", "bfloat16", "float16", or "auto": bfloat16 on a GPU that has it,
+    # otherwise float32. Parameters and the optimizer are float32 throughout. With "float32" convolutions of recent GPUs
+    # still round what they multiply to TF32, as torch has it (`torch.backends.cudnn.allow_tf32`).
     precision: str = "auto"
 
     def __post_init__(self) -> None:
@@ -141,10 +129,9 @@ class Recipe:
         return cls(**{setting.name: getattr(settings, setting.name) for setting in fields(cls)})
 
     def dtype(self, device: torch.device) -> torch.dtype:
-        if self.precision != "auto":
-            return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
-        if device.type != "cuda":
-            return torch.float32
+        if self.precision != "auto" or device.type != "cuda":
+            found: torch.dtype = getattr(torch, self.precision.replace("auto", "float32"))
+            return found
         # torch's own question says yes to GPUs that emulate bfloat16, slowly, too
         has_it = torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
         return torch.bfloat16 if has_it else torch.float32
@@ -163,9 +150,8 @@ class Recipe:
 class Minibatches:
     """Draws, step by step, one minibatch for each of several parts.
 
-    Every part is walked through in a fresh random order each epoch, in `ceil(size / batch_size)` steps; the
-    order depends on the part's own size and generator alone. A part that has done its epochs sits the
-    remaining steps out: `steps_of` says how many steps each part has, `num_steps` how many the longest has.
+    Every part is walked through in a fresh random order each epoch, in `ceil(size / batch_size)` steps, by its own
+    generator. One that has done its epochs, `steps_of` steps of `num_steps`, sits the remaining steps out.
     """
 
     def __init__(self, sizes: Sequence[int], batch_size: int, epochs: int, rngs: Sequence[np.random.Generator]) -> None:
@@ -182,13 +168,12 @@ class Minibatches:
         rows = np.zeros((len(self._sizes), min(self._batch_size, max(self._sizes))), np.int64)
         counts = np.zeros(len(self._sizes), np.int64)
         for part, per_epoch in enumerate(self._steps_per_epoch):
-            if step >= self.steps_of[part]:
-                continue
-            if step % per_epoch == 0:
-                self._orders[part] = self._rngs[part].permutation(self._sizes[part])
-            first = step % per_epoch * self._batch_size
-            taken = self._orders[part][first : first + self._batch_size]
-            rows[part, : len(taken)], counts[part] = taken, len(taken)
+            if step < self.steps_of[part]:
+                if step % per_epoch == 0:
+                    self._orders[part] = self._rngs[part].permutation(self._sizes[part])
+                first = step % per_epoch * self._batch_size
+                taken = self._orders[part][first : first + self._batch_size]
+                rows[part, : len(taken)], counts[part] = taken, len(taken)
         return rows, counts
 
 
@@ -212,42 +197,13 @@ class StackedAdamW:
 
         all_alike = isinstance(scale, float) and (active is None or bool(active.all()))
         before = [] if all_alike else [parameter.clone() for parameter in self._parameters]
-        adamw(  # the class `AdamW` around it takes twice as long for parameters this small
-            self._parameters,
-            list(gradients),
-            self._first,
-            self._second,
-            [],
-            self._counts,
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self.learning_rate * scale if all_alike else self.learning_rate,
-            weight_decay=self.weight_decay,
-            eps=1e-8,
-            maximize=False,
-        )
+        rate = self.learning_rate * scale if all_alike else self.learning_rate
+        moved = self._parameters, list(gradients), self._first, self._second, [], self._counts
+        adamw(*moved, lr=rate, weight_decay=self.weight_decay, **_ADAMW)  # `AdamW` around it takes twice as long here
         # A step is linear in its rate, weight decay included: a part with a smaller one goes a share of the way.
         share = scale if active is None else scale * active
         for parameter, kept in zip(self._parameters, before, strict=False):
             parameter.copy_(kept.lerp(parameter, share))
-
-
-def _flattened(network: Network, tensors: Tensors, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
-    """A vector `[P]` and one of gradients on the device, and tensors: the trained ones are views, with views as theirs.
-
-    One optimizer step is then a handful of operations, however many layers there are.
-    """
-    trained = {name: tensor for name, tensor in tensors.items() if not network.is_buffer(name)}
-    vector = torch.cat([tensor.reshape(-1) for tensor in trained.values()]).to(device)
-    gradient, start = torch.zeros_like(vector), 0
-    placed = {name: tensor.to(device) for name, tensor in tensors.items() if name not in trained}
-    for name, tensor in trained.items():
-        end = start + tensor.numel()
-        placed[name] = vector[start:end].view(tensor.shape).detach().requires_grad_()
-        placed[name].grad, start = gradient[start:end].view(tensor.shape), end
-    return vector, gradient, placed
 
 
 def fit(
@@ -268,7 +224,16 @@ def fit(
         The tensors, on the device, without gradients; and the loss of each step, a batch's mean over records of the
         sum over labels.
     """
-    vector, gradient, tensors = _flattened(network, network.initial(rng), device)
+    # What is trained are views of one vector, with gradients that are views of another: a step of the optimizer is then
+    # a handful of operations, however many layers there are.
+    tensors, start = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}, 0
+    trained = [name for name in tensors if not network.is_buffer(name)]
+    vector = torch.cat([tensors[name].reshape(-1) for name in trained])
+    gradient = torch.zeros_like(vector)
+    for name in trained:
+        shape, end = tensors[name].shape, start + tensors[name].numel()
+        tensors[name] = vector[start:end].view(shape).detach().requires_grad_()
+        tensors[name].grad, start = gradient[start:end].view(shape), end
     optimizer = StackedAdamW([vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
     shown, wanted = Pictures(images, device), torch.from_numpy(targets).to(device)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])

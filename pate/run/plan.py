@@ -86,7 +86,9 @@ class Plan:
             require(isinstance(given, kind), name, shown, f"an object of a subclass of {name.title()}")
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
-        self.teacher.require_reader(type(self.aggregator).__name__, self.aggregator.input_form)
+        readable = self.teacher.votes_in_bits or self.aggregator.input_form == "centered"
+        rule = "centered_votes, or teachers that vote yes or no"
+        require(readable, "aggregator", type(self.aggregator).__name__, rule)
         require_count("num_queries", self.num_queries)
         rule = "no holders=: these teachers protect a group of records, and no holder as a whole"
         require(self.holders is None or self.teacher.covers_teachers, "teacher", type(self.teacher).__name__, rule)

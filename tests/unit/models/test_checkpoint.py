@@ -123,7 +123,7 @@ def test_the_key_is_the_owners_alone_beside_the_folder_and_without_it_nothing_is
 @pytest.mark.parametrize("damage", ["readable", "short", "long", "letters", "link", "folder", "empty"])
 def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
     store.save({0: state_of("a")})
-    path = store.key.path
+    path = store.key
     text = path.read_text()
     changed = {"short": text[:-3], "long": text + "0", "letters": "g" * 64 + "\n", "empty": ""}
     if damage == "readable":

@@ -355,9 +355,9 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
 
 
 WORKER = """
-import sys, time
-from pate.models.engines import _end_with_node
-_end_with_node(int(sys.argv[1]))
+import os, sys, time
+from pate.models.engines import _end_without
+_end_without(os.getppid(), int(sys.argv[1]))
 print("trains", flush=True)
 time.sleep(120)
 """
