@@ -32,7 +32,8 @@ from pate.networks.network import (
 from pate.networks.resnet import FrozenBackbone, ResNet50
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
 
-_CURVE = "loss_curve"
+_CURVE, _SIZE = "loss_curve", "image_size"
+_LARGEST_LAYER = 2**24
 _QUERIES = 64  # asked of a stack of networks at once
 
 
@@ -134,24 +135,20 @@ class CNNTeacher(Teacher):
 
     @property
     def is_isolated(self) -> bool:
-        return not self._is_stacked
+        return require_device(self.device).type != "cuda" if self.stacked is None else not self.stacked
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
         require_shards(shards, seeds)
         network = ConvNet.of(self, require_images(shards[0].inputs).shape[1:], shards[0].labels.shape[1])
-        return fit_networks(network, shards, seeds, self, stacked=self._is_stacked)
+        return fit_networks(network, shards, seeds, self, stacked=not self.is_isolated)
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
-        images = require_images(inputs)
+        images, device = require_images(inputs), require_device(self.device)
         network = ConvNet.of(self, images.shape[1:], len(states[0]["head.bias"]))
-        device = require_device(self.device)
-        return confidences(network_logits(network, states, images, device, stacked=self._is_stacked), self.threshold)
-
-    @property
-    def _is_stacked(self) -> bool:
-        return require_device(self.device).type == "cuda" if self.stacked is None else self.stacked
+        logits = network_logits(network, states, images, device, stacked=not self.is_isolated)
+        return confidences(logits, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -232,10 +229,6 @@ class ResNet50Teacher(Teacher):
 
 
 _frozen_backbone = lru_cache(maxsize=1)(FrozenBackbone)  # read once a process
-
-
-_LARGEST_LAYER = 2**24
-_SIZE = "image_size"
 
 
 class ImageModel(StudentModel):
@@ -322,48 +315,37 @@ class ImageStudent(ThresholdedStudent):
                 held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
                 members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
                 curves.append(curve)
-        if on_epoch is not None:
-            shortest = min(map(len, curves))  # folds differ by at most a row, hence curves by a few steps
-            mean = np.asarray(np.stack([curve[:shortest] for curve in curves]).mean(axis=0), np.float32)
-            for epoch, losses in enumerate(np.array_split(mean, min(self.epochs, len(curves[0])))):
+        if on_epoch is not None:  # folds differ by at most a row, hence curves by a few steps
+            curves = [curve[: min(map(len, curves))] for curve in curves]
+            mean = np.asarray(np.mean(curves, axis=0), np.float32)
+            for epoch, losses in enumerate(np.array_split(mean, min(self.epochs, len(mean)))):
                 on_epoch(epoch, {"loss": float(losses.mean())})
         arrays = {name: np.stack([member[name] for member in members]) for name in members[0]} | {"released": released}
         threshold = self._place(held_out * released, labels)
-        choices = {"unlabeled": float(len(pool))} | self._choices
+        choices = {"unlabeled": float(len(pool))}
+        if isinstance(network, ResNet50):
+            choices[_SIZE] = float(network.image_size or 0)
         return self.model(arrays, threshold, shape, len(images), choices)
 
     @abstractmethod
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
         """The architecture for such images; raises `InvalidValue` where it does not fit them."""
 
-    @property
-    def _choices(self) -> dict[str, float]:
-        """What the model must know beside its arrays."""
-        return {}
-
 
 class CNNModel(ImageModel):
-    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+    """Of small convolutional networks."""
 
     kind = "cnn"
 
     def network(self) -> ConvNet:
-        """The architecture, as the arrays show it."""
         first, head = self.arrays["layer0.weight"], self.arrays["head.weight"]
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
         last = self.arrays[f"layer{blocks}.weight"].shape[1]
         taps = self.arrays["layer1.weight"].shape[2] // first.shape[1] if blocks else 1
-        network = ConvNet(
-            self.input_shape,
-            num_labels=head.shape[1],
-            width=first.shape[1],
-            blocks=blocks,
-            patch=math.isqrt(first.shape[2] // self.input_shape[0]),
-            grid=math.isqrt(head.shape[2] // last),
-            norm="batch" if "layer0.mean" in self.arrays else "group",
-            kernel_size=math.isqrt(taps),
-        )
-        return _moderate(network)
+        patch, grid = math.isqrt(first.shape[2] // self.input_shape[0]), math.isqrt(head.shape[2] // last)
+        norm = "batch" if "layer0.mean" in self.arrays else "group"
+        sizes = head.shape[1], first.shape[1], blocks, patch, grid, norm, math.isqrt(taps)
+        return _moderate(ConvNet(self.input_shape, *sizes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,7 +387,7 @@ def _moderate(network: ConvNet) -> ConvNet:
 
 
 class ResNet50Model(ImageModel):
-    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+    """Of networks ResNet-50."""
 
     kind = "resnet50"
 
@@ -442,10 +424,6 @@ class ResNet50Student(ImageStudent):
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
         return ResNet50(num_labels, self.weights, self.image_size)
-
-    @property
-    def _choices(self) -> dict[str, float]:
-        return {_SIZE: float(self.image_size or 0)}
 
 
 def _probabilities(network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device) -> Rows:

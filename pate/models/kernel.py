@@ -32,6 +32,7 @@ _SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
 _AFFORDED = 8.0  # times as many directions as the pool has: then a kernel's components are worth their noise
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
+_RAREST = 0.005  # share of a label
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,9 @@ class ConvexTeacher(Voter):
         learner_of, num_learners = partition.teacher_of[first], partition.num_teachers
         moments = partial(ConvexVotes, learner_of=learner_of, num_learners=num_learners, penalty=self.penalty)
         given = {"num_directions": self.num_directions, "moments": moments}
-        return _ConvexSource.of(dataset, group_of.astype(np.int64), len(first), num_queries, **given)
+        votes = KernelVotes.of(dataset, group_of.astype(np.int64), len(first), num_queries, **given)
+        votes.only_in_rounds = True
+        return votes
 
 
 class KernelVotes(VoteSource):
@@ -186,6 +189,7 @@ class KernelVotes(VoteSource):
         return np.asarray(self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries)))
 
     def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+        require(not self.only_in_rounds, "teacher", "ConvexTeacher", "centered_votes, which asks in rounds")
         require(center.ndim < 2, "center.shape", center.shape, "one number per label for kernel teachers")
         return kernel_votes(
             self.inputs,
@@ -198,22 +202,20 @@ class KernelVotes(VoteSource):
         )
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
-        directions = self._directions(
-            noise_multiplier, SHARE_IN_ROUNDS, ridge=RIDGE_IN_ROUNDS, kernel_from=self._kernel_from
+        features = {"ridge": RIDGE_IN_ROUNDS, "kernel_from": self._kernel_from}
+        directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS, **features)
+        made = partial(
+            self._moments,
+            inputs=self.inputs,
+            labels=self.labels,
+            teacher_of=self.teacher_of,
+            num_teachers=self.num_teachers,
+            directions=directions,
+            public_inputs=self.public_inputs[: max(MOST_PUBLIC, self.num_queries)],
+            records_per_teacher=self.records_per_teacher * self.records_per_group,
+            weights=self.weights,
         )
-        found: MomentVotes = self.remembered(
-            ("moments", directions.width),
-            lambda: self._moments(
-                inputs=self.inputs,
-                labels=self.labels,
-                teacher_of=self.teacher_of,
-                num_teachers=self.num_teachers,
-                directions=directions,
-                public_inputs=self.public_inputs[: max(MOST_PUBLIC, self.num_queries)],
-                records_per_teacher=self.records_per_teacher * self.records_per_group,
-                weights=self.weights,
-            ),
-        )
+        found: MomentVotes = self.remembered(("moments", directions.width), made)
         return found
 
     def _directions(
@@ -228,18 +230,9 @@ class KernelVotes(VoteSource):
             noise_share=noise_share,
         )
         count = min(count, most or count)
-        found: PublicPCA = self.remembered(
-            ("directions", count, *features.values()),
-            lambda: PublicPCA.of(np.asarray(self.public_inputs), count, **features),
-        )
+        made = partial(PublicPCA.of, np.asarray(self.public_inputs), count, **features)
+        found: PublicPCA = self.remembered(("directions", count, *features.values()), made)
         return found
-
-
-class _ConvexSource(KernelVotes):
-    only_in_rounds = True
-
-    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
-        raise InvalidValue("teacher=ConvexTeacher: expected centered_votes, which asks in rounds")
 
 
 def kernel_votes(
@@ -279,9 +272,6 @@ def kernel_votes(
             weights = np.stack([features[start:end].T @ residuals[start:end] for start, end in pairs])  # [c, k, L]
         weights *= np.sqrt(len(queries) / np.diff(bounds))[:, None, None]
         yield LowRankVotes(span, weights)
-
-
-_RAREST = 0.005
 
 
 class LowRankModel(StudentModel):
@@ -382,16 +372,11 @@ class LowRankStudent(Student):
         public_inputs: Rows,
         in_span: bool = False,
     ) -> LowRankModel:
-        """Trains on released scores.
+        """Trains on released scores: finite `[Q, L]`, what was released minus the center, with noise of a std in each.
 
-        Args:
-            inputs: float32 `[Q, …]`, the queries.
-            scores: finite `[Q, L]`, what was released minus the center.
-            noise_std: of each score.
-            prevalence: `[L]`, public or released.
-            public_inputs: float32 `[n, …]`, for the directions and the thresholds.
-            in_span: whether the votes were cast in `PublicPCA.span` of the queries, with `num_directions` as
-                here; else they are functions on the queries, and weights are found by regression.
+        Inputs `[Q, …]` are the queries; `public_inputs`, `[n, …]`, are for the directions and the thresholds, both
+        float32; the prevalence `[L]` is public or released. With `in_span` the votes were cast in `PublicPCA.span` of
+        the queries, with `num_directions` as here; else they are functions on the queries, found by regression.
         """
         require_non_negative("noise_std", noise_std)
         scores, prevalence = np.asarray(scores, dtype=np.float64), np.asarray(prevalence, dtype=np.float64)
@@ -401,8 +386,11 @@ class LowRankStudent(Student):
         directions = PublicPCA.of(public_inputs, min(self.num_directions, len(inputs)))
         found = shrink_singular_values(directions.span(inputs).T @ scores, noise_std=noise_std)  # [k, L]
         rank = int(np.linalg.matrix_rank(found)) if found.any() else 0
-        if not in_span:
-            found = _regressed(directions.features(inputs), found)
+        if not in_span:  # weights that give, on the features `[Q, k]`, what its projection on their span is
+            _, singular, right = np.linalg.svd(directions.features(inputs), full_matrices=False)
+            kept = singular > 1e-6 * singular[0]
+            inverse = np.divide(1, singular, out=np.zeros_like(singular), where=kept)
+            found = np.asarray((right.T * inverse) @ (right @ found))
         of_pool = directions.features(public_inputs) @ found  # [n, L]
         share = prevalence.clip(_RAREST, 1 - _RAREST)
         thresholds = np.array([np.quantile(column, 1 - p) for column, p in zip(of_pool.T, share, strict=True)])
@@ -415,21 +403,9 @@ class LowRankStudent(Student):
             "thresholds": np.where(flat & (share < 0.5), np.inf, thresholds),
             "spreads": np.where(flat, 1, spreads),
         }
-        return LowRankModel(
-            {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()},
-            0.5,
-            np.asarray(inputs).shape[1:],
-            len(inputs),
-            {"directions": float(len(found)), "rank": float(rank)},
-        )
-
-
-def _regressed(features: Array, projected: Array) -> Array:
-    """Weights that give, on the features `[Q, k]`, what its projection on their span is: `[k, L]`."""
-    _, singular, right = np.linalg.svd(features, full_matrices=False)
-    kept = singular > 1e-6 * singular[0]
-    inverse = np.divide(1, singular, out=np.zeros_like(singular), where=kept)
-    return np.asarray((right.T * inverse) @ (right @ projected))
+        floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
+        choices = {"directions": float(len(found)), "rank": float(rank)}
+        return LowRankModel(floats, 0.5, np.asarray(inputs).shape[1:], len(inputs), choices)
 
 
 class ReleasedModel(StudentModel):
@@ -478,13 +454,8 @@ class ReleasedKernelModel(ReleasedModel):
     """The same with a kernel's components beside the directions and their height (`PublicKernel`)."""
 
     kind = "released_kernel"
-    forms: ClassVar[Mapping[str, str]] = {
-        **ReleasedModel.forms,
-        "landmarks": "mD",
-        "components": "mK",
-        "linear": "DK",
-        "reach": "1",
-    }
+    _beside: ClassVar[Mapping[str, str]] = {"landmarks": "mD", "components": "mK", "linear": "DK", "reach": "1"}
+    forms: ClassVar[Mapping[str, str]] = {**ReleasedModel.forms, **_beside}
 
     def _probabilities(self, rows: Rows) -> Rows:
         arrays, found = self.arrays, []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy
@@ -19,24 +19,31 @@ from pate.models.student import (
     StudentModel,
     ThresholdedStudent,
     matched_threshold,
-    require_penalties,
     require_rows,
 )
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
 from pate.validation import require, require_count, require_positive, require_probability
 
+Floats = NDArray[np.float64]
+
 _STEPS = 100  # thresholds are whole hundredths
 _LOWEST, _HIGHEST = 2, 98
+_SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a shard of one record
+_PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
+_LOGISTIC_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+_SMALLEST_VARIANCE = 1e-9  # of the largest one
+_LEAST_FREQUENCY = 1e-4  # where the search begins
+_SEARCH = {"maxiter": 100, "ftol": 1e-6}
+_BLOCK_ROWS = 2**14  # that are centered or made white at once
+_MANY_ROWS = 2**16  # as many choose, and as many are in a product of a loss
+_FEWEST_ROWS = 10
 
 
 def best_thresholds(scores: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """For each shard, the threshold in 0.02, 0.03, …, 0.98 with the best micro-F1, of equals that nearest 0.5.
 
-    Args:
-        scores: float64 `[num_shards, n, num_labels]`, held-out scores.
-        labels: 0 or 1, of the same shape; 0 in padded rows.
-        mask: `[num_shards, n, 1]`, 1 for a record and 0 for padding.
+    By held-out scores and labels `[num_shards, n, num_labels]`; the mask, `[num_shards, n, 1]`, is 0 for padding.
     """
     num_shards = len(scores)
     bins = (scores * _STEPS).clamp_(0, _STEPS - 1).long()
@@ -51,9 +58,6 @@ def best_thresholds(scores: torch.Tensor, labels: torch.Tensor, mask: torch.Tens
     steps = torch.arange(_LOWEST, _HIGHEST + 1, device=scores.device)
     ranked = micro_f1[:, steps] - 1e-9 * (steps - _STEPS // 2).abs()
     return steps[ranked.argmax(dim=1)].to(scores.dtype) / _STEPS
-
-
-_SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a shard of one record
 
 
 @dataclass(frozen=True)
@@ -146,16 +150,12 @@ def _solve(
     return weights, left.div_(slack.clamp_min_(_SMALLEST_SLACK))
 
 
-Floats = NDArray[np.float64]
-
-_PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
-_LOGISTIC_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-_SMALLEST_VARIANCE = 1e-9  # of the largest one
-_LEAST_FREQUENCY = 1e-4  # where the search begins
-_SEARCH = {"maxiter": 100, "ftol": 1e-6}
-_BLOCK_ROWS = 2**14  # that are centered or made white at once
-_MANY_ROWS = 2**16  # as many choose, and as many are in a product of a loss
-_FEWEST_ROWS = 10
+def require_penalties(penalties: Any) -> None:
+    """Raises unless there is at least one penalty, each > 0."""
+    good = isinstance(penalties, (tuple, list)) and len(penalties) > 0
+    require(good, "penalties", penalties, "a list of numbers > 0")
+    for penalty in penalties:
+        require_positive("penalties", penalty)
 
 
 class LinearModel(StudentModel):

@@ -26,7 +26,6 @@ from pate.validation import (
     require_choice,
     require_count,
     require_features,
-    require_positive,
 )
 
 Rows = NDArray[np.float32]
@@ -35,14 +34,16 @@ Labels = NDArray[np.bool_]
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
 _MOST_AXES = 8
-LARGEST_INPUT = 2**22
-"""Numbers in an input of a student whose arrays do not say how many there are, such as the pixels of a picture."""
-
+LARGEST_INPUT = 2**22  # numbers in an input of a student whose arrays do not say how many, such as pixels of a picture
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
 _UNUSABLE = (LookupError, ValueError, ArithmeticError, RuntimeError, TypeError, AttributeError, MemoryError)
+# The kinds that ship, and the module here that is loaded when one is read.
 _OURS = {"mlp": "mlp", **dict.fromkeys(("linear", "logistic"), "linear"), **dict.fromkeys(("cnn", "resnet50"), "image")}
 _OURS |= dict.fromkeys(("low_rank", "released", "released_kernel"), "kernel")
-"""The kinds that ship, and the module here that is loaded when one is read."""
+OnEpoch = Callable[[int, dict[str, float]], None]  # called with an epoch's number and its losses
+Threshold = float | tuple[float, ...]  # one for all labels, or one for each
+THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
+_LOWEST = 1e-3  # above the probability 0 of a label that was never released
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +68,9 @@ class StudentModel(ABC):
     choices: Mapping[str, float]
 
     kind: ClassVar[str]
+    # The axes of the arrays of a kind on flat inputs, a letter each: `d` numbers in, `L` labels, others by the kind. A
+    # file is held to them before a prediction is asked for: lengths that disagree could multiply one another.
     forms: ClassVar[Mapping[str, str]] = {}
-    """The axes of the arrays of a kind on flat inputs, a letter each: `d` numbers in, `L` labels, others by the kind.
-
-    A file is held to them before a prediction is asked for: lengths that disagree could multiply one another."""
     _kinds: ClassVar[dict[str, type[StudentModel]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -125,23 +125,22 @@ class StudentModel(ABC):
     @final
     def _require_usable(self, path: Path) -> None:
         """Raises where the arrays do not make a model of this kind: asked for one prediction, it has to give one."""
-        rule = f"the weights of a {self.kind} student for inputs of shape {self.input_shape}"
-        if wrong := self._misfit():
-            raise damaged(path, rule, wrong, _REMEDY)
-        try:
-            with np.errstate(all="ignore"):
-                said = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
-            good = said.ndim == 2 and said.size > 0 and bool(((said >= 0) & (said <= _MOST_PROBABLE)).all())
-            found = "probabilities outside [0, 1]"
-        except _UNUSABLE as error:
-            good, found = False, f"{type(error).__name__} when it predicts"
-        if good and isinstance(self.threshold, tuple) and len(self.threshold) != said.shape[1]:
-            good, found = False, f"{len(self.threshold)} thresholds for {said.shape[1]} labels"
-        if not good:
+        if not (found := self._misfit()):  # in its shapes, before memory is taken for what they promise
+            try:
+                with np.errstate(all="ignore"):
+                    said = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
+                if not (said.ndim == 2 and said.size > 0 and ((said >= 0) & (said <= _MOST_PROBABLE)).all()):
+                    found = "probabilities outside [0, 1]"
+                elif isinstance(self.threshold, tuple) and len(self.threshold) != said.shape[1]:
+                    found = f"{len(self.threshold)} thresholds for {said.shape[1]} labels"
+            except _UNUSABLE as error:
+                found = f"{type(error).__name__} when it predicts"
+        if found:
+            rule = f"the weights of a {self.kind} student for inputs of shape {self.input_shape}"
             raise damaged(path, rule, found, _REMEDY)
 
     def _misfit(self) -> str:
-        """What is wrong with the shapes of the arrays, in words, before memory is taken for what they promise."""
+        """What is wrong with the shapes of the arrays, in words."""
         size = math.prod(self.input_shape)
         if not self.forms:
             return "" if size <= LARGEST_INPUT else f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
@@ -192,16 +191,6 @@ def _read_weights(path: Path) -> dict[str, Rows]:
     return arrays
 
 
-OnEpoch = Callable[[int, dict[str, float]], None]
-"""Called with an epoch's number and its losses."""
-
-Threshold = float | tuple[float, ...]
-"""One for all labels, or one for each."""
-
-THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
-_LOWEST = 1e-3  # above the probability 0 of a label that was never released
-
-
 class Predictor(Protocol):
     """A fitted model: labels `[m, L]` of inputs `[m, …]`, or the probability of each."""
 
@@ -249,12 +238,8 @@ class Student(ABC):
     def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         """Trains on all that was released: on labels, or on scores where a student knows what to do with them.
 
-        Args:
-            training: public inputs, and what was released for them.
-            pool: float32 `[m, …]` or what reads like it: public samples that were not asked, unlabeled; m may be 0. A
-                student may have no use for them.
-            seed: as in `fit`.
-            on_epoch: as in `fit`.
+        The pool, float32 `[m, …]` or what reads like it, are public samples that were not asked, unlabeled; m may be 0.
+        A student may have no use for them. For other arguments see `fit`.
         """
         return self.fit(training.inputs, training.labels, seed=seed, on_epoch=on_epoch)
 
@@ -334,14 +319,6 @@ class ThresholdedStudent(Student):
         if isinstance(self.threshold, tuple):
             rule = f"one for each of {num_labels} labels"
             require(len(self.threshold) == num_labels, "threshold", f"{len(self.threshold)} numbers", rule)
-
-
-def require_penalties(penalties: Any) -> None:
-    """Raises unless there is at least one penalty, each > 0."""
-    require(isinstance(penalties, (tuple, list)), "penalties", penalties, "a list of numbers > 0")
-    require(len(penalties) > 0, "penalties", "()", "at least one penalty")
-    for penalty in penalties:
-        require_positive("penalties", penalty)
 
 
 def best_threshold(probabilities: NDArray[np.floating], labels: Labels, *, metric: str = "micro_f1") -> float:
