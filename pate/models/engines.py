@@ -21,7 +21,8 @@ from typing import Any
 from pate.models.checkpoint import CheckpointStore
 from pate.models.teacher import Shard, State, Teacher
 from pate.networks.device import device_memory, one_thread
-from pate.validation import require_count, require_extra, require_non_negative
+from pate.networks.network import require_settings
+from pate.validation import require_count, require_extra
 
 # Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk.
 OnProgress = Callable[[int, float], None]
@@ -148,7 +149,7 @@ class StackedEngine(Engine):
     chunk_size: int = 16
 
     def __post_init__(self) -> None:
-        require_count("chunk_size", self.chunk_size)
+        require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
         with job.saving() as keep:
@@ -182,10 +183,7 @@ class ProcessesEngine(Engine):
     max_deaths: int = 2
 
     def __post_init__(self) -> None:
-        require_count("chunk_size", self.chunk_size)
-        require_count("max_deaths", self.max_deaths, minimum=0)
-        if self.num_workers is not None:
-            require_count("num_workers", self.num_workers)
+        require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
         waiting = job.chunks(self.chunk_size)
@@ -290,11 +288,7 @@ class RayEngine(Engine):
     max_in_flight: int = 64
 
     def __post_init__(self) -> None:
-        require_count("chunk_size", self.chunk_size)
-        require_count("max_retries", self.max_retries, minimum=0)
-        require_count("max_in_flight", self.max_in_flight)
-        require_non_negative("num_cpus", self.num_cpus)
-        require_non_negative("num_gpus", self.num_gpus)
+        require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
         chunks = job.chunks(self.chunk_size)

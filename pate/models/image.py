@@ -28,9 +28,10 @@ from pate.networks.network import (
     logits_in_blocks,
     require_images,
     require_pictures,
+    require_settings,
 )
 from pate.networks.resnet import FrozenBackbone, ResNet50
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.validation import InvalidValue, require, require_probability
 
 _CURVE, _SIZE = "loss_curve", "image_size"
 _LARGEST_LAYER = 2**24
@@ -127,8 +128,6 @@ class CNNTeacher(Teacher):
     def __post_init__(self) -> None:
         require_network(self)
         require_probability("threshold", self.threshold)
-        require_device(self.device)
-        _ = Recipe.of(self)
 
     def check(self, input_shape: tuple[int, ...]) -> None:
         require_pictures(input_shape)
@@ -188,9 +187,8 @@ class ResNet50Teacher(Teacher):
     def __post_init__(self) -> None:
         if self.frozen and self.weights is None:
             raise InvalidValue("frozen=True: expected weights=FILE, a backbone trained on public data")
-        require_positive("penalty", self.penalty)
-        require_device(self.device)
-        _ = Recipe.of(self), self._network(1)
+        require_settings(self)
+        _ = self._network(1)
 
     def check(self, input_shape: tuple[int, ...]) -> None:
         require_pictures(input_shape)
@@ -273,13 +271,6 @@ class ImageStudent(ThresholdedStudent):
     flip: bool
     precision: str = field(default="auto", metadata={"public": True})
     device: str = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("folds", self.folds, minimum=2)
-        require_count("max_unlabeled", self.max_unlabeled, minimum=0)
-        require_device(self.device)
-        _ = Recipe.of(self)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         super().check(input_shape, num_labels)

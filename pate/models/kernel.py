@@ -15,7 +15,8 @@ from pate.aggregators.release import TrainingSet
 from pate.models.linear import LogisticStudent
 from pate.models.student import Labels, OnEpoch, Rows, Student, StudentModel, require_rows
 from pate.models.teacher import Voter
-from pate.validation import InvalidValue, require, require_count, require_non_negative, require_positive
+from pate.networks.network import require_settings
+from pate.validation import InvalidValue, require, require_non_negative
 from pate.votes.clipping import LowRankVotes
 from pate.votes.descent import expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import MOST_PUBLIC, ConvexVotes, MomentVotes
@@ -68,9 +69,8 @@ class KernelTeacher(Voter):
     nonlinear: bool | None = None
 
     def __post_init__(self) -> None:
+        require_settings(self)
         require(self.nonlinear in (None, True, False), "nonlinear", self.nonlinear, "true, false or null")
-        if self.num_directions is not None:
-            require_count("num_directions", self.num_directions)
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         given = {"num_directions": self.num_directions, "kernel_from": self.kernel_from}
@@ -112,10 +112,9 @@ class ConvexTeacher(Voter):
     num_directions: int | None = None
 
     def __post_init__(self) -> None:
-        penalty = require_positive("penalty", self.penalty)
-        require(_LEAST <= penalty <= _MOST, "penalty", penalty, f"a number from {_LEAST:g} to {_MOST:g}")
-        if self.num_directions is not None:
-            require_count("num_directions", self.num_directions)
+        require_settings(self)
+        rule = f"a number from {_LEAST:g} to {_MOST:g}"
+        require(_LEAST <= self.penalty <= _MOST, "penalty", self.penalty, rule)
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         """Of groups as if they were teachers: what one says is what the teacher that has it learns of it."""
@@ -316,7 +315,7 @@ class LowRankStudent(Student):
     num_directions: int = 128
 
     def __post_init__(self) -> None:
-        require_count("num_directions", self.num_directions)
+        require_settings(self)
 
     @property
     def ceiling(self) -> LogisticStudent:

@@ -23,7 +23,8 @@ from pate.models.student import (
 )
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
-from pate.validation import require, require_count, require_positive, require_probability
+from pate.networks.network import require_settings
+from pate.validation import require, require_positive, require_probability
 
 Floats = NDArray[np.float64]
 
@@ -86,10 +87,9 @@ class LinearTeacher(Teacher):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        require_positive("penalty", self.penalty)
+        require_settings(self)
         if self.threshold is not None:
             require_probability("threshold", self.threshold)
-        require_device(self.device)
 
     @property
     def minds_scale(self) -> bool:
@@ -173,10 +173,9 @@ class LinearModel(StudentModel):
 class LinearStudent(ThresholdedStudent):
     """Ridge regression on the label bits, its penalty and threshold chosen by leaving one row out.
 
-    The penalty of each candidate is multiplied by the mean squared distance of the inputs to their mean, so
-    it means the same whatever their unit; the intercept is not penalized. The one with the least
-    leave-one-out squared error over all labels wins. The threshold, one for all labels, is then that of the
-    best leave-one-out micro-F1.
+    The penalty of each candidate is multiplied by the mean squared distance of the inputs to their mean, so it means
+    the same whatever their unit; the intercept is not penalized. The one with the least leave-one-out squared error
+    over all labels wins. The threshold, one for all labels, is then that of the best leave-one-out micro-F1.
 
     A released label set tends to miss rare labels, which pulls the threshold up. Where the mean number of
     labels of a sample is public knowledge, `labels_per_sample` places the threshold instead.
@@ -197,10 +196,6 @@ class LinearStudent(ThresholdedStudent):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_penalties(self.penalties)
-        if self.rank is not None:
-            require_count("rank", self.rank)
-        if self.labels_per_sample is not None:
-            require_positive("labels_per_sample", self.labels_per_sample)
 
     @property
     def ceiling(self) -> LogisticStudent:

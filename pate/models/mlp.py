@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pate.models.student import Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
-from pate.networks.network import Minibatches, StackedAdamW
-from pate.validation import require_count, require_non_negative, require_positive, require_probability
+from pate.networks.network import Minibatches, StackedAdamW, require_settings
+from pate.validation import require_probability
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 
@@ -23,10 +23,9 @@ _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 class MLPTeacher(Teacher):
     """One hidden layer of rectified units, a logistic output for each label, AdamW on cross-entropy.
 
-    Inputs are centered and divided by their root mean square distance to the mean, both of the teacher's own
-    records; the scaling is folded into the hidden layer. A minibatch's loss is its mean over records and
-    its sum over labels. The threshold is public and the same for all teachers; below 0.5 it lets rare
-    labels be voted for.
+    Inputs are centered and divided by their root mean square distance to the mean, both of the teacher's own records;
+    the scaling is folded into the hidden layer. A minibatch's loss is its mean over records and its sum over labels.
+    The threshold is public and the same for all teachers; below 0.5 it lets rare labels be voted for.
 
     Attributes:
         hidden: units of the hidden layer.
@@ -47,12 +46,8 @@ class MLPTeacher(Teacher):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "epochs", "batch_size"):
-            require_count(name, getattr(self, name))
-        require_positive("learning_rate", self.learning_rate)
-        require_non_negative("weight_decay", self.weight_decay)
+        require_settings(self)
         require_probability("threshold", self.threshold)
-        require_device(self.device)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
@@ -177,14 +172,6 @@ class MLPStudent(ThresholdedStudent):
     epochs: int = 200
     learning_rate: float = 3e-3
     weight_decay: float = 3.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("hidden", self.hidden)
-        require_count("folds", self.folds, minimum=2)
-        require_count("epochs", self.epochs)
-        require_positive("learning_rate", self.learning_rate)
-        require_non_negative("weight_decay", self.weight_decay)
 
     def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> MLPModel:
         """Losses reported: the members' mean `loss` and their `held_out_loss`."""

@@ -26,11 +26,10 @@ _REHEARSED = 200  # public samples that an estimator of frames is tried on
 class SklearnTeacher(Teacher):
     """Fits a clone of a classifier or regressor for each teacher.
 
-    An estimator that takes several targets at once (its tag `multi_output`: trees, nearest neighbors,
-    `MLPClassifier`, …) is fitted once, any other once for each label. Labels that are the same for all
-    records of a shard are not fitted but repeated. Every parameter called `random_state` is set from the
-    teacher's seed. Confidences come from `predict_proba`, else `decision_function` through the logistic
-    function, else `predict` cut to [0, 1].
+    An estimator that takes several targets at once (its tag `multi_output`: trees, nearest neighbors, `MLPClassifier`,
+    …) is fitted once, any other once for each label. Labels that are the same for all records of a shard are not fitted
+    but repeated. Every parameter called `random_state` is set from the teacher's seed. Confidences come from
+    `predict_proba`, else `decision_function` through the logistic function, else `predict` cut to [0, 1].
 
     **Trust.** The state holds the fitted estimators as a pickle, and reading a pickle runs code that its author chose.
     A `CheckpointStore` signs it and reads none that its own key did not sign; a state from elsewhere is the caller's to

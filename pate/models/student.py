@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save
 
 from pate.aggregators.release import TrainingSet
 from pate.files.disk import damaged, make_folder, read_json, replacing, require_file, unreadable, write_text
+from pate.networks.network import require_settings
 from pate.validation import (
     InvalidValue,
     nearest,
@@ -279,6 +280,7 @@ class ThresholdedStudent(Student):
     threshold_each_label: bool = False
 
     def __post_init__(self) -> None:
+        require_settings(self)
         if isinstance(self.threshold, str):
             require_choice("threshold", self.threshold, THRESHOLD_RULES)
             return

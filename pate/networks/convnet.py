@@ -12,10 +12,18 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from pate.networks.network import Minibatches, Network, Recipe, StackedAdamW, Tensors, centered, mirrored
-from pate.validation import require, require_choice, require_count
+from pate.networks.network import (
+    Minibatches,
+    Network,
+    Recipe,
+    StackedAdamW,
+    Tensors,
+    centered,
+    mirrored,
+    require_settings,
+)
+from pate.validation import require
 
-NORMS = ("group", "batch")
 GROUP = 8  # channels that are normalized together
 MOMENTUM, EPSILON = 0.1, 1e-5
 _SETTINGS = ("width", "blocks", "patch", "grid", "norm", "kernel_size")
@@ -110,11 +118,8 @@ class ConvNet(Network):
 
 def require_network(settings: Any) -> None:
     """Raises `InvalidValue` unless the settings describe a network, for images of whatever size."""
-    for name in ("width", "patch", "grid", "kernel_size"):
-        require_count(name, getattr(settings, name))
+    require_settings(settings)
     require(settings.width % GROUP == 0, "width", settings.width, f"a multiple of {GROUP}")
-    require_count("blocks", settings.blocks, minimum=0)
-    require_choice("norm", settings.norm, NORMS)
     require(settings.kernel_size % 2 == 1, "kernel_size", settings.kernel_size, "an odd number")
 
 

@@ -6,21 +6,44 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.networks.device import torch
+from pate.networks.device import require_device, torch
 from pate.validation import require, require_choice, require_count, require_non_negative, require_positive
 
 # All that a network is, by name: parameters, and buffers that training moves without a gradient.
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+NORMS = ("group", "batch")
 _LOSS_SCALE = 1024.0  # lifts gradients out of float16's denormals; a power of two, so that undoing it is exact
 _BLOCK = 128  # images a forward pass without gradients
 _FEW = 2**25  # values: 128 MiB as float32
 _ADAMW: dict[str, Any] = {"fused": True, "amsgrad": False, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "maximize": False}
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("hidden", "epochs", "batch_size", "chunk_size", "num_workers", "max_in_flight"), require_count),
+    **dict.fromkeys(("width", "patch", "grid", "kernel_size", "image_size", "num_directions", "rank"), require_count),
+    **dict.fromkeys(("blocks", "max_unlabeled", "max_deaths", "max_retries"), partial(require_count, minimum=0)),
+    "folds": partial(require_count, minimum=2),
+    **dict.fromkeys(("learning_rate", "penalty", "labels_per_sample"), require_positive),
+    **dict.fromkeys(("weight_decay", "num_cpus", "num_gpus"), require_non_negative),
+    "precision": partial(require_choice, choices=PRECISIONS),
+    "norm": partial(require_choice, choices=NORMS),
+    "device": lambda _, device: require_device(device),
+}
+
+
+def require_settings(settings: Any) -> None:
+    """Raises unless each setting that is known by its name is in range, or None where that is the default."""
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if each.name in _CHECKS and not (value is None and each.default is None):
+            _CHECKS[each.name](each.name, value)
 
 
 class Network(ABC):
@@ -117,11 +140,7 @@ class Recipe:
     precision: str = "auto"
 
     def __post_init__(self) -> None:
-        require_count("epochs", self.epochs)
-        require_count("batch_size", self.batch_size)
-        require_positive("learning_rate", self.learning_rate)
-        require_non_negative("weight_decay", self.weight_decay)
-        require_choice("precision", self.precision, PRECISIONS)
+        require_settings(self)
 
     @classmethod
     def of(cls, settings: Any) -> Recipe:

@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from pate.networks.network import Network, Tensors, blocks_of
-from pate.validation import InvalidValue, require, require_count, require_extra
+from pate.networks.network import Network, Tensors, blocks_of, require_settings
+from pate.validation import InvalidValue, require, require_extra
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -76,8 +76,7 @@ class ResNet50(Network):
 
     def __post_init__(self) -> None:
         torchvision_models()
-        if self.image_size is not None:
-            require_count("image_size", self.image_size)
+        require_settings(self)
         if self.weights is not None:
             _require_weights(self.weights)
 
