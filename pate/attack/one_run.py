@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant
-from pate.validation import InvalidValue, require, require_count, require_probability
+from pate.validation import InvalidValue, require, require_probability
 
 Array = NDArray[np.float64]
 
@@ -57,12 +57,6 @@ class Guesses:
     num_canaries: int  # m, coins that were thrown
     num_guesses: int  # r, coins that were guessed, fixed before; 1 <= r <= m.
     num_correct: int  # c, in 0..r
-
-    def __post_init__(self) -> None:
-        require_count("num_canaries", self.num_canaries)
-        require_count("num_guesses", self.num_guesses)
-        require(self.num_guesses <= self.num_canaries, "num_guesses", self.num_guesses, f"<= {self.num_canaries}")
-        require(0 <= self.num_correct <= self.num_guesses, "num_correct", self.num_correct, f"0..{self.num_guesses}")
 
     def refute(self, curve: PriceCurve, *, confidence: float = 0.95) -> bool:
         """Whether a run with this price has at least so many right with a probability below 1 - confidence.

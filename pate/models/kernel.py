@@ -16,7 +16,7 @@ from pate.models.linear import LogisticStudent
 from pate.models.student import Labels, OnEpoch, Rows, Student, StudentModel, require_rows
 from pate.models.teacher import Voter
 from pate.networks.network import require_settings
-from pate.validation import InvalidValue, require, require_non_negative
+from pate.validation import InvalidValue, require
 from pate.votes.clipping import LowRankVotes
 from pate.votes.descent import expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import MOST_PUBLIC, ConvexVotes, MomentVotes
@@ -127,37 +127,27 @@ class ConvexTeacher(Voter):
         return votes
 
 
+@dataclass(eq=False, kw_only=True)
 class KernelVotes(VoteSource):
-    """Functions on the queries, in public directions, around a center: made where they are read.
-
-    `inputs`, float32 `[n, …]`, `labels`, bool `[n, L]`, and `teacher_of`, `[n]`, are private. `public_inputs` is the
-    whole public pool, `[m, …]`, of which the first `num_queries` are asked. `moments` makes the votes in rounds, whose
-    directions are those of `PublicPCA.of(…, kernel_from=…)`.
-    """
+    """Functions on the queries, in public directions, around a center: made where they are read."""
 
     gives_bits = False
 
-    def __init__(
-        self,
-        *,
-        inputs: NDArray[np.float32],
-        labels: Bits,
-        teacher_of: NDArray[np.int64],
-        num_teachers: int,
-        num_groups: int,
-        public_inputs: NDArray[np.float32],
-        num_queries: int,
-        records_per_group: float = 1.0,
-        num_directions: int | None = None,
-        moments: Callable[..., MomentVotes] = MomentVotes,
-        kernel_from: float | None = None,
-    ) -> None:
-        self._moments, self._kernel_from = moments, kernel_from
-        self.inputs, self.labels, self.teacher_of, self.num_directions = inputs, labels, teacher_of, num_directions
-        self.num_teachers, self.num_groups, self.records_per_group = num_teachers, num_groups, records_per_group
-        self.public_inputs, self.num_queries = public_inputs, num_queries
-        self.num_labels, self.records_per_teacher = labels.shape[1], num_groups / num_teachers
-        self.queries = np.asarray(public_inputs[:num_queries], dtype=np.float32)
+    inputs: NDArray[np.float32]  # `[n, …]`, private
+    labels: Bits  # `[n, L]`, private
+    teacher_of: NDArray[np.int64]  # `[n]`, private
+    num_teachers: int
+    num_groups: int
+    public_inputs: NDArray[np.float32]  # `[m, …]`, the whole public pool, of which the first ones are asked
+    num_queries: int
+    records_per_group: float = 1.0
+    num_directions: int | None = None
+    moments: Callable[..., MomentVotes] = MomentVotes  # makes the votes in rounds
+    kernel_from: float | None = None  # of their directions, `PublicPCA.of(…, kernel_from=…)`
+
+    def __post_init__(self) -> None:
+        self.num_labels, self.records_per_teacher = self.labels.shape[1], self.num_groups / self.num_teachers
+        self.queries = np.asarray(self.public_inputs[: self.num_queries], dtype=np.float32)
 
     @classmethod
     def of(
@@ -201,10 +191,10 @@ class KernelVotes(VoteSource):
         )
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
-        features = {"ridge": RIDGE_IN_ROUNDS, "kernel_from": self._kernel_from}
+        features = {"ridge": RIDGE_IN_ROUNDS, "kernel_from": self.kernel_from}
         directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS, **features)
         made = partial(
-            self._moments,
+            self.moments,
             inputs=self.inputs,
             labels=self.labels,
             teacher_of=self.teacher_of,
@@ -252,10 +242,7 @@ def kernel_votes(
     span = directions.span(queries)
     order = np.argsort(teacher_of, kind="stable")
     ends = np.cumsum(np.bincount(teacher_of, minlength=num_teachers))
-    require(len(ends) == num_teachers, "num_teachers", num_teachers, f"{len(ends)}, the teachers of the partition")
     starts = np.concatenate([[0], ends[:-1]])
-    empty = np.flatnonzero(starts == ends)
-    require(len(empty) == 0, "teacher", empty[:1], "at least one record")
     width, num_labels = span.shape[1], labels.shape[1]
     size = max(1, _BLOCK_ENTRIES // (width * num_labels))
     for first in range(0, num_teachers, size):
@@ -377,11 +364,7 @@ class LowRankStudent(Student):
         float32; the prevalence `[L]` is public or released. With `in_span` the votes were cast in `PublicPCA.span` of
         the queries, with `num_directions` as here; else they are functions on the queries, found by regression.
         """
-        require_non_negative("noise_std", noise_std)
         scores, prevalence = np.asarray(scores, dtype=np.float64), np.asarray(prevalence, dtype=np.float64)
-        good = scores.ndim == 2 and len(scores) == len(inputs) and bool(np.isfinite(scores).all())
-        require(good, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
-        require(prevalence.shape == scores.shape[1:], "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
         directions = PublicPCA.of(public_inputs, min(self.num_directions, len(inputs)))
         found = shrink_singular_values(directions.span(inputs).T @ scores, noise_std=noise_std)  # [k, L]
         rank = int(np.linalg.matrix_rank(found)) if found.any() else 0
