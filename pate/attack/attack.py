@@ -116,11 +116,7 @@ class Attack:
         return isinstance(self.aggregator, CenteredVotes)
 
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
-        """Plants, draws and guesses.
-
-        Raises:
-            InvalidValue: too few groups or teachers; a budget that no noise meets.
-        """
+        """Plants, draws and guesses; raises for too few groups or teachers, and a budget that no noise meets."""
         started, monitor = time.monotonic(), monitor or NullMonitor()
         total = require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
         rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"

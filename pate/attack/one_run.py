@@ -100,10 +100,7 @@ class Guesses:
     ) -> float:
         """The largest refuted epsilon at `target_delta` among the prices of one kind of release; of any, where none is.
 
-        Args:
-            spent: the price of the same release with its noise multiplied by a factor > 0.
-            target_delta: at which that price is read.
-            confidence: of the refutation.
+        `spent` is the price of the same release with its noise multiplied by a factor > 0.
         """
 
         def refuted(scale: float) -> bool:

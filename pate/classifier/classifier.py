@@ -135,11 +135,7 @@ class EstimatorStudent:
         return self.task.fit(self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed)
 
     def rehearse(self, name: str, queries: Any) -> None:
-        """Fits the estimator to public samples and labels that say nothing, before anything is charged.
-
-        Raises:
-            InvalidValue: it cannot take such inputs.
-        """
+        """Fits the estimator to public samples and labels that say nothing: what cannot take them is told for free."""
         some = queries[:_REHEARSED]
         if len(some) < _FEWEST:
             return

@@ -34,8 +34,7 @@ class SeededNoise(UserWarning):
 def streams_of(random_state: Any) -> Streams:
     """The streams of a seed, which are those of a run with it; without one, of a secret that nothing keeps.
 
-    Raises:
-        InvalidValue: neither None nor a whole number >= 0: a shared generator would hide where the noise came from.
+    A shared generator, which would hide where the noise came from, is refused.
     """
     if random_state is None:
         return Streams.secret()
@@ -103,10 +102,6 @@ def ledger_of_fits(
 
     All fits count together, whichever rows they were given: the folds of a search share records, and a ledger that
     counts by digests of data would take them for other people. So a ledger that does is refused.
-
-    Raises:
-        InvalidValue: the cap has no room for the fit; a ledger of runs, or of other settings; another fit in it drew
-            from this seed.
     """
     terms: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "target_delta": budget.target_delta}
     with by_its_setting():

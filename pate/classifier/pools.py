@@ -38,9 +38,6 @@ class Pools:
         """Takes public samples as given, or the last rows where they are declared public.
 
         Which rows these are depends on their number alone, so that whoever declares it knows whose inputs are public.
-
-        Raises:
-            InvalidValue: no public samples or two kinds of them; groups of another length, or in both pools.
         """
         num_rows, given = inputs.shape[0], None if public is None else "given"
         ids = _group_ids(groups, num_rows)

@@ -153,11 +153,7 @@ class OneClass(Task):
 
 
 def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
-    """The task that labels are for, and the labels as bits `[n, L]`; without `classes` those that occur are all.
-
-    Raises:
-        InvalidValue: fewer than two classes, or one that is not among `classes`; classes for many labels.
-    """
+    """The task that labels are for, and the labels as bits `[n, L]`; without `classes` those that occur are all."""
     if y.dtype.kind == "O":
         try:
             np.unique(y.ravel())  # puts labels in order, which numbers among words have none of

@@ -191,7 +191,7 @@ class KernelVotes(VoteSource):
         )
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
-        features = {"ridge": RIDGE_IN_ROUNDS, "kernel_from": self.kernel_from}
+        features: dict[str, Any] = {"ridge": RIDGE_IN_ROUNDS, "kernel_from": self.kernel_from}
         directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS, **features)
         made = partial(
             self.moments,

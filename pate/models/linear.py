@@ -12,15 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pate.models.student import (
-    Labels,
-    OnEpoch,
-    Rows,
-    StudentModel,
-    ThresholdedStudent,
-    matched_threshold,
-    require_rows,
-)
+from pate.models.student import Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, matched_threshold, require_rows
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
 from pate.networks.network import require_settings

@@ -213,10 +213,8 @@ def fit_stacked(
 ) -> tuple[Tensors, NDArray[np.float32]]:
     """Trains T networks on records of their own, each as `fit` would train it alone, up to rounding.
 
-    Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another.
-
-    Returns:
-        The tensors, each with a leading axis of T, and the losses `[T, steps]`, NaN where one had finished.
+    Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another. Returned
+    are the tensors, with a leading axis of T, and the losses `[T, steps]`, NaN where one had finished.
     """
     drawn = [network.initial(rng) for rng in rngs]
     names = [name for name in drawn[0] if not network.is_buffer(name)]

@@ -217,7 +217,8 @@ class StackedAdamW:
         all_alike = isinstance(scale, float) and (active is None or bool(active.all()))
         before = [] if all_alike else [parameter.clone() for parameter in self._parameters]
         rate = self.learning_rate * scale if all_alike else self.learning_rate
-        moved = self._parameters, list(gradients), self._first, self._second, [], self._counts
+        none: list[torch.Tensor] = []
+        moved = self._parameters, list(gradients), self._first, self._second, none, self._counts
         adamw(*moved, lr=rate, weight_decay=self.weight_decay, **_ADAMW)  # `AdamW` around it takes twice as long here
         # A step is linear in its rate, weight decay included: a part with a smaller one goes a share of the way.
         share = scale if active is None else scale * active
@@ -237,11 +238,8 @@ def fit(
     """Trains a network; equal arguments give equal bytes on a processor with one thread.
 
     Images are float32 in [0, 1] or uint8, `[n, channels, height, width]`; targets `[n, num_labels]` in [0, 1]. The
-    generator draws the initial parameters, the order of the records and the mirroring.
-
-    Returns:
-        The tensors, on the device, without gradients; and the loss of each step, a batch's mean over records of the
-        sum over labels.
+    generator draws parameters, order and mirroring. Returned are the tensors, on the device, without gradients, and the
+    loss of each step, a batch's mean over records of the sum over labels.
     """
     # What is trained are views of one vector, with gradients that are views of another: a step of the optimizer is then
     # a handful of operations, however many layers there are.

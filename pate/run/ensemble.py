@@ -211,9 +211,7 @@ def moment_votes(
 def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition:
     """The partition of the private records: kept as a manifest, checked against the data and dealt again every time.
 
-    Raises:
-        InvalidValue: fewer groups than teachers; a manifest that is damaged, another run's, or of another number of
-            teachers.
+    A manifest that is damaged, another run's, or of another number of teachers is refused.
     """
     path = randomness.folder / "partition.json"
     dealt = Partition.draw(private.group_ids, num_teachers, randomness.generator("partition"))

@@ -129,12 +129,8 @@ class RunFolder:
     def claim(self, settings: dict[str, Any], **began_with: str) -> None:
         """Makes the folder this run's and its owner's alone, once it is clear that the run can work.
 
-        Args:
-            settings: as in `opened`.
-            **began_with: digests of what the settings cannot show, the owner's alone: the data, the release.
-
-        Raises:
-            InvalidValue: the run began with something else, or what it began with is gone.
+        `began_with` are digests of what the settings cannot show, the owner's alone: the data, the release. Raises
+        `InvalidValue` where the run began with something else, or what it began with is gone.
         """
         os.chmod(self.path, disk.OWNERS_FOLDER)
         if not self.is_claimed:

@@ -80,16 +80,8 @@ class Payment(Drawn):
     A part that was committed is read back, whoever asks: the same run after a kill, or a copy of its folder that is
     charged to the same ledger. What was drawn and not committed was shown to nobody, and is drawn afresh.
 
-    Args:
-        priced: the release.
-        budget: delta and accountant.
-        folder: the run's, its own or about to be.
-        data: `Dataset.private_digest`, which names the account.
-        seed: of the noise, if it has one.
-        across: the ledger of all runs, where there is one.
-
-    Raises:
-        InvalidValue: that ledger has no room for the run, or is none.
+    `data`, a `Dataset.private_digest`, names the account. Raises `InvalidValue` where the ledger of all runs, if there
+    is one, has no room for the run, or is none.
     """
 
     def __init__(
@@ -144,12 +136,8 @@ class Payment(Drawn):
     def begin(self, *, redraw: bool, monitor: Monitor) -> int:
         """Makes the run's ledger, or opens it, and returns the number of the draw that the run is at, >= 1.
 
-        Args:
-            redraw: whether a release that was written and is gone is drawn again, with fresh noise and at its price.
-            monitor: told of other releases of the same records.
-
-        Raises:
-            InvalidValue: the ledger does not hold what was drawn, or the cap has no room for another draw.
+        With `redraw` a release that was written and is gone is drawn again, with fresh noise and at its price. Raises
+        `InvalidValue` where the ledger does not hold what was drawn, or the cap has no room for another draw.
         """
         if not os.path.lexists(self._id_path) and not os.path.lexists(self.release):
             # first the ledger, so that a folder with a name and without a ledger has lost it
@@ -242,10 +230,8 @@ class Payment(Drawn):
     def save(self, release: Release, names: PublicNames, monitor: Monitor) -> None:
         """Commits the digest of the release's file, writes the file where it is missing, and says the total.
 
-        In this order, a file that is there was committed: a ledger that does not know of it is an older copy.
-
-        Raises:
-            InvalidValue: nothing of it was committed, so nothing of it was paid for; the file is not that of the draw.
+        In this order, a file that is there was committed: a ledger that does not know of it is an older copy. Raises
+        where nothing of it was committed, so nothing of it was paid for, or the file is not that of the draw.
         """
         name, kind = _draws(self.folder)[-1], type(self.priced.aggregator).__name__
         charge = _charge_of(self.own, name)
@@ -299,11 +285,7 @@ class Payment(Drawn):
             raise refusal(ledger, self.priced) from error
 
     def _enter(self, shared: Ledger) -> None:
-        """Has the ledger of all runs know whose records these are, and charges it for what was drawn without it.
-
-        Raises:
-            InvalidValue: a new account for people that another account there knows.
-        """
+        """Has the ledger of all runs know whose records these are, and charges it for what was drawn without it."""
         owners, new_account = (self.across.owners, self.across.new_account) if self.across is not None else ({}, False)
         for other, count in shared.introduce(owners, anyway=new_account).items():
             total = sum(map(len, owners.values()))

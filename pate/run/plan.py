@@ -129,12 +129,7 @@ class Plan:
 
 
 def price(plan: Plan, dataset: Dataset) -> PricedRelease:
-    """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release.
-
-    Raises:
-        InvalidValue: more queries than public samples; more teachers than private groups; inputs that are not for the
-            student; a target that no noise reaches; a budget that pays for no query; what `require_useful` refuses.
-    """
+    """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release."""
     plan, groups = plan.fitted(dataset), dataset.private.num_groups
     num_teachers = plan.num_teachers or groups
     parts = (plan.aggregator, plan.teacher, plan.student)

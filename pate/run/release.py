@@ -59,14 +59,8 @@ def draw(
 ) -> Release:
     """Has the aggregator draw and release, as `drawn` commits and charges it; the one place where votes are released.
 
-    Args:
-        priced: what is released, at which price.
-        source: the votes.
-        streams: the noise, and the seed of a student whose predictions are the prior.
-        student: whose predictions are the prior, for an aggregator that goes by one; None for others.
-        inputs: float32 `[Q, …]`, the queries.
-        drawn: commits and charges what is drawn, and reads back what was; None keeps it in memory and charges nothing.
-        watch: told of a session's hits.
+    Without `drawn` it is kept in memory and charged to nobody. For an aggregator that goes by a prior, it is what the
+    student predicts of the queries, `inputs`, float32 `[Q, …]`; the streams have the noise and the student's seed.
     """
     aggregator, prior = priced.aggregator, None
     if aggregator.expects_prior and student is not None:

@@ -23,14 +23,7 @@ from pate.files.values import published_fields
 from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.pricing.priced_release import epsilon_on
 from pate.pricing.remedies import group_votes_tell_more
-from pate.report import (
-    Privacy,
-    PrivacyStatement,
-    Report,
-    metric_intervals,
-    per_label_metrics,
-    privacy_card,
-)
+from pate.report import Privacy, PrivacyStatement, Report, metric_intervals, per_label_metrics, privacy_card
 from pate.report.metrics import CONSTANTS, Constant, Membership, PrecisionRecall, micro_f1, summarized
 from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary, Verdict
 from pate.run.bundle.form import ModelForm

@@ -66,11 +66,7 @@ class ModelForm:
 
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:
-        """From a bundle's folder.
-
-        Raises:
-            InvalidValue: it is not there, is damaged, or is of a later version.
-        """
+        """From a bundle's folder; raises where it is not there, is damaged, or is of a later version."""
         folder = Path(folder)
         path = folder / SCHEMA
         said = read_json(path, rule=_SCHEMA_RULE, remedy=remedy)

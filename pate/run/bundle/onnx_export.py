@@ -33,9 +33,6 @@ def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], featur
 
     Inputs are those of `Bundle.inputs`: what makes them of tables and pictures is no part of the graph. Probabilities
     differ from those of `Bundle.predict_proba` by rounding alone, less than 1e-5.
-
-    Raises:
-        InvalidValue: a student of a kind that has no graph.
     """
     require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
     known = (*_GRAPHS, *_NETWORKS)

@@ -47,15 +47,10 @@ class Queries:
 
     @classmethod
     def read(cls, path: Path, *, schema: Path | None = None) -> Self:
-        """From an .npz file of arrays, or a table whose columns a schema makes into inputs.
+        """From a table, whose columns the schema that `pate-schema` wrote makes into inputs, or an .npz file of arrays.
 
-        Args:
-            path: an .npz with `inputs` (numbers `[P, d]`, or images `[P, channels, height, width]` as bytes or in
-                [0, 1]), and where there are any `ids` and `label_names`; or a .csv, .parquet, .feather or .arrow file.
-            schema: of a table: the file that `pate-schema` wrote.
-
-        Raises:
-            InvalidValue: no such file, a damaged one, a table without a schema.
+        That has `inputs` (numbers `[P, d]`, or images `[P, channels, height, width]` as bytes or in [0, 1]), and where
+        there are any `ids` and `label_names`. Raises for no such file, a damaged one, a table without a schema.
         """
         if path.suffix != ".npz":
             if schema is None:
@@ -104,11 +99,7 @@ class AskedData:
     path: Path  # of the queries; in a table they are read by the data's own schema
 
     def load(self) -> Dataset:
-        """The data set, asked about other public samples; their true labels are not known.
-
-        Raises:
-            InvalidValue: samples of another shape, or other labels.
-        """
+        """The data set, asked about other public samples; their true labels are not known."""
         schema = getattr(self.data, "schema", None)
         queries = Queries.read(self.path, schema=Path(schema) if isinstance(schema, str) else None)
         if hasattr(self.data, "private_records"):

@@ -22,14 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
-from pate.accounting import (
-    Adjacency,
-    AutoAccountant,
-    GaussianEvent,
-    Ledger,
-    RdpAccountant,
-    SharedLedger,
-)
+from pate.accounting import Adjacency, AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows
 from pate.classifier.tasks import Task

@@ -7,14 +7,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from pate.accounting import Ledger
-from pate.aggregators import (
-    Aggregator,
-    BoundaryTopK,
-    CenteredVotes,
-    GaussianVotes,
-    PowersetGNMax,
-    ReleaseContext,
-)
+from pate.aggregators import Aggregator, BoundaryTopK, CenteredVotes, GaussianVotes, PowersetGNMax, ReleaseContext
 from pate.classifier.classifier import FittedVotes
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import OneClass, Task

@@ -8,12 +8,7 @@ from pate.aggregators import TrainingSet
 from pate.models.image import _frozen_backbone
 from pate.networks.resnet import torchvision_models
 from pate.student import CNNStudent, StudentModel
-from pate.teachers import (
-    CNNTeacher,
-    LinearTeacher,
-    ResNet50Teacher,
-    Shard,
-)
+from pate.teachers import CNNTeacher, LinearTeacher, ResNet50Teacher, Shard
 
 SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}
 

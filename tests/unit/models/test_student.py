@@ -12,12 +12,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from pate.models import student as module
 from pate.models.student import best_threshold
-from pate.student import (
-    LinearStudent,
-    LogisticStudent,
-    MLPStudent,
-    StudentModel,
-)
+from pate.student import LinearStudent, LogisticStudent, MLPStudent, StudentModel
 from pate.validation import InvalidValue
 
 

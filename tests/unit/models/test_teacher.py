@@ -10,14 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pate.data import Split
 from pate.models.teacher import IsolatedTeacher, isolated
 from pate.pipeline import train
-from pate.teachers import (
-    CNNTeacher,
-    LinearTeacher,
-    MLPTeacher,
-    SequentialEngine,
-    Shard,
-    SklearnTeacher,
-)
+from pate.teachers import CNNTeacher, LinearTeacher, MLPTeacher, SequentialEngine, Shard, SklearnTeacher
 from pate.validation import InvalidValue
 from tests.e2e.small_run import small_dataset, small_plan
 
