@@ -17,19 +17,9 @@ from pate.aggregators.release import TrainingSet
 from pate.models.linear import LinearTeacher
 from pate.models.student import LARGEST_INPUT, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.models.teacher import Shard, State, Teacher, require_shards
+from pate.networks import network as net
 from pate.networks.convnet import ConvNet, fit_stacked, require_network, stacked_logits
 from pate.networks.device import device_memory, one_thread, require_device
-from pate.networks.network import (
-    Network,
-    Recipe,
-    Tensors,
-    blocks_of,
-    fit,
-    logits_in_blocks,
-    require_images,
-    require_pictures,
-    require_settings,
-)
 from pate.networks.resnet import FrozenBackbone, ResNet50
 from pate.validation import InvalidValue, require, require_probability
 
@@ -39,16 +29,16 @@ _QUERIES = 64  # asked of a stack of networks at once
 
 
 def fit_networks(
-    network: Network, shards: Sequence[Shard], seeds: Sequence[int], settings: Any, *, stacked: bool = False
+    network: net.Network, shards: Sequence[Shard], seeds: Sequence[int], settings: Any, *, stacked: bool = False
 ) -> list[State]:
     """Trains a network per shard by a teacher's settings: one after the other, or in one batch, equal up to rounding.
 
     Initial weights and order depend on a network's seed alone.
     """
-    images = [require_images(shard.inputs) for shard in shards]
+    images = [net.require_images(shard.inputs) for shard in shards]
     targets = [shard.labels.astype(np.float32) for shard in shards]
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    recipe, device = Recipe.of(settings), require_device(settings.device)
+    recipe, device = net.Recipe.of(settings), require_device(settings.device)
     if stacked and isinstance(network, ConvNet):
         tensors, curve = fit_stacked(network, images, targets, recipe=recipe, rngs=rngs, device=device)
         arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
@@ -58,21 +48,21 @@ def fit_networks(
         ]
     states: list[State] = []
     for shown, wanted, rng in zip(images, targets, rngs, strict=True):
-        tensors, losses = fit(network, shown, wanted, recipe=recipe, rng=rng, device=device)
+        tensors, losses = net.fit(network, shown, wanted, recipe=recipe, rng=rng, device=device)
         states.append({name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses})
     return states
 
 
 @torch.no_grad()
 def network_logits(
-    network: Network, states: Sequence[State], images: NDArray[np.generic], device: torch.device, *, stacked: bool
+    network: net.Network, states: Sequence[State], images: NDArray[np.generic], device: torch.device, *, stacked: bool
 ) -> NDArray[np.float32]:
     """Log-odds of each network on all images, `[num_states, n, num_labels]`: one after the other, or all at once."""
     names = [name for name in states[0] if name != _CURVE]
     found = np.empty((len(states), len(images), network.num_labels), np.float32)
     if stacked and isinstance(network, ConvNet):
         stacks = {name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in names}
-        for rows, block in blocks_of(images, _QUERIES, device):
+        for rows, block in net.blocks_of(images, _QUERIES, device):
             valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
             shown = block.contiguous().expand(len(states), *block.shape)
             logits = stacked_logits(network, stacks, shown, valid, training=False)
@@ -80,7 +70,7 @@ def network_logits(
         return found
     for row, state in enumerate(states):
         tensors = {name: torch.from_numpy(state[name]).to(device) for name in names}
-        found[row] = logits_in_blocks(network, tensors, images, device)
+        found[row] = net.logits_in_blocks(network, tensors, images, device)
     return found
 
 
@@ -130,7 +120,7 @@ class CNNTeacher(Teacher):
         require_probability("threshold", self.threshold)
 
     def check(self, input_shape: tuple[int, ...]) -> None:
-        require_pictures(input_shape)
+        net.require_pictures(input_shape)
 
     @property
     def is_isolated(self) -> bool:
@@ -139,12 +129,12 @@ class CNNTeacher(Teacher):
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
         require_shards(shards, seeds)
-        network = ConvNet.of(self, require_images(shards[0].inputs).shape[1:], shards[0].labels.shape[1])
+        network = ConvNet.of(self, net.require_images(shards[0].inputs).shape[1:], shards[0].labels.shape[1])
         return fit_networks(network, shards, seeds, self, stacked=not self.is_isolated)
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
-        images, device = require_images(inputs), require_device(self.device)
+        images, device = net.require_images(inputs), require_device(self.device)
         network = ConvNet.of(self, images.shape[1:], len(states[0]["head.bias"]))
         logits = network_logits(network, states, images, device, stacked=not self.is_isolated)
         return confidences(logits, self.threshold)
@@ -187,11 +177,11 @@ class ResNet50Teacher(Teacher):
     def __post_init__(self) -> None:
         if self.frozen and self.weights is None:
             raise InvalidValue("frozen=True: expected weights=FILE, a backbone trained on public data")
-        require_settings(self)
+        net.require_settings(self)
         _ = self._network(1)
 
     def check(self, input_shape: tuple[int, ...]) -> None:
-        require_pictures(input_shape)
+        net.require_pictures(input_shape)
 
     @property
     def is_isolated(self) -> bool:
@@ -201,14 +191,14 @@ class ResNet50Teacher(Teacher):
         """Fits one shard after the other; a ResNet-50 fills a GPU by itself. Frozen features are solved together."""
         require_shards(shards, seeds)
         if self.frozen:
-            features = (self._backbone.features(require_images(shard.inputs)) for shard in shards)
+            features = (self._backbone.features(net.require_images(shard.inputs)) for shard in shards)
             pairs = zip(features, shards, strict=True)
             return self._head.fit_many([Shard(inputs, shard.labels) for inputs, shard in pairs], seeds)
         return fit_networks(self._network(shards[0].labels.shape[1]), shards, seeds, self)
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities, or with `frozen` the scores of the heads; a vote is one >= 0.5."""
-        images = require_images(inputs)
+        images = net.require_images(inputs)
         if self.frozen:
             return self._head.predict_many(states, self._backbone.features(images, remember=True))
         network = self._network(len(states[0]["fc.bias"]))
@@ -245,7 +235,7 @@ class ImageModel(StudentModel):
         return total / np.float32(count) * released
 
     @abstractmethod
-    def network(self) -> Network:
+    def network(self) -> net.Network:
         """The architecture, as arrays and choices show it."""
 
 
@@ -276,7 +266,7 @@ class ImageStudent(ThresholdedStudent):
         super().check(input_shape, num_labels)
         size, rule = math.prod(input_shape), f"at most {LARGEST_INPUT:,}, or the model could not be read back"
         require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
-        require_images(np.zeros((1, *input_shape), np.float32))
+        net.require_images(np.zeros((1, *input_shape), np.float32))
         self._network(input_shape, num_labels)
 
     def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
@@ -285,7 +275,7 @@ class ImageStudent(ThresholdedStudent):
         return self.learn(TrainingSet(inputs, labels), pool=nothing, seed=seed, on_epoch=on_epoch)
 
     def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
-        images = require_images(training.inputs)
+        images = net.require_images(training.inputs)
         _, labels = require_rows(images, training.labels, seed)
         shape, released = tuple(images.shape[1:]), np.asarray(labels.any(axis=0), np.float32)
         network, device = self._network(shape, labels.shape[1]), require_device(self.device)
@@ -294,7 +284,7 @@ class ImageStudent(ThresholdedStudent):
         pool, rng = np.asarray(pool[: self.max_unlabeled]), np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
-        train = partial(fit, network, recipe=Recipe.of(self), rng=rng, device=device)
+        train = partial(net.fit, network, recipe=net.Recipe.of(self), rng=rng, device=device)
         with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
             for fold in range(fold_of.max() + 1):
                 kept = fold_of != fold
@@ -319,7 +309,7 @@ class ImageStudent(ThresholdedStudent):
         return self.model(arrays, threshold, shape, len(images), choices)
 
     @abstractmethod
-    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> net.Network:
         """The architecture for such images; raises `InvalidValue` where it does not fit them."""
 
 
@@ -417,5 +407,5 @@ class ResNet50Student(ImageStudent):
         return ResNet50(num_labels, self.weights, self.image_size)
 
 
-def _probabilities(network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device) -> Rows:
-    return np.asarray(torch.from_numpy(logits_in_blocks(network, tensors, images, device)).sigmoid_().numpy())
+def _probabilities(network: net.Network, tensors: net.Tensors, images: NDArray[Any], device: torch.device) -> Rows:
+    return np.asarray(torch.from_numpy(net.logits_in_blocks(network, tensors, images, device)).sigmoid_().numpy())
