@@ -415,7 +415,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require_positive("epsilon", self.epsilon)
         budget, counts = self._budget, {"num_queries": num_queries, "num_labels": task.num_labels}
         require_achievable_delta(self.target_delta, **counts)
-        aggregator = self._aggregator(task)
+        adjacency, aggregator = Adjacency.parse(self.adjacency), self.aggregator
+        if aggregator is None:
+            require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
+            aggregator = task.default_aggregator(adjacency)
+        shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
+        rule = "an object such as GaussianVotes(noise_std=…)"
+        require(isinstance(aggregator, Aggregator), "aggregator", shown, rule)
+        rule = f"{adjacency}, as the classifier's"
+        require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
         aggregator.check_run()
         shape = ReleaseShape(**counts, num_teachers=self.n_teachers)
         priced = plan_release(aggregator, shape, budget, names=_NAMES)
@@ -434,16 +442,3 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _budget(self) -> Budget:
         accountant = self.accountant or AutoAccountant
         return Budget(target_epsilon=self.epsilon, target_delta=self.target_delta, accountant=accountant)
-
-    def _aggregator(self, task: Task) -> Aggregator:
-        """The one that was given, or the task's own."""
-        adjacency, aggregator = Adjacency.parse(self.adjacency), self.aggregator
-        if aggregator is None:
-            require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
-            return task.default_aggregator(adjacency)
-        shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
-        rule = "an object such as GaussianVotes(noise_std=…)"
-        require(isinstance(aggregator, Aggregator), "aggregator", shown, rule)
-        rule = f"{adjacency}, as the classifier's"
-        require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
-        return aggregator

@@ -40,7 +40,19 @@ class Pools:
         Which rows these are depends on their number alone, so that whoever declares it knows whose inputs are public.
         """
         num_rows, given = inputs.shape[0], None if public is None else "given"
-        ids = _group_ids(groups, num_rows)
+        ids = np.arange(num_rows)  # without groups every record is one
+        if groups is not None:
+            named = require_array("groups", groups, kinds=None)
+            rule = f"({num_rows},), one group for each record"
+            require(named.shape == (num_rows,), "groups.shape", named.shape, rule)
+            if named.dtype.kind == "O":
+                named = named.astype(np.str_)
+            if named.dtype.kind == "U":
+                words, word_of = np.unique(named, return_inverse=True)
+                named = np.array([one_spelling(word) for word in words.tolist()], np.str_)[word_of]
+            missing = np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)
+            require_entries("groups", ~missing, "a group for each record, none missing")
+            ids = np.unique(named, return_inverse=True)[1].astype(np.int64)
         rule = "public samples, or public_fraction, which declares the last rows of X public; not both"
         require((public is None) != (fraction is None), "X_public", given, rule)
         if public is not None:
@@ -81,22 +93,6 @@ def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32
     if 2 * shared > (count := public.shape[0]):
         line = f"{shared} of {count} rows of X_public are rows of X: inputs that are public are not protected"
         warnings.warn(line, SharedRows, stacklevel=4)
-
-
-def _group_ids(groups: Any, num_records: int) -> NDArray[np.int64]:
-    """A number for each record's group; without groups every record is one."""
-    if groups is None:
-        return np.arange(num_records)
-    named = require_array("groups", groups, kinds=None)
-    require(named.shape == (num_records,), "groups.shape", named.shape, f"({num_records},), one group for each record")
-    if named.dtype.kind == "O":
-        named = named.astype(np.str_)
-    if named.dtype.kind == "U":
-        words, word_of = np.unique(named, return_inverse=True)
-        named = np.array([one_spelling(word) for word in words.tolist()], np.str_)[word_of]
-    missing = np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)
-    require_entries("groups", ~missing, "a group for each record, none missing")
-    return np.unique(named, return_inverse=True)[1].astype(np.int64)
 
 
 def is_frame(inputs: Any) -> bool:

@@ -149,7 +149,18 @@ class CheckpointStore:
         known = self._signature(path, arrays) if os.path.lexists(self.key) else ""
         if not known or not hmac.compare_digest(known.encode(), (signature or "").encode()):
             raise disk.damaged(path, "teachers that this run signed", "they are altered, or another's", _REMEDY)
-        return _apart(arrays, len(members))
+        states: list[State] = [{} for _ in members]
+        for key in arrays:
+            if not key.endswith(_LENGTHS):
+                array, lengths = arrays[key], arrays.get(key + _LENGTHS)
+                each = (
+                    [array[row, ...] for row in range(len(members))]
+                    if lengths is None
+                    else np.split(array, lengths.cumsum()[:-1])
+                )
+                for state, part in zip(states, each, strict=True):
+                    state[key] = part
+        return states
 
     def _signature(self, path: Path, arrays: State) -> str:
         """Of arrays in a file of that name, in hexadecimal; raises `InvalidValue` for a key that is not one."""
@@ -175,18 +186,6 @@ def _stacked(states: Sequence[State]) -> State:
             arrays[name] = np.concatenate(parts)
             arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
     return arrays
-
-
-def _apart(arrays: State, count: int) -> list[State]:
-    states: list[State] = [{} for _ in range(count)]
-    for name in arrays:
-        if name.endswith(_LENGTHS):
-            continue
-        array, lengths = arrays[name], arrays.get(name + _LENGTHS)
-        parts = [array[row, ...] for row in range(count)] if lengths is None else np.split(array, lengths.cumsum()[:-1])
-        for state, part in zip(states, parts, strict=True):
-            state[name] = part
-    return states
 
 
 def cast_votes(

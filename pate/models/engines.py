@@ -297,9 +297,18 @@ class RayEngine(Engine):
         require_extra("engine=ray", "ray")
         import ray  # loads slowly, and is optional
 
-        started_here = not ray.is_initialized()
-        if started_here:
-            self._connect(ray, job)
+        if started_here := not ray.is_initialized():
+            address = self.address or "local"  # without one Ray would look for a cluster of anybody's
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            try:
+                if port.isdigit():  # where nobody answers, Ray tries for many minutes
+                    socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+                environment = {"env_vars": _ONE_THREAD}
+                ray.init(address, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+            except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
+                found = str(error).partition("\n")[0] or type(error).__name__
+                asked = f"engine.address={self.address}: {found}"
+                raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
         try:
             self._train(ray, job, chunks)
         except ray.exceptions.RayError as error:
@@ -310,19 +319,6 @@ class RayEngine(Engine):
         finally:
             if started_here:
                 ray.shutdown()
-
-    def _connect(self, ray: Any, job: TrainingJob) -> None:
-        address = self.address or "local"  # without one Ray would look for a cluster of anybody's
-        host, _, port = address.removeprefix("ray://").rpartition(":")
-        try:
-            if port.isdigit():  # where nobody answers, Ray tries for many minutes
-                socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
-            environment = {"env_vars": _ONE_THREAD}
-            ray.init(address, include_dashboard=False, log_to_driver=False, runtime_env=environment)
-        except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
-            found = str(error).partition("\n")[0] or type(error).__name__
-            asked = f"engine.address={self.address}: {found}"
-            raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
 
     def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[range]) -> None:
         task = ray.remote(_on_node).options(

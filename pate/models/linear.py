@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -367,22 +366,22 @@ class _White:
         # White inputs have the second moment 1, so the loss bends by about f (1 - f) + penalty in a label's weights:
         # in units of that curvature's root all weights are alike, and the search takes a fifth of the steps.
         units = 1 / np.sqrt(frequency * (1 - frequency) + penalized)
-        loss = partial(_loss, units=units, features=features, labels=labels.astype(np.float32), penalized=penalized)
+        bits = labels.astype(np.float32)
+
+        def loss(flat: Floats) -> tuple[float, Floats]:
+            """The penalized mean loss and its gradient at weights given in one row, in units of theirs."""
+            weights = flat.reshape(units.shape) * units
+            narrow, gradient, loss = weights.astype(np.float32), np.zeros(weights.shape, np.float32), 0.0
+            for start in range(0, len(bits), _MANY_ROWS):  # so that working copies stay small
+                rows, true = features[start : start + _MANY_ROWS], bits[start : start + _MANY_ROWS]
+                scores = rows @ narrow
+                small = np.exp(-np.abs(scores))
+                # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
+                loss += float((np.maximum(scores, 0) + np.log1p(small) - scores * true).sum(dtype=np.float64))
+                gradient += rows.T @ (np.where(scores >= 0, 1, small) / (1 + small) - true)
+            total = loss / len(bits) + (penalized * weights**2).sum() / 2
+            slope = gradient / len(bits) + penalized * weights
+            return float(total), np.asarray(slope * units, dtype=np.float64).ravel()
+
         found = minimize(loss, (start / units).ravel(), jac=True, method="L-BFGS-B", options=_SEARCH)
         return np.asarray(found.x.reshape(start.shape) * units)
-
-
-def _loss(flat: Floats, *, units: Floats, features: Rows, labels: Rows, penalized: Floats) -> tuple[float, Floats]:
-    """The penalized mean loss and its gradient at weights given in one row, in units of theirs."""
-    weights = flat.reshape(units.shape) * units
-    narrow, gradient, loss = weights.astype(np.float32), np.zeros(weights.shape, np.float32), 0.0
-    for start in range(0, len(labels), _MANY_ROWS):  # so that working copies stay small
-        rows, true = features[start : start + _MANY_ROWS], labels[start : start + _MANY_ROWS]
-        scores = rows @ narrow
-        small = np.exp(-np.abs(scores))
-        # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
-        loss += float((np.maximum(scores, 0) + np.log1p(small) - scores * true).sum(dtype=np.float64))
-        gradient += rows.T @ (np.where(scores >= 0, 1, small) / (1 + small) - true)
-    total = loss / len(labels) + (penalized * weights**2).sum() / 2
-    slope = gradient / len(labels) + penalized * weights
-    return float(total), np.asarray(slope * units, dtype=np.float64).ravel()

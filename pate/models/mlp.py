@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -59,7 +60,15 @@ class MLPTeacher(Teacher):
         square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)  # [num_shards, 1, 1]
         spread = torch.where(square > 0, square.sqrt(), torch.ones_like(square))  # 1 where all records are equal
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        parameters = _initial_teachers(rngs, inputs.shape[2], self.hidden, stack.labels.shape[2], device)
+        sizes, parameters = (inputs.shape[2], self.hidden, stack.labels.shape[2]), list[torch.Tensor]()
+        drawn = [  # He-scaled normal weights from each teacher's generator, one layer after the other
+            [math.sqrt(2 / rows) * rng.standard_normal((rows, columns), np.float32) for rng in rngs]
+            for rows, columns in pairwise(sizes)
+        ]
+        for layer in drawn:
+            weights = torch.from_numpy(np.stack(layer)).to(device)
+            parameters += [weights, weights.new_zeros(len(rngs), 1, weights.shape[2])]
+        parameters = [tensor.requires_grad_() for tensor in parameters]
         batches = Minibatches([len(shard) for shard in shards], self.batch_size, self.epochs, rngs)
         curve = self._train(parameters, inputs.div_(spread), stack.labels, batches)
         hidden_weights, hidden_bias, weights, bias = (parameter.detach() for parameter in parameters)
@@ -106,21 +115,6 @@ class MLPTeacher(Teacher):
             optimizer.step(torch.autograd.grad(loss.sum(), parameters), active[:, None, None])
             curve[:, step] = torch.where(active, loss.detach(), math.nan)
         return curve.cpu().numpy()
-
-
-def _initial_teachers(
-    rngs: Sequence[np.random.Generator], num_inputs: int, hidden: int, num_labels: int, device: torch.device
-) -> list[torch.Tensor]:
-    """He-scaled normal weights from each teacher's generator, biases 0."""
-
-    def draw(rows: int, columns: int) -> torch.Tensor:
-        scale = math.sqrt(2 / rows)
-        drawn = [scale * rng.standard_normal((rows, columns), np.float32) for rng in rngs]
-        return torch.from_numpy(np.stack(drawn)).to(device)
-
-    first, second = draw(num_inputs, hidden), draw(hidden, num_labels)
-    biases = first.new_zeros(len(rngs), 1, hidden), second.new_zeros(len(rngs), 1, num_labels)
-    return [tensor.requires_grad_() for tensor in (first, biases[0], second, biases[1])]
 
 
 def _logits(parameters: Sequence[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
@@ -202,7 +196,14 @@ class MLPStudent(ThresholdedStudent):
         shares = [mask / mask.sum(dim=1, keepdim=True) / len(held) for mask in (~held, held)]
         targets = torch.from_numpy(labels.astype(np.float32))
         inputs = torch.from_numpy(rows).expand(len(held), -1, -1)
-        parameters = _initial_members(rng, len(held), inputs.shape[2], self.hidden, targets)
+        sizes = (len(held), inputs.shape[2], self.hidden), (len(held), self.hidden, targets.shape[1])
+        first = rng.standard_normal(sizes[0], np.float32) * math.sqrt(2 / inputs.shape[2])
+        second = rng.standard_normal(sizes[1], np.float32) * (0.1 / math.sqrt(self.hidden))  # small
+        bias = (
+            ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit().repeat(len(held), 1, 1)
+        )  # each label's log-odds
+        drawn = torch.from_numpy(first), torch.zeros(len(held), 1, self.hidden), torch.from_numpy(second), bias
+        parameters = [tensor.requires_grad_() for tensor in drawn]
         optimizer = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
         least = math.inf
         for epoch in range(self.epochs + 1):  # the first without a step behind it
@@ -219,16 +220,3 @@ class MLPStudent(ThresholdedStudent):
             torch.autograd.backward(loss * len(held))  # summed over members: each moves as it would alone
             optimizer.step()
         return best
-
-
-def _initial_members(
-    rng: np.random.Generator, members: int, num_inputs: int, hidden: int, targets: torch.Tensor
-) -> list[torch.Tensor]:
-    """Small random weights; the output starts at each label's log-odds."""
-    shape = (members, num_inputs, hidden), (members, hidden, targets.shape[1])
-    first = rng.standard_normal(shape[0], np.float32) * math.sqrt(2 / num_inputs)
-    second = rng.standard_normal(shape[1], np.float32) * (0.1 / math.sqrt(hidden))
-    prevalence = (targets.sum(dim=0) + 0.5) / (len(targets) + 1)
-    bias = prevalence.logit().repeat(members, 1, 1)
-    tensors = torch.from_numpy(first), torch.zeros(members, 1, hidden), torch.from_numpy(second), bias
-    return [tensor.requires_grad_() for tensor in tensors]

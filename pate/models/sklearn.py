@@ -152,8 +152,19 @@ class FittedLabels:
         confidences = np.tile(self.first, (len(rows), 1))
         if self.models:
             width = len(self.varying) // len(self.models)  # labels a model
-            columns = [_columns(model, rows, width) for model in self.models]
-            for found in columns:
+            columns = []
+            for model in self.models:
+                if hasattr(model, "predict_proba"):
+                    found = model.predict_proba(rows)
+                    if isinstance(found, list):  # one [n, 2] a label
+                        found = np.stack([label[:, 1] for label in found], axis=1)
+                    elif width == 1:
+                        found = found[:, 1:]
+                elif hasattr(model, "decision_function"):
+                    found = 0.5 + 0.5 * np.tanh(np.reshape(model.decision_function(rows), (len(rows), width)) / 2)
+                else:
+                    found = np.asarray(model.predict(rows), np.float64).clip(0, 1).reshape(len(rows), width)
+                columns.append(found)
                 require(found.shape == (len(rows), width), "predictions.shape", found.shape, f"({len(rows)}, {width})")
                 require(bool(np.isfinite(found).all()), "predictions", "NaN or infinity", "finite numbers")
             confidences[:, self.varying] = np.concatenate(columns, axis=1)
@@ -203,15 +214,3 @@ def takes_nan(estimator: Any) -> bool:
         return takes_nan(steps[0])
     says = not isinstance(estimator, type) and hasattr(estimator, "__sklearn_tags__")
     return says and bool(estimator.__sklearn_tags__().input_tags.allow_nan)
-
-
-def _columns(model: Any, rows: NDArray[np.float32], width: int) -> NDArray[np.float64]:
-    if hasattr(model, "predict_proba"):
-        proba = model.predict_proba(rows)
-        if isinstance(proba, list):  # one [n, 2] a label
-            return np.stack([label[:, 1] for label in proba], axis=1)
-        return np.asarray(proba[:, 1:] if width == 1 else proba)
-    if hasattr(model, "decision_function"):
-        decision = np.asarray(model.decision_function(rows)).reshape(len(rows), width)
-        return 0.5 + 0.5 * np.tanh(decision / 2)
-    return np.asarray(model.predict(rows), np.float64).clip(0, 1).reshape(len(rows), width)

@@ -136,7 +136,17 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
     _ = plan.places(num_teachers)  # refuses what cannot be
     shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
-    _require_weights_heeded(plan, dataset, num_teachers)
+    if dataset.budgets is not None or (dataset.shared is not None and dataset.shared.weights is not None):
+        setting, cost, by = "data.budget", "", plan.aggregator.budgets_by
+        if dataset.budgets is None and (shared := dataset.shared) is not None:
+            setting = f"data.group=[{','.join(shared.names)}]"
+            cost = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
+        heeded = plan.teacher.takes_weights and by == "weights" and num_teachers == groups
+        if not heeded and (dataset.budgets is None or by != "teachers"):
+            rule = (
+                f"teacher=kernel aggregator=centered_votes, with one teacher for each of {groups} private groups{cost}"
+            )
+            raise InvalidValue(f"{setting}: expected {rule}")
     priced = plan_release(plan.aggregator, shape, plan.budget, names=OF_TRAINING)
     protected = plan.teacher.num_protected(num_teachers, groups)
     if (weights := record_weights(dataset, priced)) is not None:
@@ -144,20 +154,6 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     counted = replace(priced, shape=replace(shape, num_teachers=protected))
     told: dict[str, Any] = {"names": OF_TRAINING, "num_groups": groups, "allow_useless": plan.allow_useless}
     return replace(priced, doubts=require_useful(plan.aggregator, counted, plan.budget, **told))
-
-
-def _require_weights_heeded(plan: Plan, dataset: Dataset, num_teachers: int) -> None:
-    """Raises where groups count differently, and teachers or aggregator would not heed it."""
-    setting, cost, by, groups = "data.budget", "", plan.aggregator.budgets_by, dataset.private.num_groups
-    if dataset.budgets is None:
-        if (shared := dataset.shared) is None or shared.weights is None:
-            return
-        setting = f"data.group=[{','.join(shared.names)}]"
-        cost = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
-    good = plan.teacher.takes_weights and by == "weights" and num_teachers == groups
-    if not good and (dataset.budgets is None or by != "teachers"):
-        rule = f"teacher=kernel aggregator=centered_votes, with one teacher for each of {groups} private groups{cost}"
-        raise InvalidValue(f"{setting}: expected {rule}")
 
 
 def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:

@@ -127,27 +127,20 @@ class Students:
             splits.append(split.take(firsts[np.arange(number) * len(firsts) // max(number, 1)]))
         said = [model.predict_proba(split.inputs) for split in splits]
         losses = [label_losses(each, split.labels) for each, split in zip(said, splits, strict=True)]
-        models = self._references(training)
-        if not models or not all(map(len, splits)):
+        # Models that anybody could train, each on half of some public records, where that is cheap: by the labels of
+        # the public records, or those that were released where the pool has none.
+        rows, bits, dataset = training.inputs, training.labels, self.dataset
+        if dataset.public_labeled:
+            rows, bits = dataset.public.inputs, dataset.public.labels
+        few = len(rows) < _FEWEST_REFERRED or not all(map(len, splits))
+        if few or dataset.kind != "features" or rows.shape[1] * bits.shape[1] > _MOST_WEIGHTS:
             return Membership.of(losses[0], losses[1])
+        seed, count = self.place.randomness.seeds("student", 1)[0], min(len(rows), _MOST_REFERRED)
+        rng = np.random.default_rng(seed)
+        halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
+        models = [_REFERENCE.fit(np.asarray(rows[half]), bits[half], seed=seed) for half in halves]
         labels = np.concatenate([split.labels for split in splits])
         usual = [np.concatenate([each.predict_proba(split.inputs) for split in splits]) for each in models]
         odds = unusual(log_odds(np.concatenate(said), labels), np.stack([log_odds(each, labels) for each in usual]))
         private, test = np.split(odds, [len(splits[0])])
         return Membership.of(losses[0], losses[1], by_reference=(private, test))
-
-    def _references(self, training: TrainingSet) -> list[StudentModel]:
-        """Models that anybody could train, each on half of some public records; none where that is not cheap.
-
-        By the labels of the public records, or those that were released where the pool has none.
-        """
-        rows, labels, dataset = training.inputs, training.labels, self.dataset
-        if dataset.public_labeled:
-            rows, labels = dataset.public.inputs, dataset.public.labels
-        few = len(rows) < _FEWEST_REFERRED
-        if dataset.kind != "features" or few or rows.shape[1] * labels.shape[1] > _MOST_WEIGHTS:
-            return []
-        seed = self.place.randomness.seeds("student", 1)[0]
-        count, rng = min(len(rows), _MOST_REFERRED), np.random.default_rng(seed)
-        halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
-        return [_REFERENCE.fit(np.asarray(rows[half]), labels[half], seed=seed) for half in halves]

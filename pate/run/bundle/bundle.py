@@ -62,7 +62,14 @@ class Bundle:
         if not (path / MANIFEST).exists() and (path / "terms.json").exists():  # as pate-release leaves it
             rule = f"a student in it: pate-student release={path} queries=FILE trains one"
             raise InvalidValue(f"release={path}: expected {rule}")
-        stated = _require_unaltered(path)
+        rule = "the digests of a published model"
+        listed = Manifest.read(path, rule=rule, remedy=_REMEDY).sha256
+        stated = PRIVACY in listed
+        for name in (*_NEEDED, *[PRIVACY] * stated):  # the files that are used
+            if name not in listed:
+                raise damaged(path / MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY)
+            if file_digest(path / name, rule="a file of a published model", remedy=_REMEDY) != listed[name]:
+                raise damaged(path / name, "the file as it was published", "it is another", _REMEDY)
         form, model = ModelForm.read(path, remedy=_REMEDY), StudentModel.load(path / "student")
         said = form.input_shape, form.model, form.threshold
         same = said == (tuple(model.input_shape), model.kind, model.threshold)
@@ -136,7 +143,18 @@ class Bundle:
         require_extra("push_to_hub", "hub")
         from huggingface_hub import CommitOperationAdd, HfApi
 
-        content, api = _published(self.folder), HfApi()
+        if self.folder is None:
+            raise InvalidValue("folder=None: expected a bundle that pate.load read from a folder")
+        require_no_links(folder := Path(self.folder), "release")
+        content, api = {MANIFEST: read_bytes(folder / MANIFEST, rule="a manifest", remedy=_REMEDY)}, HfApi()
+        listed = Manifest.read(folder, rule="the digests of a published model", remedy=_REMEDY).sha256
+        for name, digest in listed.items():
+            path = folder / name
+            inside = path.resolve().is_relative_to(folder.resolve())
+            require(inside, "manifest.json", name, "files of its folder")
+            content[name] = read_bytes(path, rule="a file of a published model", remedy=_REMEDY)
+            if hashlib.sha256(content[name]).hexdigest() != digest:
+                raise damaged(path, "the file as it was published", "it is another", _REMEDY)
         api.create_repo(repo_id, private=private, exist_ok=True)
         added = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=data) for name, data in content.items()]
         return str(api.create_commit(repo_id, added, commit_message=f"{self.form.name}: a model by pate").commit_url)
@@ -189,33 +207,3 @@ def load(folder: str | PathLike[str]) -> Bundle:
     pate.validation.InvalidValue: release=nowhere: expected the folder release/ of a finished run, or a copy of it
     """
     return Bundle.load(folder)
-
-
-def _published(folder: Path | str | None) -> dict[str, bytes]:
-    """The files of a bundle's manifest and the manifest, whole and unaltered, by their names."""
-    if folder is None:
-        raise InvalidValue("folder=None: expected a bundle that pate.load read from a folder")
-    require_no_links(folder := Path(folder), "release")
-    content = {MANIFEST: read_bytes(folder / MANIFEST, rule="a manifest", remedy=_REMEDY)}
-    for name, digest in Manifest.read(folder, rule="the digests of a published model", remedy=_REMEDY).sha256.items():
-        path = folder / name
-        inside = path.resolve().is_relative_to(folder.resolve())
-        require(inside, "manifest.json", name, "files of its folder")
-        content[name] = read_bytes(path, rule="a file of a published model", remedy=_REMEDY)
-        if hashlib.sha256(content[name]).hexdigest() != digest:
-            raise damaged(path, "the file as it was published", "it is another", _REMEDY)
-    return content
-
-
-def _require_unaltered(folder: Path) -> bool:
-    """Raises unless the files that are used are those of the manifest; whether a stated price is one of them."""
-    rule = "the digests of a published model"
-    listed = Manifest.read(folder, rule=rule, remedy=_REMEDY).sha256
-    stated = PRIVACY in listed
-    for name in (*_NEEDED, *[PRIVACY] * stated):
-        if name not in listed:
-            raise damaged(folder / MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY)
-        found = file_digest(folder / name, rule="a file of a published model", remedy=_REMEDY)
-        if found != listed[name]:
-            raise damaged(folder / name, "the file as it was published", "it is another", _REMEDY)
-    return stated

@@ -88,13 +88,22 @@ class ModelForm:
         for number in threshold if isinstance(threshold, list) else [threshold]:
             require(0 < float(number) <= 1, "threshold", number, "a number in (0, 1]")
         require(isinstance(said["features"], list), "features", type(said["features"]).__name__, "a list of names")
+        made: Preprocessing | None = None
+        if (how := said["preprocessing"]) is not None:
+            known = (TableSchema.kind, ImageForm.kind, ExtractedForm.kind)
+            require(how["kind"] in known, "preprocessing.kind", how["kind"], " or ".join(known))
+            if how["kind"] == TableSchema.kind:
+                made = TableSchema.read(how, name="preprocessing", folder=folder)
+            else:
+                images = how["kind"] == ImageForm.kind
+                made = ImageForm.read(how) if images else ExtractedForm.read(how, folder, remedy=remedy)
         form = cls(
             name=require_text("name", said["name"]),
             kind=said["kind"],
             labels=labels,
             input_shape=tuple(require_count("input_shape", size) for size in said["input_shape"]),
             features=tuple(map(str, said["features"])),
-            preprocessing=_preprocessing(said["preprocessing"], folder, remedy),
+            preprocessing=made,
             threshold=tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold),
             model=str(said["model"]),
             versions={str(key): str(value) for key, value in said["versions"].items()},
@@ -103,16 +112,3 @@ class ModelForm:
             found = form.preprocessing.input_shape
             require(found == form.input_shape, "preprocessing", found, f"inputs of shape {form.input_shape}")
         return form
-
-
-def _preprocessing(said: Any, folder: Path, remedy: str) -> Preprocessing | None:
-    if said is None:
-        return None
-    if said["kind"] == TableSchema.kind:
-        return TableSchema.read(said, name="preprocessing", folder=folder)
-    if said["kind"] == ImageForm.kind:
-        return ImageForm.read(said)
-    if said["kind"] == ExtractedForm.kind:
-        return ExtractedForm.read(said, folder, remedy=remedy)
-    known = f"{TableSchema.kind}, {ImageForm.kind} or {ExtractedForm.kind}"
-    raise InvalidValue(f"preprocessing.kind={said['kind']}: expected {known}")
