@@ -88,8 +88,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         votes = ensemble.votes()
         votes.prepare()
         inputs, labels = ensemble.queries.inputs, ensemble.queries.labels
-        names = ensemble.public_names
-        release = release_once(payment, votes, place, student=plan.student, inputs=inputs, names=names)
+        release = release_once(payment, votes, place, student=plan.student, inputs=inputs, names=ensemble.public_names)
         students = Students(plan.student, dataset, ensemble.num_queries, place)
         student = students.train("student", release.training_set(inputs))
         student.save(folder.release / "student")

@@ -71,8 +71,7 @@ class CraftedVotes(VoteSource):
             yield self._by(self.ways[first : first + _BLOCK]).repeat(self.repeats, axis=0)
         places = 7 * np.arange(self.ways.shape[1])  # whose turn it is moves on: no teacher always votes alike
         for first in range(0, self.total, _BLOCK):
-            rows = np.arange(first, min(first + _BLOCK, self.total))
-            turns = (rows[:, None] + places) % self.total
+            turns = (np.arange(first, min(first + _BLOCK, self.total))[:, None] + places) % self.total
             if self.by_bit:
                 yield self._by(np.where(turns < self.total // 2, 1, -1).astype(np.int8))
             else:  # one side from the first turn on, the other from the last: rivals share no teacher

@@ -420,13 +420,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
             aggregator = task.default_aggregator(adjacency)
         shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
-        rule = "an object such as GaussianVotes(noise_std=…)"
-        require(isinstance(aggregator, Aggregator), "aggregator", shown, rule)
+        require(isinstance(aggregator, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")
         rule = f"{adjacency}, as the classifier's"
         require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
         aggregator.check_run()
-        shape = ReleaseShape(**counts, num_teachers=self.n_teachers)
-        priced = plan_release(aggregator, shape, budget, names=_NAMES)
+        priced = plan_release(aggregator, ReleaseShape(**counts, num_teachers=self.n_teachers), budget, names=_NAMES)
         told: dict[str, Any] = {"names": _NAMES, "num_groups": num_groups, "allow_useless": self.allow_useless}
         return replace(priced, doubts=require_useful(aggregator, priced, budget, **told))
 

@@ -113,8 +113,7 @@ class ConvexTeacher(Voter):
 
     def __post_init__(self) -> None:
         require_settings(self)
-        rule = f"a number from {_LEAST:g} to {_MOST:g}"
-        require(_LEAST <= self.penalty <= _MOST, "penalty", self.penalty, rule)
+        require(_LEAST <= self.penalty <= _MOST, "penalty", self.penalty, f"a number from {_LEAST:g} to {_MOST:g}")
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         """Of groups as if they were teachers: what one says is what the teacher that has it learns of it."""
@@ -370,8 +369,7 @@ class LowRankStudent(Student):
         rank = int(np.linalg.matrix_rank(found)) if found.any() else 0
         if not in_span:  # weights that give, on the features `[Q, k]`, what its projection on their span is
             _, singular, right = np.linalg.svd(directions.features(inputs), full_matrices=False)
-            kept = singular > 1e-6 * singular[0]
-            inverse = np.divide(1, singular, out=np.zeros_like(singular), where=kept)
+            inverse = np.divide(1, singular, out=np.zeros_like(singular), where=(singular > 1e-6 * singular[0]))
             found = np.asarray((right.T * inverse) @ (right @ found))
         of_pool = directions.features(public_inputs) @ found  # [n, L]
         share = prevalence.clip(_RAREST, 1 - _RAREST)

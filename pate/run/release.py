@@ -64,8 +64,7 @@ def draw(
     """
     aggregator, prior = priced.aggregator, None
     if aggregator.expects_prior and student is not None:
-        seed = streams.seeds("student", 1)[0]
-        prior = partial(expected_labels, student, inputs, seed, aggregator.never_empty)
+        prior = partial(expected_labels, student, inputs, streams.seeds("student", 1)[0], aggregator.never_empty)
     context = ReleaseContext(streams.generator("noise"), None, drawn, prior, watch)
     with without_warning():  # who priced it has judged it
         return aggregator.release_from(source, context)

@@ -72,8 +72,7 @@ def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> St
     recipes, private = ceilings(student), dataset.private
     inputs = np.asarray(private.inputs)
     if len(recipes) > 1 and inputs.size <= _MOST_NUMBERS:
-        rows = np.linspace(0, len(private) - 1, min(len(private), _MOST_CHOOSING)).astype(np.int64)
-        some = private.take(rows)
+        some = private.take(np.linspace(0, len(private) - 1, min(len(private), _MOST_CHOOSING)).astype(np.int64))
         held = np.isin(some.group_ids, np.unique(some.group_ids)[::_EVERY])
         true = some.labels[held]
 

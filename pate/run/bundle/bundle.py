@@ -71,8 +71,7 @@ class Bundle:
             if file_digest(path / name, rule="a file of a published model", remedy=_REMEDY) != listed[name]:
                 raise damaged(path / name, "the file as it was published", "it is another", _REMEDY)
         form, model = ModelForm.read(path, remedy=_REMEDY), StudentModel.load(path / "student")
-        said = form.input_shape, form.model, form.threshold
-        same = said == (tuple(model.input_shape), model.kind, model.threshold)
+        same = (form.input_shape, form.model, form.threshold) == (tuple(model.input_shape), model.kind, model.threshold)
         if not same or len(model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]) != len(form.labels):
             raise damaged(path / SCHEMA, "the schema of the model beside it", "that of another", _REMEDY)
         return cls(form, model, PrivacyStatement.read(path, remedy=_REMEDY) if stated else None, path)
