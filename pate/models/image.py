@@ -28,59 +28,65 @@ _LARGEST_LAYER = 2**24
 _QUERIES = 64  # asked of a stack of networks at once
 
 
-def fit_networks(
-    network: net.Network, shards: Sequence[Shard], seeds: Sequence[int], settings: Any, *, stacked: bool = False
-) -> list[State]:
-    """Trains a network per shard by a teacher's settings: one after the other, or in one batch, equal up to rounding.
+class ImageTeacher(Teacher):
+    """Teachers that are networks: one after the other, or in one batch, which is the same up to rounding."""
 
-    Initial weights and order depend on a network's seed alone.
-    """
-    images = [net.require_images(shard.inputs) for shard in shards]
-    targets = [shard.labels.astype(np.float32) for shard in shards]
-    rngs = [np.random.default_rng(seed) for seed in seeds]
-    recipe, device = net.Recipe.of(settings), require_device(settings.device)
-    if stacked and isinstance(network, ConvNet):
-        tensors, curve = fit_stacked(network, images, targets, recipe=recipe, rngs=rngs, device=device)
-        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-        return [
-            {name: array[row].copy() for name, array in arrays.items()} | {_CURVE: losses[np.isfinite(losses)]}
-            for row, losses in enumerate(curve)
-        ]
-    states: list[State] = []
-    for shown, wanted, rng in zip(images, targets, rngs, strict=True):
-        tensors, losses = net.fit(network, shown, wanted, recipe=recipe, rng=rng, device=device)
-        states.append({name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses})
-    return states
+    bias: ClassVar[str]  # the tensor of the head with a number for each label
+    device: str
+    threshold: float = 0.5
 
+    @abstractmethod
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> net.Network:
+        """The architecture for such images."""
 
-@torch.no_grad()
-def network_logits(
-    network: net.Network, states: Sequence[State], images: NDArray[np.generic], device: torch.device, *, stacked: bool
-) -> NDArray[np.float32]:
-    """Log-odds of each network on all images, `[num_states, n, num_labels]`: one after the other, or all at once."""
-    names = [name for name in states[0] if name != _CURVE]
-    found = np.empty((len(states), len(images), network.num_labels), np.float32)
-    if stacked and isinstance(network, ConvNet):
-        stacks = {name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in names}
-        for rows, block in net.blocks_of(images, _QUERIES, device):
-            valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
-            shown = block.contiguous().expand(len(states), *block.shape)
-            logits = stacked_logits(network, stacks, shown, valid, training=False)
-            found[:, rows] = logits.float().cpu().numpy()
-        return found
-    for row, state in enumerate(states):
-        tensors = {name: torch.from_numpy(state[name]).to(device) for name in names}
-        found[row] = net.logits_in_blocks(network, tensors, images, device)
-    return found
+    def check(self, input_shape: tuple[int, ...]) -> None:
+        net.require_pictures(input_shape)
 
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
+        require_shards(shards, seeds)
+        images = [net.require_images(shard.inputs) for shard in shards]
+        targets = [shard.labels.astype(np.float32) for shard in shards]
+        network = self._network(images[0].shape[1:], targets[0].shape[1])
+        rngs = [np.random.default_rng(seed) for seed in seeds]
+        how: dict[str, Any] = {"recipe": net.Recipe.of(self), "device": require_device(self.device)}
+        if isinstance(network, ConvNet) and not self.is_isolated:
+            tensors, curve = fit_stacked(network, images, targets, rngs=rngs, **how)
+            arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+            return [
+                {name: array[row].copy() for name, array in arrays.items()} | {_CURVE: losses[np.isfinite(losses)]}
+                for row, losses in enumerate(curve)
+            ]
+        states: list[State] = []
+        for shown, wanted, rng in zip(images, targets, rngs, strict=True):
+            tensors, losses = net.fit(network, shown, wanted, rng=rng, **how)
+            states.append({name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses})
+        return states
 
-def confidences(logits: NDArray[np.float32], threshold: float = 0.5) -> NDArray[np.float32]:
-    """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; overwrites the log-odds."""
-    return np.asarray(torch.from_numpy(logits).sub_(math.log(threshold / (1 - threshold))).sigmoid_().numpy())
+    @torch.no_grad()
+    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
+        images, device = net.require_images(inputs), require_device(self.device)
+        network = self._network(images.shape[1:], len(states[0][self.bias]))
+        names = [name for name in states[0] if name != _CURVE]
+        logits = np.empty((len(states), len(images), network.num_labels), np.float32)
+        if isinstance(network, ConvNet) and not self.is_isolated:
+            stacks = {name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in names}
+            for rows, block in net.blocks_of(images, _QUERIES, device):
+                valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
+                shown = block.contiguous().expand(len(states), *block.shape)
+                found = stacked_logits(network, stacks, shown, valid, training=False)
+                logits[:, rows] = found.float().cpu().numpy()
+        else:
+            for row, state in enumerate(states):
+                tensors = {name: torch.from_numpy(state[name]).to(device) for name in names}
+                logits[row] = net.logits_in_blocks(network, tensors, images, device)
+        moved = torch.from_numpy(logits).sub_(math.log(self.threshold / (1 - self.threshold)))
+        return np.asarray(moved.sigmoid_().numpy())
 
 
 @dataclass(frozen=True)
-class CNNTeacher(Teacher):
+class CNNTeacher(ImageTeacher):
     """A small convolutional network with a logistic output for each label.
 
     From `width` to `kernel_size` the attributes are those of its architecture, `ConvNet`; from `epochs`
@@ -98,6 +104,7 @@ class CNNTeacher(Teacher):
     """
 
     stays_together: ClassVar[bool] = True
+    bias: ClassVar[str] = "head.bias"
 
     width: int = 32
     blocks: int = 1
@@ -119,29 +126,16 @@ class CNNTeacher(Teacher):
         require_network(self)
         require_probability("threshold", self.threshold)
 
-    def check(self, input_shape: tuple[int, ...]) -> None:
-        net.require_pictures(input_shape)
-
     @property
     def is_isolated(self) -> bool:
         return require_device(self.device).type != "cuda" if self.stacked is None else not self.stacked
 
-    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
-        require_shards(shards, seeds)
-        network = ConvNet.of(self, net.require_images(shards[0].inputs).shape[1:], shards[0].labels.shape[1])
-        return fit_networks(network, shards, seeds, self, stacked=not self.is_isolated)
-
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
-        images, device = net.require_images(inputs), require_device(self.device)
-        network = ConvNet.of(self, images.shape[1:], len(states[0]["head.bias"]))
-        logits = network_logits(network, states, images, device, stacked=not self.is_isolated)
-        return confidences(logits, self.threshold)
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
+        return ConvNet.of(self, input_shape, num_labels)
 
 
 @dataclass(frozen=True)
-class ResNet50Teacher(Teacher):
+class ResNet50Teacher(ImageTeacher):
     """ResNet-50 with a logistic output for each label, from random weights or from a file of the user's.
 
     With `frozen`, the backbone is not trained: each record's 2,048 features are computed once, and a teacher is ridge
@@ -162,6 +156,8 @@ class ResNet50Teacher(Teacher):
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
     """
 
+    bias: ClassVar[str] = "fc.bias"
+
     weights: str | None = None
     frozen: bool = False
     image_size: int | None = None
@@ -178,10 +174,7 @@ class ResNet50Teacher(Teacher):
         if self.frozen and self.weights is None:
             raise InvalidValue("frozen=True: expected weights=FILE, a backbone trained on public data")
         net.require_settings(self)
-        _ = self._network(1)
-
-    def check(self, input_shape: tuple[int, ...]) -> None:
-        net.require_pictures(input_shape)
+        _ = self._network((), 1)  # refuses a file that is none
 
     @property
     def is_isolated(self) -> bool:
@@ -189,22 +182,20 @@ class ResNet50Teacher(Teacher):
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits one shard after the other; a ResNet-50 fills a GPU by itself. Frozen features are solved together."""
+        if not self.frozen:
+            return super().fit_many(shards, seeds)
         require_shards(shards, seeds)
-        if self.frozen:
-            features = (self._backbone.features(net.require_images(shard.inputs)) for shard in shards)
-            pairs = zip(features, shards, strict=True)
-            return self._head.fit_many([Shard(inputs, shard.labels) for inputs, shard in pairs], seeds)
-        return fit_networks(self._network(shards[0].labels.shape[1]), shards, seeds, self)
+        features = (self._backbone.features(net.require_images(shard.inputs)) for shard in shards)
+        pairs = zip(features, shards, strict=True)
+        return self._head.fit_many([Shard(inputs, shard.labels) for inputs, shard in pairs], seeds)
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities, or with `frozen` the scores of the heads; a vote is one >= 0.5."""
-        images = net.require_images(inputs)
-        if self.frozen:
-            return self._head.predict_many(states, self._backbone.features(images, remember=True))
-        network = self._network(len(states[0]["fc.bias"]))
-        return confidences(network_logits(network, states, images, require_device(self.device), stacked=False))
+        if not self.frozen:
+            return super().predict_many(states, inputs)
+        return self._head.predict_many(states, self._backbone.features(net.require_images(inputs), remember=True))
 
-    def _network(self, num_labels: int) -> ResNet50:
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
         return ResNet50(num_labels, self.weights, self.image_size)
 
     @property
