@@ -40,9 +40,7 @@ def logistic_loop(parts: Sequence[Shard]) -> None:
 
 def network_of(teacher: CNNTeacher, part: Shard) -> ConvNet:
     """The architecture of a teacher for such records."""
-    sizes = teacher.width, teacher.blocks, teacher.patch, teacher.grid
-    shape = tuple(part.inputs.shape[1:])
-    return ConvNet(shape, part.labels.shape[1], *sizes, norm=teacher.norm, kernel_size=teacher.kernel_size)
+    return ConvNet.of(teacher, part.inputs.shape[1:], part.labels.shape[1])
 
 
 def _convolutional(teacher: CNNTeacher, part: Shard) -> nn.Module:

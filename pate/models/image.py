@@ -18,7 +18,7 @@ from pate.models.linear import LinearTeacher
 from pate.models.student import LARGEST_INPUT, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.models.teacher import Shard, State, Teacher, require_shards
 from pate.networks import network as net
-from pate.networks.convnet import ConvNet, fit_stacked, require_network, stacked_logits
+from pate.networks.convnet import Architecture, ConvNet, fit_stacked, stacked_logits
 from pate.networks.device import device_memory, one_thread, require_device
 from pate.networks.resnet import FrozenBackbone, ResNet50
 from pate.validation import InvalidValue, require, require_probability
@@ -28,7 +28,7 @@ _LARGEST_LAYER = 2**24
 _QUERIES = 64  # asked of a stack of networks at once
 
 
-class ImageTeacher(Teacher):
+class ImageTeacher(net.Recipe, Teacher):
     """Teachers that are networks: one after the other, or in one batch, which is the same up to rounding."""
 
     bias: ClassVar[str]  # the tensor of the head with a number for each label
@@ -49,7 +49,7 @@ class ImageTeacher(Teacher):
         targets = [shard.labels.astype(np.float32) for shard in shards]
         network = self._network(images[0].shape[1:], targets[0].shape[1])
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        how: dict[str, Any] = {"recipe": net.Recipe.of(self), "device": require_device(self.device)}
+        how: dict[str, Any] = {"recipe": self, "device": require_device(self.device)}
         if isinstance(network, ConvNet) and not self.is_isolated:
             tensors, curve = fit_stacked(network, images, targets, rngs=rngs, **how)
             arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
@@ -86,7 +86,7 @@ class ImageTeacher(Teacher):
 
 
 @dataclass(frozen=True)
-class CNNTeacher(ImageTeacher):
+class CNNTeacher(Architecture, ImageTeacher):
     """A small convolutional network with a logistic output for each label.
 
     From `width` to `kernel_size` the attributes are those of its architecture, `ConvNet`; from `epochs`
@@ -106,24 +106,17 @@ class CNNTeacher(ImageTeacher):
     stays_together: ClassVar[bool] = True
     bias: ClassVar[str] = "head.bias"
 
-    width: int = 32
-    blocks: int = 1
-    patch: int = 4
-    grid: int = 8
-    norm: str = field(default="group", metadata={"public": True})
-    kernel_size: int = 5
+    blocks: int = field(default=1, kw_only=True)
+    grid: int = field(default=8, kw_only=True)
+    kernel_size: int = field(default=5, kw_only=True)
     epochs: int = 12
-    batch_size: int = 32
     learning_rate: float = 3e-3
-    weight_decay: float = 1e-2
-    flip: bool = False
-    precision: str = field(default="auto", metadata={"public": True})
     threshold: float = 0.5
     stacked: bool | None = None
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        require_network(self)
+        super().__post_init__()
         require_probability("threshold", self.threshold)
 
     @property
@@ -163,11 +156,7 @@ class ResNet50Teacher(ImageTeacher):
     image_size: int | None = None
     penalty: float = 0.5
     epochs: int = 20
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-2
     flip: bool = True
-    precision: str = field(default="auto", metadata={"public": True})
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -231,7 +220,7 @@ class ImageModel(StudentModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageStudent(ThresholdedStudent):
+class ImageStudent(net.Recipe, ThresholdedStudent):
     """A few networks, each trained without a fold of the rows.
 
     The rest of the public pool, which nobody labeled, is used by `learn`: each member is trained a second
@@ -245,13 +234,10 @@ class ImageStudent(ThresholdedStudent):
 
     folds: int  # members, at least 2; fewer where there are fewer rows
     max_unlabeled: int  # at most that many images of the pool are used; 0 for none
-    epochs: int
-    batch_size: int = 32
-    learning_rate: float
-    weight_decay: float = 1e-2
-    flip: bool
-    precision: str = field(default="auto", metadata={"public": True})
     device: str = "auto"
+
+    def __post_init__(self) -> None:
+        ThresholdedStudent.__post_init__(self)  # with what the recipe has to be
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         super().check(input_shape, num_labels)
@@ -275,7 +261,7 @@ class ImageStudent(ThresholdedStudent):
         pool, rng = np.asarray(pool[: self.max_unlabeled]), np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
-        train = partial(net.fit, network, recipe=net.Recipe.of(self), rng=rng, device=device)
+        train = partial(net.fit, network, recipe=self, rng=rng, device=device)
         with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
             for fold in range(fold_of.max() + 1):
                 kept = fold_of != fold
@@ -316,12 +302,14 @@ class CNNModel(ImageModel):
         taps = self.arrays["layer1.weight"].shape[2] // first.shape[1] if blocks else 1
         patch, grid = math.isqrt(first.shape[2] // self.input_shape[0]), math.isqrt(head.shape[2] // last)
         norm = "batch" if "layer0.mean" in self.arrays else "group"
-        sizes = head.shape[1], first.shape[1], blocks, patch, grid, norm, math.isqrt(taps)
-        return _moderate(ConvNet(self.input_shape, *sizes))
+        made = Architecture(
+            width=first.shape[1], blocks=blocks, patch=patch, grid=grid, norm=norm, kernel_size=math.isqrt(taps)
+        )
+        return _moderate(ConvNet.of(made, self.input_shape, head.shape[1]))
 
 
 @dataclass(frozen=True, kw_only=True)
-class CNNStudent(ImageStudent):
+class CNNStudent(Architecture, ImageStudent):
     """A few small convolutional networks, trained as `ImageStudent` says, whose attributes are not listed again.
 
     From `width` to `kernel_size` the attributes are those of the architecture, `ConvNet`.
@@ -329,21 +317,14 @@ class CNNStudent(ImageStudent):
 
     model: ClassVar[type[ImageModel]] = CNNModel
 
-    width: int = 32
-    blocks: int = 2
-    patch: int = 4
-    grid: int = 4
-    norm: str = field(default="group", metadata={"public": True})
-    kernel_size: int = 3
     folds: int = 3
     max_unlabeled: int = 2000
     epochs: int = 15
     learning_rate: float = 3e-3
-    flip: bool = False
 
     def __post_init__(self) -> None:
-        require_network(self)
-        super().__post_init__()
+        Architecture.__post_init__(self)
+        ImageStudent.__post_init__(self)
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
         return _moderate(ConvNet.of(self, input_shape, num_labels))
@@ -387,7 +368,6 @@ class ResNet50Student(ImageStudent):
     folds: int = 2
     max_unlabeled: int = 10_000
     epochs: int = 30
-    learning_rate: float = 1e-3
     flip: bool = True
 
     def __post_init__(self) -> None:

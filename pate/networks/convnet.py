@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,29 @@ from pate.validation import require
 
 GROUP = 8  # channels that are normalized together
 MOMENTUM, EPSILON = 0.1, 1e-5
-_SETTINGS = ("width", "blocks", "patch", "grid", "norm", "kernel_size")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """A small convolutional network, for images of whatever size."""
+
+    width: int = 32  # channels of the first layer, a multiple of 8
+    blocks: int = 2  # convolutions after it
+    patch: int = 4  # height and width of a patch, in pixels
+    # at most that many rows and columns of cells that the head sees the means of: many where images are aligned, as
+    # faces are, few where a thing may be anywhere.
+    grid: int = 4
+    norm: str = field(default="group", metadata={"public": True})  # "group" or "batch"
+    kernel_size: int = 3  # height and width of the convolutions' kernels, an odd number
+
+    def __post_init__(self) -> None:
+        require_settings(self)
+        require(self.width % GROUP == 0, "width", self.width, f"a multiple of {GROUP}")
+        require(self.kernel_size % 2 == 1, "kernel_size", self.kernel_size, "an odd number")
 
 
 @dataclass(frozen=True)
-class ConvNet(Network):
+class ConvNet(Architecture, Network):
     """Patches, a few convolutions, means over the cells of a grid, a linear head.
 
     The first layer sees patches without overlap, the others have twice as many channels and keep the resolution:
@@ -41,21 +59,15 @@ class ConvNet(Network):
 
     shape: tuple[int, ...]  # of an image, (channels, height, width); height and width multiples of patch
     num_labels: int  # L
-    width: int = 32  # channels of the first layer, a multiple of 8
-    blocks: int = 2  # convolutions after it
-    patch: int = 4  # height and width of a patch, in pixels
-    # at most that many rows and columns of cells that the head sees the means of: many where images are aligned, as
-    # faces are, few where a thing may be anywhere.
-    grid: int = 4
-    norm: str = "group"  # "group" or "batch"
-    kernel_size: int = 3  # height and width of the convolutions' kernels, an odd number
 
     @classmethod
-    def of(cls, settings: Any, shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return cls(tuple(shape), num_labels, **{name: getattr(settings, name) for name in _SETTINGS})
+    def of(cls, settings: Architecture, shape: tuple[int, ...], num_labels: int) -> ConvNet:
+        return cls(
+            tuple(shape), num_labels, **{each.name: getattr(settings, each.name) for each in fields(Architecture)}
+        )
 
     def __post_init__(self) -> None:
-        require_network(self)
+        super().__post_init__()
         fits = len(self.shape) == 3 and all(size % self.patch == 0 and size > 0 for size in self.shape[1:])
         rule = f"(channels, height, width) in multiples of {self.patch} pixels"
         require(fits, "inputs.shape[1:]", tuple(self.shape), rule)
@@ -114,13 +126,6 @@ class ConvNet(Network):
             var.mul_(1 - MOMENTUM)
             return torch.batch_norm(values, scale, shift, None, None, True, MOMENTUM, EPSILON, True)
         return torch.batch_norm(values, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
-
-
-def require_network(settings: Any) -> None:
-    """Raises `InvalidValue` unless the settings describe a network, for images of whatever size."""
-    require_settings(settings)
-    require(settings.width % GROUP == 0, "width", settings.width, f"a multiple of {GROUP}")
-    require(settings.kernel_size % 2 == 1, "kernel_size", settings.kernel_size, "an odd number")
 
 
 def stacked_logits(

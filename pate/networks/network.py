@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -130,22 +130,17 @@ class Recipe:
     """AdamW on cross-entropy, the learning rate falling linearly to zero."""
 
     epochs: int  # passes over the records
-    batch_size: int  # records per step, at most
-    learning_rate: float  # of the first step, > 0
-    weight_decay: float  # of AdamW, >= 0
+    batch_size: int = 32  # records per step, at most
+    learning_rate: float = 1e-3  # of the first step, > 0
+    weight_decay: float = 1e-2  # of AdamW, >= 0
     flip: bool = False  # whether each image is mirrored with probability 1/2 each time it is shown
     # of the products inside the network: "float32", "bfloat16", "float16", or "auto": bfloat16 on a GPU that has it,
     # otherwise float32. Parameters and the optimizer are float32 throughout. With "float32" convolutions of recent GPUs
     # still round what they multiply to TF32, as torch has it (`torch.backends.cudnn.allow_tf32`).
-    precision: str = "auto"
+    precision: str = field(default="auto", metadata={"public": True})
 
     def __post_init__(self) -> None:
         require_settings(self)
-
-    @classmethod
-    def of(cls, settings: Any) -> Recipe:
-        """The recipe that a teacher or student has among its own settings, under the same names."""
-        return cls(**{setting.name: getattr(settings, setting.name) for setting in fields(cls)})
 
     def dtype(self, device: torch.device) -> torch.dtype:
         if self.precision != "auto" or device.type != "cuda":
