@@ -98,15 +98,6 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
     assert store.missing(10) == []
 
 
-def test_another_chunk_size_trains_what_is_missing_alone(many, tmp_path):
-    StackedEngine(chunk_size=3).train(TrainingJob(MLP, many.__getitem__, range(4), CheckpointStore(tmp_path)))
-    stamp = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    reported = []
-    train(StackedEngine(chunk_size=6), MLP, many, tmp_path, lambda index, loss: reported.append(index))
-    assert reported == list(range(4, 10))
-    assert {path: path.stat().st_mtime_ns for path in stamp} == stamp
-
-
 def test_each_teacher_is_trained_on_its_own_shard_and_nobody_is_refused(many, tmp_path):
     with pytest.raises(InvalidValue, match="num_teachers=0: expected a whole number >= 1"):
         TrainingJob(LINEAR, many.__getitem__, [], CheckpointStore(tmp_path))
@@ -135,7 +126,7 @@ def test_progress_tells_each_teacher_once_after_its_file_is_there_and_an_error_k
         StackedEngine(chunk_size=2).train(job)
     assert store.missing(10) == [6, 7, 8, 9]
     broken.clear()
-    StackedEngine(chunk_size=4).train(job)
+    StackedEngine(chunk_size=4).train(job)  # another size: what is missing alone
     assert sorted(heard) == list(range(10))
     assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in heard.items())
 
@@ -157,8 +148,14 @@ def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(many, 
 
 @dataclass(frozen=True)
 class DyingTeacher(LinearTeacher):
+    """Dies of seed 3: every time, or with a marker once."""
+
+    marker: str = ""
+
     def fit_many(self, shards, seeds):
-        if 3 in seeds:
+        if 3 in seeds and not (self.marker and Path(self.marker).exists()):
+            if self.marker:
+                Path(self.marker).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().fit_many(shards, seeds)
 
@@ -281,21 +278,10 @@ def test_a_save_that_fails_costs_nothing_before_it(many, tmp_path, monkeypatch):
     assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
 
 
-@dataclass(frozen=True)
-class DyingOnceTeacher(LinearTeacher):
-    marker: str = ""
-
-    def fit_many(self, shards, seeds):
-        if 3 in seeds and not Path(self.marker).exists():
-            Path(self.marker).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().fit_many(shards, seeds)
-
-
 @pytest.mark.process
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts, tmp_path):
     parts, heard = make_parts([20 + index for index in range(6)]), []
-    teacher = DyingOnceTeacher(device="cpu", marker=str(tmp_path / "died"))
+    teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
     engine.train(TrainingJob(teacher, parts.__getitem__, range(6), store, lambda *told: heard.append(told)))
@@ -344,7 +330,7 @@ def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_parts, tmp_path):
     parts, heard = make_parts([20] * 6), []
-    teacher = DyingOnceTeacher(device="cpu", marker=str(tmp_path / "died"))
+    teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     job = TrainingJob(teacher, parts.__getitem__, range(6), store, lambda i, loss: heard.append(i))
     RayEngine(chunk_size=2).train(job)
@@ -364,7 +350,7 @@ time.sleep(120)
 
 
 @pytest.mark.process
-def test_a_worker_ends_with_its_node():
+def test_a_worker_ends_with_its_node_and_does_not_begin_without():
     node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(node.pid)], stdout=subprocess.PIPE)
     with node, worker:
@@ -376,45 +362,26 @@ def test_a_worker_ends_with_its_node():
         finally:
             node.kill()
             worker.kill()
-
-
-@pytest.mark.process
-def test_a_worker_whose_node_is_gone_does_not_begin():
-    node = subprocess.Popen([sys.executable, "-c", ""])
-    node.wait()
     worker = [sys.executable, "-c", WORKER, str(node.pid)]
     assert subprocess.run(worker, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
 
 
-@pytest.fixture
-def one_teacher(make_parts, tmp_path):
-    return TrainingJob(LinearTeacher(), make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path))
-
-
-@pytest.fixture
-def broken(monkeypatch):
-    """A Ray whose node does not start; what it was asked for."""
-    asked = []
+def test_a_node_that_does_not_start_or_answer_is_said_in_one_line(make_parts, tmp_path, monkeypatch):
+    """A cluster that does not answer is not waited for."""
+    job, asked = TrainingJob(LINEAR, make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path)), []
 
     def init(address, **settings):
         asked.append(address)
         raise Exception("The current node timed out\nduring startup")
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
-    return asked
-
-
-def test_a_node_that_does_not_start_is_said_in_one_line(broken, one_teacher):
     rule = r"^Ray did not start or answer \(engine.address=None: The current node timed out\); 0 of 1 teachers are safe"
     with pytest.raises(WorkersLost, match=rule + r" in [^\n]*$"):
-        RayEngine().train(one_teacher)
-    assert broken == ["local"]  # never a cluster that this machine happens to know
-
-
-def test_a_cluster_that_does_not_answer_is_not_waited_for(broken, one_teacher):
+        RayEngine().train(job)
+    assert asked == ["local"]  # never a cluster that this machine happens to know
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(WorkersLost, match=rf"engine.address={address}: .*refused.*; 0 of 1 teachers"):
-            RayEngine(address=address).train(one_teacher)
-    assert broken == []
+            RayEngine(address=address).train(job)
+    assert asked == ["local"]
