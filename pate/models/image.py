@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
-from pate.models.linear import LinearTeacher
+from pate.models.linear import LinearModel, LinearTeacher
 from pate.models.student import LARGEST_INPUT, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.models.teacher import Shard, State, Teacher, require_shards
 from pate.networks import network as net
@@ -203,8 +203,6 @@ class ImageModel(StudentModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
     def _probabilities(self, rows: Rows) -> Rows:
-        if "constant" in self.arrays:
-            return np.tile(self.arrays["constant"], (len(rows), 1))
         network, images, released = self.network(), rows.reshape(-1, *self.input_shape), self.arrays["released"]
         names = [name for name in self.arrays if name != "released"]
         total, count = np.zeros((len(images), len(released)), np.float32), len(self.arrays[names[0]])
@@ -257,7 +255,7 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
         shape, released = tuple(images.shape[1:]), np.asarray(labels.any(axis=0), np.float32)
         network, device = self._network(shape, labels.shape[1]), require_device(self.device)
         if len(images) < 2:
-            return self.model({"constant": released}, 0.5, shape, len(images), {})
+            return LinearModel.constant(released, images)
         pool, rng = np.asarray(pool[: self.max_unlabeled]), np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out, members, curves = np.zeros(labels.shape, np.float32), [], []

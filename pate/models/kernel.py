@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
-from pate.models.linear import LogisticStudent
+from pate.models.linear import LinearModel, LogisticStudent
 from pate.models.student import Labels, OnEpoch, Rows, Student, StudentModel, require_rows
 from pate.models.teacher import Voter
 from pate.networks.network import require_settings
@@ -308,19 +308,11 @@ class LowRankStudent(Student):
         """As linear, by the loss that suits true labels."""
         return LogisticStudent()
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LowRankModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         rows, labels = require_rows(inputs, labels, seed)
-        shape = np.asarray(inputs).shape[1:]
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
         if len(np.unique(rows, axis=0)) < 2:  # the labels of rows that are all alike, or none
-            arrays = {
-                "center": np.zeros(rows.shape[1], np.float32),
-                "projection": np.zeros((rows.shape[1], 1), np.float32),
-                "weights": np.zeros((1, labels.shape[1]), np.float32),
-                "thresholds": np.where(prevalence >= 0.5, -np.inf, np.inf).astype(np.float32),
-                "spreads": np.ones(labels.shape[1], np.float32),
-            }
-            return LowRankModel(arrays, 0.5, shape, len(rows), {})
+            return LinearModel.constant(prevalence >= 0.5, inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
         scores = labels - prevalence
         model = self.fit_scores(rows, scores, noise_std=noise_std, prevalence=prevalence, public_inputs=rows)
@@ -328,7 +320,7 @@ class LowRankStudent(Student):
         arrays = dict(model.arrays) | {"thresholds": model.arrays["thresholds"] + never}
         if on_epoch is not None:
             on_epoch(0, {"loss": float((labels != model.predict(rows)).mean())})
-        return LowRankModel(arrays, 0.5, shape, len(rows), model.choices)
+        return LowRankModel(arrays, 0.5, np.shape(inputs)[1:], len(rows), model.choices)
 
     def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         """The released weights themselves, or from the scores, where there are some."""

@@ -155,6 +155,13 @@ class LinearModel(StudentModel):
     kind = "linear"
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
+    @classmethod
+    def constant(cls, said: NDArray[Any], inputs: Rows) -> LinearModel:
+        """What any student is of too few rows: these labels, `[L]`, for every input."""
+        shape = np.shape(inputs)[1:]
+        arrays = {"weights": np.zeros((math.prod(shape), len(said)), np.float32), "bias": said.astype(np.float32)}
+        return cls(arrays, 0.5, shape, len(inputs), {})
+
     def _probabilities(self, rows: Rows) -> Rows:
         scores: Rows = rows @ self.arrays["weights"] + self.arrays["bias"]
         return scores.clip(0, 1)
@@ -196,11 +203,8 @@ class LinearStudent(ThresholdedStudent):
     def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LinearModel:
         """Nothing is random; the one loss reported is the leave-one-out squared error."""
         rows, labels = require_rows(inputs, labels, seed)
-        shape = np.asarray(inputs).shape[1:]
         if len(rows) < 2:  # the one row's labels, or none
-            said = np.asarray(labels.any(axis=0), np.float32)
-            constant = {"weights": np.zeros((rows.shape[1], len(said)), np.float32), "bias": said}
-            return LinearModel(constant, 0.5, shape, len(rows), {})
+            return LinearModel.constant(labels.any(axis=0), inputs)
         ridge = _Ridge(rows, labels)
         errors = [float(np.square(ridge.residual - ridge.held_out(each)).mean()) for each in self.penalties]
         penalty = self.penalties[int(np.argmin(errors))]
@@ -218,7 +222,7 @@ class LinearStudent(ThresholdedStudent):
             on_epoch(0, {"loss": min(errors)})
         bias = ridge.prevalence - ridge.center @ weights
         arrays = {"weights": weights.astype(np.float32), "bias": bias.astype(np.float32)}
-        return LinearModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
+        return LinearModel(arrays, threshold, np.shape(inputs)[1:], len(rows), {"penalty": float(penalty)})
 
 
 class _Ridge:
@@ -282,14 +286,11 @@ class LogisticStudent(ThresholdedStudent):
         require_penalties(self.penalties)
         require(0 < require_positive("held_out", self.held_out) < 1, "held_out", self.held_out, "a number in (0, 1)")
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LogisticModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         """Random is which rows choose; the one loss reported is theirs."""
         rows, labels = require_rows(inputs, labels, seed)
-        shape = np.asarray(inputs).shape[1:]
         if len(rows) < _FEWEST_ROWS:  # the labels that most of a few rows have, or none
-            said = np.where(2 * labels.sum(axis=0) > len(rows), np.inf, -np.inf).astype(np.float32)
-            constant = {"weights": np.zeros((rows.shape[1], len(said)), np.float32), "bias": said}
-            return LogisticModel(constant, 0.5, shape, len(rows), {})
+            return LinearModel.constant(2 * labels.sum(axis=0) > len(rows), inputs)
         order = np.random.default_rng(seed).permutation(len(rows))
         white = _White(rows)
         features, labels = white.features(rows, order), labels[order]
@@ -304,7 +305,7 @@ class LogisticStudent(ThresholdedStudent):
         never = np.where(labels.any(axis=0), 0.0, -np.inf)
         bias = weights[-1] - white.center @ of_inputs + never
         arrays = {"weights": of_inputs.astype(np.float32), "bias": bias.astype(np.float32)}
-        return LogisticModel(arrays, threshold, shape, len(rows), {"penalty": float(penalty)})
+        return LogisticModel(arrays, threshold, np.shape(inputs)[1:], len(rows), {"penalty": float(penalty)})
 
     def _choose(self, white: _White, features: Rows, labels: Labels, num: int) -> tuple[float, float, Floats, Rows]:
         """The best penalty by the first `num` rows, their loss, the weights and the probabilities of these rows."""

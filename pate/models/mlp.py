@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.models.linear import LinearModel
 from pate.models.student import Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
@@ -167,26 +168,22 @@ class MLPStudent(ThresholdedStudent):
     learning_rate: float = 3e-3
     weight_decay: float = 3.0
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> MLPModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         """Losses reported: the members' mean `loss` and their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
-        shape = np.asarray(inputs).shape[1:]
-        released: dict[str, Rows] = {"released": np.asarray(labels.any(axis=0), np.float32)}
-        if len(rows) < 2:  # the one row's labels, or none: a bias of 40 is a probability of 1 in float32
-            num_labels = labels.shape[1]
-            shapes = (1, rows.shape[1], 1), (1, 1, 1), (1, 1, num_labels), (1, 1, num_labels)
-            constant = [np.full(each, value, np.float32) for each, value in zip(shapes, (0, 0, 0, 40), strict=True)]
-            return MLPModel(dict(zip(_NAMES, constant, strict=True)) | released, 0.5, shape, len(rows), {})
+        if len(rows) < 2:  # the one row's labels, or none
+            return LinearModel.constant(labels.any(axis=0), inputs)
+        released = np.asarray(labels.any(axis=0), np.float32)
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
         center = rows.mean(axis=0)
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
         parameters, held_out, epoch = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
-        threshold = self._place(held_out * released["released"], labels)
+        threshold = self._place(held_out * released, labels)
         parameters[0] = parameters[0] / spread
         parameters[1] = parameters[1] - center @ parameters[0][:, None]
-        arrays = dict(zip(_NAMES, parameters, strict=True)) | released
-        return MLPModel(arrays, threshold, shape, len(rows), {"epochs": float(epoch)})
+        arrays = dict(zip(_NAMES, parameters, strict=True)) | {"released": released}
+        return MLPModel(arrays, threshold, np.shape(inputs)[1:], len(rows), {"epochs": float(epoch)})
 
     def _train(
         self, rows: Rows, labels: Labels, fold_of: NDArray[np.int64], rng: np.random.Generator, on_epoch: OnEpoch | None

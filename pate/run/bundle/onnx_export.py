@@ -37,13 +37,13 @@ def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], featur
     require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
     known = (*_GRAPHS, *_NETWORKS)
     require(model.kind in known, "model", model.kind, f"one of {', '.join(known)}")
-    if isinstance(model, ImageModel) and "constant" not in model.arrays:
+    if isinstance(model, ImageModel):
         made = onnx.load_model_from_string(_exported(model))
         made.producer_name = _MAKER
     else:
         graph = _Graph()
         rows = graph.add("Flatten", INPUTS, axis=1) if len(model.input_shape) > 1 else INPUTS
-        made = graph.made(model, _GRAPHS.get(model.kind, _constant)(graph, rows, model.arrays), len(labels))
+        made = graph.made(model, _GRAPHS[model.kind](graph, rows, model.arrays), len(labels))
     named = {"labels": "\n".join(labels), "features": "\n".join(features)}
     named["threshold"] = " ".join(map(str, np.ravel(model.threshold).tolist()))
     onnx.helper.set_model_props(made, named)
@@ -92,12 +92,6 @@ def _linear(graph: _Graph, rows: str, arrays: Arrays) -> str:
 
 def _logistic(graph: _Graph, rows: str, arrays: Arrays) -> str:
     return graph.add("Sigmoid", _affine(graph, rows, arrays))
-
-
-def _constant(graph: _Graph, rows: str, arrays: Arrays) -> str:
-    """What a student of images that learned from one row says of all."""
-    mean = graph.add("ReduceMean", graph.add("Mul", rows, np.float32(0)), axes=[1], keepdims=1)
-    return graph.add("Add", mean, arrays["constant"])
 
 
 def _scores(graph: _Graph, rows: str, arrays: Arrays) -> str:
