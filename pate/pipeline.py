@@ -10,6 +10,7 @@ import math
 import time
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from pate.report import Report
 from pate.report.tensorboard import RunWriter
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder, Workplace
-from pate.run.payment import AcrossRuns, Payment, require_entered
+from pate.run.payment import Payment, require_entered
 from pate.run.plan import Plan, plan_warnings, price, record_weights, said_of_weights, student_is_the_prior, taught
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
@@ -59,10 +60,9 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         monitor.say(f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked")
     priced = price(plan, dataset)
     private = dataset.private_digest()
-    across = None
-    if plan.ledger is not None:
-        across = AcrossRuns(Path(plan.ledger), plan.max_total_epsilon, dataset.owners, plan.new_account)
-    payment = Payment(priced, plan.budget, folder, data=private, seed=plan.seed, across=across)
+    known: dict[str, Any] = {"data": private, "owners": dataset.owners, "seed": plan.seed, "ledger": plan.ledger}
+    known |= {"max_total_epsilon": plan.max_total_epsilon, "new_account": plan.new_account}
+    payment = Payment(priced, plan.budget, folder, **known)
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
     warnings = plan_warnings(dataset, *parts, num_teachers=num_teachers)

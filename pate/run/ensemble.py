@@ -78,11 +78,8 @@ class Ensemble:
     def train(self, teacher: Teacher) -> CheckpointStore:
         """Trains the teachers that have no checkpoint yet."""
         total, private = self.num_teachers, self.dataset.private
-        store, apart = (
-            CheckpointStore(self.folder / "teachers", records=self.partition.digest),
-            -(-total // _MOST_LOSSES),
-        )
-        done = total - len(store.missing(total))
+        store = CheckpointStore(self.folder / "teachers", records=self.partition.digest)
+        done, apart = total - len(store.missing(total)), -(-total // _MOST_LOSSES)
         if done == total:
             return store
         make_folder(store.folder, within=self.folder)

@@ -11,7 +11,6 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -63,25 +62,15 @@ def epsilon_of_all(events: Collection[Event], target_delta: float) -> float:
         return math.inf
 
 
-@dataclass(frozen=True)
-class AcrossRuns:
-    """The ledger of several runs that a run is charged to, and what of it the settings say."""
-
-    path: Path  # of the ledger
-    max_epsilon: float | None = None  # the cap for these records; None for the one that the file has, if it has one
-    # ids and groups of the records as bytes, by kind: by them people are known again in another table
-    owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
-    new_account: bool = False  # whether records that overlap with another account's are given one of their own
-
-
 class Payment(Drawn):
     """What one run was charged and drew: its first part is committed with the price of the whole release.
 
     A part that was committed is read back, whoever asks: the same run after a kill, or a copy of its folder that is
     charged to the same ledger. What was drawn and not committed was shown to nobody, and is drawn afresh.
 
-    `data`, a `Dataset.private_digest`, names the account. Raises `InvalidValue` where the ledger of all runs, if there
-    is one, has no room for the run, or is none.
+    `data`, a `Dataset.private_digest`, names the account. In the ledger of all runs, if there is one, `owners` are ids
+    and groups of the records as bytes, by kind: by them people are known again in another table. Raises `InvalidValue`
+    where it has no room for the run, or is none.
     """
 
     def __init__(
@@ -92,25 +81,28 @@ class Payment(Drawn):
         *,
         data: str,
         seed: int | None = None,
-        across: AcrossRuns | None = None,
+        ledger: Path | str | None = None,
+        max_total_epsilon: float | None = None,
+        owners: Mapping[str, frozenset[bytes]] | None = None,
+        new_account: bool = False,
     ) -> None:
         super().__init__()
         self.priced, self.budget, self.folder = priced, budget, folder
-        self.data, self.seed, self.across = data, seed, across
+        self.data, self.seed, self.owners, self.new_account = data, seed, owners or {}, new_account
         self._id_path, self.release = folder.path / "run.id", folder.release / "release.npz"
         terms = {"adjacency": priced.aggregator.adjacency, "target_delta": budget.target_delta}
         self._terms: dict[str, Any] = {**terms, "accountant": budget.accountant}
         self._shared_names: dict[str, str] = {}
         self.shared: Ledger | None = None  # the account of these records in the ledger of all runs
-        if across is None:
+        if ledger is None:
             return
-        path = Path(os.path.realpath(across.path))
+        path = Path(os.path.realpath(ledger))
         rule = "another file than the run's own, for all runs on these records"
-        require(path != Path(os.path.realpath(folder.ledger)), "ledger", across.path, rule)
-        make_folder(across.path.parent)
+        require(path != Path(os.path.realpath(folder.ledger)), "ledger", ledger, rule)
+        make_folder(Path(ledger).parent)
         with by_its_setting():
-            ledger = SharedLedger(across.path, **self._terms, max_epsilon=across.max_epsilon)
-            shared = self.shared = ledger.account(data)
+            shared = SharedLedger(ledger, **self._terms, max_epsilon=max_total_epsilon).account(data)
+        self.shared = shared
         name = _draws(folder)[0] if os.path.lexists(self._id_path) else "new"
         rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
         require(not shared.has_noise(seed_name(seed), but=name), "ledger", shared.path, rule)
@@ -118,7 +110,7 @@ class Payment(Drawn):
             beside = RunFolder(path.parent)
             other = beside.is_claimed and path == Path(os.path.realpath(beside.ledger))
             rule = "another file than a run's own, which holds that run alone; to charge that run too, remove its"
-            require(not other, "ledger", across.path, f"{rule} report.json and call it again with the ledger= of all")
+            require(not other, "ledger", ledger, f"{rule} report.json and call it again with the ledger= of all")
             require_room(shared, priced)  # for what this run has yet to charge
 
     @cached_property
@@ -286,9 +278,8 @@ class Payment(Drawn):
 
     def _enter(self, shared: Ledger) -> None:
         """Has the ledger of all runs know whose records these are, and charges it for what was drawn without it."""
-        owners, new_account = (self.across.owners, self.across.new_account) if self.across is not None else ({}, False)
-        for other, count in shared.introduce(owners, anyway=new_account).items():
-            total = sum(map(len, owners.values()))
+        for other, count in shared.introduce(self.owners, anyway=self.new_account).items():
+            total = sum(map(len, self.owners.values()))
             rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
             rest = "; or new_account=true, whose epsilons do not count what these people have spent there"
             raise InvalidValue(f"ledger={shared.path}: expected {rule}{rest}")

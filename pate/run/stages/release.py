@@ -28,7 +28,7 @@ from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
 from pate.run.folder import RunFolder, Workplace
-from pate.run.payment import AcrossRuns, Payment
+from pate.run.payment import Payment
 from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
@@ -173,8 +173,9 @@ def release_votes(
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
             counts = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
             config = plan.public_settings(priced.aggregator, cohort, **counts)
-        across = _across(plan, cohort)
-        payment = Payment(priced, plan.budget, folder, data=cohort.account, seed=plan.seed, across=across)
+        _require_ledger(plan, cohort)
+        shared: dict[str, Any] = {"ledger": plan.ledger, "max_total_epsilon": plan.max_total_epsilon}
+        payment = Payment(priced, plan.budget, folder, data=cohort.account, seed=plan.seed, **shared)
         folder.claim(plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account)
         if os.path.lexists(folder.path / MANIFEST):
             listed = Manifest.read(folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP).sha256
@@ -212,18 +213,16 @@ def _priced(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> PricedRele
     return replace(priced, doubts=require_useful(aggregator, priced, budget, **told))
 
 
-def _across(plan: ReleasePlan, cohort: Cohort) -> AcrossRuns | None:
-    """The ledger of all releases of these holders; another's would say nothing of what they have spent."""
+def _require_ledger(plan: ReleasePlan, cohort: Cohort) -> None:
+    """Raises for a ledger that counts for other data: it would say nothing of what these holders have spent."""
     if plan.ledger is None:
         rule = "a ledger= beside it, the file that all releases of these holders are charged to"
         require(plan.max_total_epsilon is None, "max_total_epsilon", plan.max_total_epsilon, rule)
-        return None
-    if os.path.exists(plan.ledger):
+    elif os.path.exists(plan.ledger):
         Ledger.stored(plan.ledger, data=cohort.account)
         others = [data for data in SharedLedger.stored(plan.ledger).data if data != cohort.account]
         rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
         require(not others, "ledger", plan.ledger, rule)
-    return AcrossRuns(Path(plan.ledger), plan.max_total_epsilon)
 
 
 def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> None:
