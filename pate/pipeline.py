@@ -10,7 +10,6 @@ import math
 import time
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,15 +59,13 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         monitor.say(f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked")
     priced = price(plan, dataset)
     private = dataset.private_digest()
-    known: dict[str, Any] = {"data": private, "owners": dataset.owners, "seed": plan.seed, "ledger": plan.ledger}
-    known |= {"max_total_epsilon": plan.max_total_epsilon, "new_account": plan.new_account}
-    payment = Payment(priced, plan.budget, folder, **known)
+    payment = Payment(priced, plan, folder, data=private, owners=dataset.owners)
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
     warnings = plan_warnings(dataset, *parts, num_teachers=num_teachers)
     for line in (*said_of_weights(dataset, priced), *priced.doubts, *warnings):
         monitor.say(line)
-    draw = payment.begin(redraw=plan.redraw, monitor=monitor)
+    draw = payment.begin(monitor, redraw=plan.redraw)
     events = RunWriter(folder.path / "tensorboard" if plan.tensorboard else None)
     place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, events, draw)
     with events:

@@ -11,6 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pate.accounting import (
+    Accountant,
     AutoAccountant,
     BudgetExceeded,
     Event,
@@ -28,7 +30,7 @@ from pate.accounting import (
     SharedLedger,
 )
 from pate.accounting.events import leaves
-from pate.aggregators import Release
+from pate.aggregators import Aggregator, Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
 from pate.files.arrays import npz_bytes
@@ -62,6 +64,33 @@ def epsilon_of_all(events: Collection[Event], target_delta: float) -> float:
         return math.inf
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReleaseTerms:
+    """What a release is, may cost and is charged to, wherever its votes come from."""
+
+    aggregator: Aggregator  # how votes become labels
+    target_delta: float  # in (0, 1)
+    # the noise is solved for so that the release costs this; None takes it as it is
+    target_epsilon: float | None = None
+    accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
+    # whether a release that tells nothing, or a delta that allows everything, is said and not refused
+    allow_useless: bool = False
+    redraw: bool = False  # whether a release whose file is gone is drawn again, with fresh noise and at its price
+    # of all releases of the same private records; charged beside the run's own. None for none.
+    ledger: Path | str | None = None
+    max_total_epsilon: float | None = None  # what all of them may cost together; None for what the ledger has stored
+    # whether records are given an account of their own there although another one knows some of them
+    new_account: bool = False
+    seed: int | None = None  # None draws secrets from the operating system
+    # the configuration, plain values; a folder of other settings is refused
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def budget(self) -> Budget:
+        """What the release may cost."""
+        return Budget(target_delta=self.target_delta, target_epsilon=self.target_epsilon, accountant=self.accountant)
+
+
 class Payment(Drawn):
     """What one run was charged and drew: its first part is committed with the price of the whole release.
 
@@ -76,36 +105,32 @@ class Payment(Drawn):
     def __init__(
         self,
         priced: PricedRelease,
-        budget: Budget,
+        plan: ReleaseTerms,
         folder: RunFolder,
         *,
         data: str,
-        seed: int | None = None,
-        ledger: Path | str | None = None,
-        max_total_epsilon: float | None = None,
         owners: Mapping[str, frozenset[bytes]] | None = None,
-        new_account: bool = False,
     ) -> None:
         super().__init__()
-        self.priced, self.budget, self.folder = priced, budget, folder
-        self.data, self.seed, self.owners, self.new_account = data, seed, owners or {}, new_account
+        self.priced, self.budget, self.folder = priced, plan.budget, folder
+        self.data, self.owners, self.seed, self.new_account = data, owners or {}, plan.seed, plan.new_account
         self._id_path, self.release = folder.path / "run.id", folder.release / "release.npz"
-        terms = {"adjacency": priced.aggregator.adjacency, "target_delta": budget.target_delta}
-        self._terms: dict[str, Any] = {**terms, "accountant": budget.accountant}
+        terms = {"adjacency": priced.aggregator.adjacency, "target_delta": plan.target_delta}
+        self._terms: dict[str, Any] = {**terms, "accountant": plan.accountant}
         self._shared_names: dict[str, str] = {}
         self.shared: Ledger | None = None  # the account of these records in the ledger of all runs
-        if ledger is None:
+        if (ledger := plan.ledger) is None:
             return
         path = Path(os.path.realpath(ledger))
         rule = "another file than the run's own, for all runs on these records"
         require(path != Path(os.path.realpath(folder.ledger)), "ledger", ledger, rule)
         make_folder(Path(ledger).parent)
         with by_its_setting():
-            shared = SharedLedger(ledger, **self._terms, max_epsilon=max_total_epsilon).account(data)
+            shared = SharedLedger(ledger, **self._terms, max_epsilon=plan.max_total_epsilon).account(data)
         self.shared = shared
         name = _draws(folder)[0] if os.path.lexists(self._id_path) else "new"
         rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
-        require(not shared.has_noise(seed_name(seed), but=name), "ledger", shared.path, rule)
+        require(not shared.has_noise(seed_name(plan.seed), but=name), "ledger", shared.path, rule)
         if not any(entry.key.startswith(name) for entry in shared.entries):
             beside = RunFolder(path.parent)
             other = beside.is_claimed and path == Path(os.path.realpath(beside.ledger))
@@ -125,7 +150,7 @@ class Payment(Drawn):
         """What all draws cost: the plan's price, or the ledger's total where that is larger."""
         return max(self._price(len(_draws(self.folder))), self.own.epsilon)
 
-    def begin(self, *, redraw: bool, monitor: Monitor) -> int:
+    def begin(self, monitor: Monitor, *, redraw: bool) -> int:
         """Makes the run's ledger, or opens it, and returns the number of the draw that the run is at, >= 1.
 
         With `redraw` a release that was written and is gone is drawn again, with fresh noise and at its price. Raises

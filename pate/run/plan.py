@@ -6,13 +6,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.models.student import Predictor
@@ -20,6 +18,7 @@ from pate.pricing import Budget, PricedRelease, ReleaseShape, budgets_of, plan_r
 from pate.pricing.remedies import OF_TRAINING
 from pate.report.report import Heading
 from pate.report.tables import format_epsilon
+from pate.run.payment import ReleaseTerms
 from pate.run.places import Places
 from pate.student import Student
 from pate.teachers import Engine, Voter
@@ -35,40 +34,25 @@ _PURPOSE = {"private": "learn it from", "test": "measure it by"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(ReleaseTerms):
     """Everything that a run depends on."""
 
     load_dataset: Callable[[], Dataset]  # reads the data set
     teacher: Voter  # the recipe for teachers
     num_teachers: int | None  # T; None for kernel teachers makes one for each private group
     engine: Engine  # how teachers are trained
-    aggregator: Aggregator  # how votes become labels
     student: Student  # the recipe for the student
     num_queries: int  # how many public samples are asked, the first ones of the public pool
-    target_delta: float  # in (0, 1)
-    # the noise is solved for so that the release costs this; None takes it as it is
-    target_epsilon: float | None = None
     max_epsilon: float | None = None  # only as many queries are asked as this pays for; not beside a `target_epsilon`
     # epsilons by the names that the data set's budget classes have, in place of `target_epsilon`; None where these
     # names are epsilons themselves
     budgets: Any = None
-    accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
     # whether the model of all private records is trained, which no epsilon covers; None trains it where that takes no
     # longer than the rest
     all_records: bool | None = None
-    # whether a release that tells nothing, or a delta that allows everything, is said and not refused
-    allow_useless: bool = False
-    redraw: bool = False  # whether a release whose file is gone is drawn again, with fresh noise and at its price
-    # of all runs on the same private records; charged beside the run's own. None for none.
-    ledger: Path | str | None = None
-    max_total_epsilon: float | None = None  # what all of them may cost together; None for what the ledger has stored
-    # whether records are given an account of their own there although another one knows some of them
-    new_account: bool = False
     # among how many holders of records the teachers are spread, as many to each; None for one. The card then says whom
     # the price covers.
     holders: int | None = None
-    seed: int | None = None  # None draws secrets from the operating system
-    settings: dict[str, Any]  # the configuration, plain values; a folder of other settings is refused
     # the part of it that may be published, as text, given the aggregator as it was used, and by name what differs from
     # the settings, such as `num_queries=`
     public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
@@ -101,9 +85,8 @@ class Plan:
     @property
     def budget(self) -> Budget:
         """What the release may cost."""
-        target, classes = self.target_epsilon if self.classes is None else None, self.classes
-        most = {"target_epsilon": target, "max_epsilon": self.max_epsilon}
-        return Budget(target_delta=self.target_delta, accountant=self.accountant, classes=classes, **most)
+        target = {"target_epsilon": self.target_epsilon} if self.classes is None else {"target_epsilon": None}
+        return replace(super().budget, **target, max_epsilon=self.max_epsilon, classes=self.classes)
 
     def fitted(self, dataset: Dataset) -> Plan:
         """The plan for a data set: its budget classes, and no more queries than public samples where none are named."""

@@ -16,19 +16,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, AutoAccountant, Ledger, SharedLedger
-from pate.aggregators import Aggregator, Release
+from pate.accounting import Ledger, SharedLedger
+from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, read_value, write_text
 from pate.files.values import to_json
 from pate.models.student import Learner
-from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
+from pate.pricing import PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.report import Privacy
 from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
 from pate.run.folder import RunFolder, Workplace
-from pate.run.payment import Payment
+from pate.run.payment import Payment, ReleaseTerms
 from pate.run.places import Places
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
@@ -126,32 +126,15 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleasePlan:
+class ReleasePlan(ReleaseTerms):
     """Everything that a release depends on beside the votes."""
 
-    aggregator: Aggregator  # how votes become labels
     aggregator_name: str | None = None  # that it was configured by, where that may be published
-    target_delta: float  # in (0, 1)
-    # the noise is solved for so that the release costs this; None takes it as it is
-    target_epsilon: float | None = None
-    accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
     student: Learner | None = None  # whose predictions are the prior, for an aggregator that goes by one
     queries: Callable[[], Queries] | None = None  # reads what was asked, for such an aggregator
-    ledger: Path | str | None = None  # of all releases of these holders; None for none
-    max_total_epsilon: float | None = None  # what all of them may cost together; None for what the ledger has stored
-    redraw: bool = False  # whether a release whose file is gone is drawn again, at its price
-    allow_useless: bool = False  # whether a release that tells nothing is said and not refused
-    seed: int | None = None  # None draws the noise from the operating system
-    # the configuration, plain values; a folder of other settings is refused
-    settings: dict[str, Any] = field(default_factory=dict)
     # the text of `release/config.yaml`, given the aggregator as it was used, the cohort, and by name `num_queries` and
     # `num_teachers`
     public_settings: Callable[..., str] | None = None
-
-    @property
-    def budget(self) -> Budget:
-        """What the release may cost."""
-        return Budget(target_delta=self.target_delta, target_epsilon=self.target_epsilon, accountant=self.accountant)
 
 
 def release_votes(
@@ -174,20 +157,19 @@ def release_votes(
             counts = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
             config = plan.public_settings(priced.aggregator, cohort, **counts)
         _require_ledger(plan, cohort)
-        shared: dict[str, Any] = {"ledger": plan.ledger, "max_total_epsilon": plan.max_total_epsilon}
-        payment = Payment(priced, plan.budget, folder, data=cohort.account, seed=plan.seed, **shared)
+        payment = Payment(priced, plan, folder, data=cohort.account)
         folder.claim(plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account)
         if os.path.lexists(folder.path / MANIFEST):
             listed = Manifest.read(folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP).sha256
             for name, digest in _digests(folder.path, *_DONE).items():  # a student may be there beside them
                 if listed.get(name) != digest:
                     raise damaged(folder.path / name, "the file as this release left it", "it is another", FROM_BACKUP)
-            payment.begin(redraw=False, monitor=monitor)  # a ledger that does not know of it is charged
+            payment.begin(monitor, redraw=False)  # a ledger that does not know of it is charged
             monitor.say(f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again")
             return Terms.read(folder.path)
         for line in priced.doubts:
             monitor.say(line)
-        draw = payment.begin(redraw=plan.redraw, monitor=monitor)
+        draw = payment.begin(monitor, redraw=plan.redraw)
         place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, RunWriter(None), draw)
         inputs, count = np.zeros((0, 1), dtype=np.float32), source.num_queries
         if priced.aggregator.expects_prior and plan.queries is not None:
