@@ -167,34 +167,25 @@ class Bundle:
             file = TableFile(Path(data), "data", encoding, decimal)
             form = replace(form, spelling=file.spelling(form.spelling))
             data = file.read()
-        if isinstance(data, np.ndarray):
-            return self._of_array(data)
-        if isinstance(form, TableSchema):
-            inputs, _, strange = form.read_table(as_table(data))
-            for line in strange_lines("data", form, strange, len(inputs)):
-                warnings.warn(printable(line), UnlikePublic, stacklevel=3)
-            return inputs
-        if form is not None:
-            return form.inputs(data)
-        if hasattr(data, "columns"):
-            shape = ", ".join(map(str, self.form.input_shape))
-            rule = f"an array of shape [n, {shape}]; this model knows no columns"
-            raise InvalidValue(f"data={type(data).__name__}: expected {rule}")
-        return self._of_array(data)
-
-    def _of_array(self, data: Any) -> NDArray[np.float32]:
-        """Inputs that are given as numbers."""
-        form = self.form
-        if isinstance(form.preprocessing, TableSchema) and getattr(getattr(data, "dtype", None), "kind", "") == "O":
+        shape = "".join(f", {size}" for size in self.form.input_shape)
+        if not isinstance(data, np.ndarray):
+            if isinstance(form, TableSchema):
+                inputs, _, strange = form.read_table(as_table(data))
+                for line in strange_lines("data", form, strange, len(inputs)):
+                    warnings.warn(printable(line), UnlikePublic, stacklevel=3)
+                return inputs
+            if form is not None:
+                return form.inputs(data)
+            rule = f"an array of shape [n{shape}]; this model knows no columns"
+            require(not hasattr(data, "columns"), "data", type(data).__name__, rule)
+        if isinstance(form, TableSchema) and getattr(getattr(data, "dtype", None), "kind", "") == "O":
             raise InvalidValue("data.dtype=object: expected a DataFrame with the columns of the public file")
         array = require_array("data", data)
-        shape = "".join(f", {size}" for size in form.input_shape)
-        framed = form.kind == "features" and form.preprocessing is not None
+        framed = self.form.kind == "features" and form is not None
         columns = ", or a DataFrame with the columns of the public file" if framed else ""
-        require(array.shape[1:] == form.input_shape, "data.shape", array.shape, f"[n{shape}]{columns}")
-        if form.kind == "images" and array.dtype == np.uint8:
-            return array.astype(np.float32) / _LEVELS
-        return array.astype(np.float32)
+        require(array.shape[1:] == self.form.input_shape, "data.shape", array.shape, f"[n{shape}]{columns}")
+        levels = self.form.kind == "images" and array.dtype == np.uint8
+        return array.astype(np.float32) / _LEVELS if levels else array.astype(np.float32)
 
 
 def load(folder: str | PathLike[str]) -> Bundle:
