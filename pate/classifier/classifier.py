@@ -8,8 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -71,30 +70,25 @@ def stage(name: str, verbose: int) -> Iterator[None]:
         sys.stdout.write(f"[PATEClassifier] {name}: {time.monotonic() - started:.1f} s\n")
 
 
+@dataclass(eq=False)
 class FittedVotes(VoteSource):
     """Votes of clones of an estimator, one teacher per block; all are fitted every time that they are asked.
 
-    Partition and seeds are those of a run with the same streams, so its votes are the same. `num_jobs` and `verbose`
-    are joblib's.
+    Partition and seeds are those of a run with the same streams, so its votes are the same.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        estimator: Any,
-        pools: Pools,
-        *,
-        num_teachers: int,
-        streams: Streams,
-        num_jobs: int | None,
-        verbose: int = 0,
-    ) -> None:
-        self.task, self.estimator, self.pools = task, estimator, pools
-        self.parallel = partial(Parallel, n_jobs=num_jobs, return_as="generator", verbose=verbose)
-        self.num_teachers, self.num_queries, self.num_labels = num_teachers, len(pools.queries), task.num_labels
-        self.partition = Partition.draw(pools.groups, num_teachers, streams.generator("partition"))
-        self.seeds = streams.seeds("teachers", num_teachers)
-        self.records_per_teacher = len(np.unique(pools.groups)) / num_teachers
+    task: Task
+    estimator: Any
+    pools: Pools
+    num_teachers: int
+    streams: Streams
+    num_jobs: int | None
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        self.num_queries, self.num_labels = len(self.pools.queries), self.task.num_labels
+        self.partition = Partition.draw(self.pools.groups, self.num_teachers, self.streams.generator("partition"))
+        self.records_per_teacher = len(np.unique(self.pools.groups)) / self.num_teachers
 
     def bits(self) -> Iterator[Bits]:
         return (block >= 0.5 for block in self.confidences())
@@ -102,9 +96,11 @@ class FittedVotes(VoteSource):
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         inputs, targets, queries = self.pools.inputs, self.pools.targets, self.pools.queries
         rows = [self.partition.indices(teacher) for teacher in range(self.num_teachers)]
-        said: Iterator[NDArray[np.float32]] = self.parallel()(
+        seeds = self.streams.seeds("teachers", self.num_teachers)
+        parallel = Parallel(n_jobs=self.num_jobs, return_as="generator", verbose=self.verbose)
+        said: Iterator[NDArray[np.float32]] = parallel(
             delayed(_confidences)(self.task, self.estimator, taken(inputs, shard), targets[shard], seed, queries)
-            for shard, seed in zip(rows, self.seeds, strict=True)
+            for shard, seed in zip(rows, seeds, strict=True)
         )
         return said
 
@@ -153,6 +149,7 @@ class DoubtfulPlan(UserWarning):
     """A warning: this fit is allowed, but its noise probably hides the votes."""
 
 
+@dataclass(eq=False, repr=False)
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A private classifier: teachers vote on public samples, the votes are released, a student learns from them.
 
@@ -217,44 +214,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     (True, True)
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        student: Any = None,
-        n_teachers: int = 100,
-        aggregator: Aggregator | None = None,
-        epsilon: float | None = 8.0,
-        target_delta: float = 1e-6,
-        n_queries: int | None = None,
-        adjacency: str = "replace_one",
-        accountant: Callable[[], Accountant] | None = None,
-        classes: Any = None,
-        public_fraction: float | None = None,
-        ledger: str | os.PathLike[str] | None = None,
-        max_total_epsilon: float | None = None,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        allow_useless: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.student = student
-        self.n_teachers = n_teachers
-        self.aggregator = aggregator
-        self.epsilon = epsilon
-        self.target_delta = target_delta
-        self.n_queries = n_queries
-        self.adjacency = adjacency
-        self.accountant = accountant
-        self.classes = classes
-        self.public_fraction = public_fraction
-        self.ledger = ledger
-        self.max_total_epsilon = max_total_epsilon
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.allow_useless = allow_useless
-        self.verbose = verbose
+    estimator: Any = None
+    _: KW_ONLY
+    student: Any = None
+    n_teachers: int = 100
+    aggregator: Aggregator | None = None
+    epsilon: float | None = 8.0
+    target_delta: float = 1e-6
+    n_queries: int | None = None
+    adjacency: str = "replace_one"
+    accountant: Callable[[], Accountant] | None = None
+    classes: Any = None
+    public_fraction: float | None = None
+    ledger: str | os.PathLike[str] | None = None
+    max_total_epsilon: float | None = None
+    n_jobs: int | None = None
+    random_state: int | None = None
+    allow_useless: bool = False
+    verbose: int = 0
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -284,15 +261,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         ledger = ledger_of_fits(self.ledger, self.max_total_epsilon, priced, self._budget, seed=noise)
         if self.ledger is None:
             warn_of_repeats(pools.inputs, priced.epsilon, noise)
-        votes = FittedVotes(
-            task,
-            self._teacher,
-            pools,
-            num_teachers=self.n_teachers,
-            streams=streams,
-            num_jobs=self.n_jobs,
-            verbose=max(int(self.verbose) - 1, 0),
-        )
+        verbose = max(int(self.verbose) - 1, 0)  # joblib's
+        votes = FittedVotes(task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose)
         student, seed = EstimatorStudent(task, self._student), streams.seeds("student", 1)[0]
         if is_frame(pools.queries):
             EstimatorStudent(task, self._teacher).rehearse("estimator", pools.queries)
