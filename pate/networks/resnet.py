@@ -32,27 +32,17 @@ def torchvision_models(setting: str = "teacher=resnet50") -> Any:
     """Imports `torchvision.models`; raises `InvalidValue`, naming the setting that needs it, where it is missing."""
     require_extra(setting, "vision")
     spec = importlib.util.find_spec("torchvision")
-    origin = None if spec is None else spec.origin
-    if not _declared and origin and needs_schemas(installed_version(Path(origin).parent), torch.version.cuda):
-        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
-        for schema in _SCHEMAS:
-            library.define(schema)  # type: ignore[no-untyped-call]  # torch's
-        _declared.append(library)
+    if not _declared and spec is not None and spec.origin and torch.version.cuda is None:
+        # A CUDA build beside a torch without CUDA lacks these. Its version is read, as importing it may already fail.
+        path = Path(spec.origin).with_name("version.py")
+        if path.is_file() and re.search(r"__version__\s*=\s*['\"][^'\"]*\+cu", path.read_text()):
+            library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
+            for schema in _SCHEMAS:
+                library.define(schema)  # type: ignore[no-untyped-call]  # torch's
+            _declared.append(library)
     from torchvision import models
 
     return models
-
-
-def installed_version(package: Path) -> str:
-    """The version as its file says, since importing it may already fail; empty where there is none."""
-    path = package / "version.py"
-    found = re.search(r"__version__\s*=\s*['\"]([^'\"]+)", path.read_text()) if path.is_file() else None
-    return found.group(1) if found else ""
-
-
-def needs_schemas(version: str, cuda: str | None) -> bool:
-    """Whether torchvision of that version is a CUDA build beside a torch without CUDA."""
-    return cuda is None and "+cu" in version
 
 
 FEATURES = 2048  # channels that the head sees

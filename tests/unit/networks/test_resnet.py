@@ -9,8 +9,6 @@ from pate.networks import resnet as resnet_module
 from pate.networks.resnet import (
     FrozenBackbone,
     ResNet50,
-    installed_version,
-    needs_schemas,
     read_weights,
     torchvision_models,
 )
@@ -30,14 +28,9 @@ def backbone(tmp_path_factory):
     return path
 
 
-def test_torchvision_loads_beside_whatever_torch_there_is(tmp_path):
-    """Its version is read, not imported; schemas are declared only beside a torch without CUDA."""
+def test_torchvision_loads_beside_whatever_torch_there_is():
+    """Also as a CUDA build beside a torch without CUDA, which this environment may have."""
     assert torchvision_models().resnet50 is not None
-    others = [("0.28.0+cu130", "13.0"), ("0.28.0+cpu", None), ("0.28.0", None)]
-    assert needs_schemas("0.28.0+cu130", None) and not any(needs_schemas(*each) for each in others)
-    (tmp_path / "version.py").write_text("raise RuntimeError\n__version__ = '0.28.0+cu130'\n")
-    assert installed_version(tmp_path) == "0.28.0+cu130"
-    assert installed_version(tmp_path / "nowhere") == ""
 
 
 def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
