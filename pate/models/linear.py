@@ -156,7 +156,7 @@ class LinearModel(StudentModel):
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @classmethod
-    def constant(cls, said: NDArray[Any], inputs: Rows) -> LinearModel:
+    def constant(cls, said: Any, inputs: Rows) -> LinearModel:
         """What any student is of too few rows: these labels, `[L]`, for every input."""
         shape = np.shape(inputs)[1:]
         arrays = {"weights": np.zeros((math.prod(shape), len(said)), np.float32), "bias": said.astype(np.float32)}
