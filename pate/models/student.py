@@ -20,7 +20,6 @@ from pate.aggregators.release import TrainingSet
 from pate.files.disk import damaged, make_folder, read_json, replacing, require_file, unreadable, write_text
 from pate.networks.network import require_settings
 from pate.validation import (
-    InvalidValue,
     nearest,
     require,
     require_array,
@@ -111,16 +110,36 @@ class StudentModel(ABC):
     @staticmethod
     def load(folder: Path | str) -> StudentModel:
         """Reads a student of whatever kind; raises `InvalidValue` for no folder, damaged files, an unknown kind."""
-        folder = Path(folder)
-        kind, card = _read_card(folder / _CARD)
+        path, rule = Path(folder, _CARD), "the card of a published student"
+        found = read_json(path, rule=rule, remedy=_REMEDY)
+        try:
+            shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
+            require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths")
+            each = isinstance(found["threshold"], list)
+            values = tuple(map(float, found["threshold"] if each else [found["threshold"]]))
+            require(all(0 < value <= 1 for value in values), "threshold", values[:3], "numbers in (0, 1]")
+            num_rows = require_count("num_rows", found["num_rows"], minimum=0)
+            kind, card = str(found["kind"]), (values if each else values[0], shape, num_rows, dict(found["choices"]))
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
         if kind in _OURS:
             import_module(f"pate.models.{_OURS[kind]}")
         known = tuple(sorted({*StudentModel._kinds, *_OURS}))
-        if kind not in known:
-            hint = f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
-            raise InvalidValue(f"kind={kind}: expected one of {', '.join(known)}{hint}")
-        made = StudentModel._kinds[kind](_read_weights(folder / _WEIGHTS), *card)
-        made._require_usable(folder / _WEIGHTS)
+        hint = f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
+        require(kind in known, "kind", kind, f"one of {', '.join(known)}{hint}")
+        path, rule = Path(folder, _WEIGHTS), "the weights of a published student"
+        require_file(path, rule=rule, remedy=_REMEDY)
+        try:
+            arrays: dict[str, Rows] = load_file(path)
+        except OSError as error:
+            raise unreadable(path, error, rule=rule, remedy=_REMEDY) from error
+        except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
+            raise damaged(path, rule, str(error), _REMEDY) from None
+        for name, array in arrays.items():
+            if array.dtype != np.float32 or not array.size or np.isnan(array).any():
+                raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
+        made = StudentModel._kinds[kind](arrays, *card)
+        made._require_usable(path)
         return made
 
     @final
@@ -158,38 +177,6 @@ class StudentModel(ABC):
     @abstractmethod
     def _probabilities(self, rows: Rows) -> Rows:
         """Probabilities `[m, num_labels]` for flattened inputs `[m, d]`."""
-
-
-def _read_card(path: Path) -> tuple[str, tuple[Any, ...]]:
-    """The kind that student.json names, and its fields behind the arrays."""
-    rule = "the card of a published student"
-    found = read_json(path, rule=rule, remedy=_REMEDY)
-    try:
-        shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
-        kept, each = found["threshold"], isinstance(found["threshold"], list)
-        values = tuple(map(float, kept if each else [kept]))
-        require(all(0 < value <= 1 for value in values), "threshold", values[:3], "numbers in (0, 1]")
-        threshold = values if each else values[0]
-        require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths")
-        num_rows = require_count("num_rows", found["num_rows"], minimum=0)
-        return str(found["kind"]), (threshold, shape, num_rows, dict(found["choices"]))
-    except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
-
-
-def _read_weights(path: Path) -> dict[str, Rows]:
-    rule = "the weights of a published student"
-    require_file(path, rule=rule, remedy=_REMEDY)
-    try:
-        arrays: dict[str, Rows] = load_file(path)
-    except OSError as error:
-        raise unreadable(path, error, rule=rule, remedy=_REMEDY) from error
-    except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
-        raise damaged(path, rule, str(error), _REMEDY) from None
-    for name, array in arrays.items():
-        if array.dtype != np.float32 or not array.size or np.isnan(array).any():
-            raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
-    return arrays
 
 
 class Predictor(Protocol):
