@@ -282,7 +282,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict(self, X: ArrayLike) -> Any:
         """Classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words."""
-        return self._task.decode(self._said("predict", X))
+        said = self._said("predict", X)  # or it is said that nothing is fitted yet
+        return self._task.decode(said)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of samples that are predicted without a mistake, as of all of scikit-learn's classifiers."""
