@@ -49,22 +49,16 @@ def fitted(estimator: Any, frame: Any, y: np.ndarray, **settings: Any) -> PATECl
 
 
 @pytest.mark.slow
-def test_a_column_transformer_finds_its_columns() -> None:
+def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() -> None:
+    """Missing cells too."""
     frame, survived = passengers()
-    model = fitted(pipeline(), frame, survived)
     rest = slice(NUM_PRIVATE + NUM_PUBLIC, None)
+    model = fitted(pipeline(), frame, survived)
     assert model.score(frame[rest], survived[rest]) > 0.8
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     assert model.n_features_in_ == 5
-
-
-@pytest.mark.slow
-def test_categories_and_missing_cells_reach_a_boosted_tree() -> None:
-    frame, survived = passengers()
     frame = frame.astype({"sex": "category", "embarked": "category"})
-    trees = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=5)
-    model = fitted(trees, frame, survived)
-    rest = slice(NUM_PRIVATE + NUM_PUBLIC, None)
+    model = fitted(HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=5), frame, survived)
     assert model.score(frame[rest], survived[rest]) > 0.75
 
 

@@ -215,20 +215,14 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
 MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 
 
-@pytest.fixture
-def ensemble(make_parts, tmp_path):
+def test_votes_come_in_order_whatever_the_chunk(make_parts, queries, store):
     parts = make_parts([14 + index % 2 for index in range(7)])
-    job = TrainingJob(MLP, parts.__getitem__, range(7), CheckpointStore(tmp_path / "teachers"))
-    StackedEngine(chunk_size=3).train(job)
-    return job.store
-
-
-@pytest.mark.parametrize("chunk_size", [1, 3, 100])
-def test_votes_come_in_order_whatever_the_chunk(ensemble, queries, chunk_size):
-    expected = MLP.predict_many([ensemble.load(index) for index in range(7)], queries)
-    blocks = list(cast_votes(MLP, ensemble, 7, queries, chunk_size))
-    assert [first for first, _ in blocks] == list(range(0, 7, chunk_size))
-    np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), expected, atol=1e-6)
+    StackedEngine(chunk_size=3).train(TrainingJob(MLP, parts.__getitem__, range(7), store))
+    expected = MLP.predict_many([store.load(index) for index in range(7)], queries)
+    for size in (1, 3, 100):
+        blocks = list(cast_votes(MLP, store, 7, queries, size))
+        assert [first for first, _ in blocks] == list(range(0, 7, size))
+        np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), expected, atol=1e-6)
 
 
 def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatch):
