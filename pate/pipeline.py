@@ -99,8 +99,11 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         if cheap if plan.all_records is None else plan.all_records:
             baselines["all_records_model"] = students.train_ceiling()
         payment.require_paid()
-        models = {"student": student, **baselines}
-        predictions = {name: Prediction.of(each, dataset) for name, each in models.items()}
+        test = dataset.test.inputs
+        predictions = {
+            name: Prediction(each.predict(test), each.predict_proba(test), each.threshold)
+            for name, each in {"student": student, **baselines}.items()
+        }
         results = Results(
             dataset=dataset,
             queries=ensemble.queries,

@@ -53,20 +53,16 @@ class TrainingJob:
     on_progress: OnProgress | None = None  # called once per teacher that was missing
 
     def __post_init__(self) -> None:
-        require_count("num_teachers", self.num_teachers)
-
-    @property
-    def num_teachers(self) -> int:
-        return len(self.seeds)
+        require_count("num_teachers", len(self.seeds))
 
     @property
     def summary(self) -> str:
-        saved = self.num_teachers - len(self.store.missing(self.num_teachers))
-        return f"{saved} of {self.num_teachers} teachers are safe in {self.store.folder}"
+        total = len(self.seeds)
+        return f"{total - len(self.store.missing(total))} of {total} teachers are safe in {self.store.folder}"
 
     def chunks(self, size: int) -> list[range]:
         """The chunks that lack a teacher, of one where teachers are isolated; first clears what a killed run left."""
-        size, total = 1 if self.teacher.is_isolated else size, self.num_teachers
+        size, total = 1 if self.teacher.is_isolated else size, len(self.seeds)
         self.store.recover()
         lacking = sorted({index // size for index in self.store.missing(total)})
         return [range(size * chunk, min(size * (chunk + 1), total)) for chunk in lacking]
@@ -82,7 +78,7 @@ class TrainingJob:
 
         Called with none it looks whether others have waited long enough.
         """
-        lacking = set(self.store.missing(self.num_teachers))
+        lacking = set(self.store.missing(len(self.seeds)))
         waiting: dict[int, State] = {}
         begun = saved = time.monotonic()
         size = 0

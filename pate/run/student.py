@@ -32,12 +32,6 @@ class Prediction:
     probabilities: NDArray[np.floating]
     threshold: float | tuple[float, ...] | None = None
 
-    @classmethod
-    def of(cls, model: StudentModel, dataset: Dataset) -> Prediction:
-        """What a student says."""
-        inputs = dataset.test.inputs
-        return cls(model.predict(inputs), model.predict_proba(inputs), model.threshold)
-
 
 def train_student(
     student: Student,
