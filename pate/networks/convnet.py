@@ -142,7 +142,9 @@ def stacked_logits(
     cut = images.view(parts, count, channels, rows, network.patch, columns, network.patch)
     values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, count, rows, columns, -1)  # patches, channels innermost
     for layer in range(network.blocks + 1):
-        gathered = values if layer == 0 else Neighborhoods.gather(values, network.kernel_size)
+        gathered = values
+        if layer > 0:
+            gathered = Neighborhoods.apply(values, network.kernel_size)  # type: ignore[no-untyped-call]  # torch's
         weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
         flat = gathered.flatten(1, 3)
         values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
@@ -154,11 +156,6 @@ def stacked_logits(
 
 class Neighborhoods(torch.autograd.Function):
     """Each pixel's k x k neighbors side by side, zeros outside: `[T, n, rows, columns, c]` to `[…, k * k * c]`."""
-
-    @staticmethod
-    def gather(values: torch.Tensor, side: int) -> torch.Tensor:
-        gathered: torch.Tensor = Neighborhoods.apply(values, side)  # type: ignore[no-untyped-call]  # torch's
-        return gathered
 
     @staticmethod
     def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:

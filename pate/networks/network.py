@@ -93,20 +93,6 @@ def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
     return torch.where(flips[:, None, None, None], images.flip(3), images)
 
 
-class Pictures:
-    """Images on a device, drawn by their rows: few are centered once, many stay bytes, a quarter of the memory."""
-
-    def __init__(self, images: NDArray[Any], device: torch.device) -> None:
-        shown = torch.from_numpy(images).to(device)
-        self._centered = shown.numel() <= _FEW
-        self._shown = centered(shown).permute(0, 2, 3, 1) if self._centered else shown
-
-    def draw(self, rows: torch.Tensor) -> torch.Tensor:
-        """Those of the rows, int64 `[n]`: `[n, channels, height, width]` in [-1, 1]."""
-        drawn = self._shown.index_select(0, rows)
-        return drawn.permute(0, 3, 1, 2) if self._centered else centered(drawn)
-
-
 def blocks_of(images: NDArray[Any], size: int, device: torch.device) -> Iterator[tuple[slice, torch.Tensor]]:
     """Images a block at a time, as `centered` gives them, and which rows they are."""
     for first in range(0, len(images), size):
@@ -247,14 +233,17 @@ def fit(
         tensors[name] = vector[start:end].view(shape).detach().requires_grad_()
         tensors[name].grad, start = gradient[start:end].view(shape), end
     optimizer = StackedAdamW([vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    shown, wanted = Pictures(images, device), torch.from_numpy(targets).to(device)
+    shown, wanted = (torch.from_numpy(array).to(device) for array in (images, targets))
+    if few := shown.numel() <= _FEW:  # centered once; many stay as they are, since bytes take a quarter of the memory
+        shown = centered(shown).permute(0, 2, 3, 1)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
     loss_scale, active = recipe.loss_scale(device), None
     for step in range(batches.num_steps):
         rows, counts = batches.draw()
         batch = torch.from_numpy(rows[0, : counts[0]]).to(device)
-        pictures = shown.draw(batch)
+        drawn = shown.index_select(0, batch)
+        pictures = drawn.permute(0, 3, 1, 2) if few else centered(drawn)
         if recipe.flip:
             pictures = mirrored(pictures, torch.from_numpy(rng.random(len(batch)) < 0.5).to(device))
         gradient.zero_()
