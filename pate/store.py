@@ -38,7 +38,6 @@ _IN_MEMORY = "ledger.path=None: expected a file, through which copies know of ea
 REMEDY = "restore the ledger from a backup; nothing is released until then"
 LARGEST_INSIDE = 2**20
 """Bytes of a release from which on it lies in a file of its own, so that the ledger stays small to read and to copy."""
-
 _WAIT_S = 600.0  # for other processes, each of which holds the lock for some milliseconds
 _SCHEMA = """
 CREATE TABLE head (number INTEGER NOT NULL, digest TEXT NOT NULL, settings TEXT NOT NULL);
@@ -78,33 +77,24 @@ class Store:
     """All lines of a file, for whichever account; safe for processes and threads at once, and for kills.
 
     Args:
-        path: made if missing; None keeps everything in the memory of this process.
+        path: made if missing; None keeps everything in the memory of this process. Raises for a link that leads
+            nowhere, a folder or a pipe, and `DamagedLedger` for a file that was changed or never was one.
         settings: what a new file is made with, plain values; None opens only a file that is there.
-
-    Raises:
-        InvalidValue: a link that leads nowhere, a folder or a pipe; a file that is no ledger.
-        DamagedLedger: it was changed.
-
-    Attributes:
-        path: links followed.
-        settings: those that the file was made with.
-        lines: as of the last reading; the list grows and nothing is taken away.
-        lock: of this object, for threads that share it.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> None:
         if path is not None:
             require_posix(f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too")
-        self.path = None if path is None else Path(path).resolve()
+        self.path = None if path is None else Path(path).resolve()  # links followed
         if path is not None and os.path.islink(path) and not os.path.lexists(Path(path).resolve()):
             # a new ledger would be made elsewhere
             raise InvalidValue(f"ledger={path}: expected a file or a new name, found a link that leads nowhere")
-        self.lines: list[Line] = []
-        self.settings: dict[str, Any] = {}
+        self.lines: list[Line] = []  # as of the last reading; it grows and nothing is taken away
+        self.settings: dict[str, Any] = {}  # those that the file was made with
         self.process = os.getpid()
         self._state: tuple[int, str] | None = None  # the number of lines that were checked, and the last one's digest
         self._places: dict[tuple[str, str], Line] = {}
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # for threads that share this object
         self._memory: sqlite3.Connection | None = None
         if settings is not None:
             made = json.dumps({**settings, "name": secrets.token_hex(16)})
@@ -130,15 +120,10 @@ class Store:
             pass
 
     def find(self, data: str, key: str) -> Line | None:
-        """The line of a key, as of the last reading."""
         return self._places.get((data, key))
 
     def release(self, line: Line) -> bytes:
-        """The bytes that a line paid for.
-
-        Raises:
-            DamagedLedger: they are not those that were committed, or their file is gone.
-        """
+        """The bytes that a line paid for; raises where they are not what was committed, or their file is gone."""
         with self._opened() as db:
             (content,) = db.execute("SELECT release FROM line WHERE number = ?", (line.number,)).fetchone() or ("",)
         if content is None and self.path is not None:
@@ -166,15 +151,13 @@ class Store:
 
         Args:
             data: the account.
-            key: the same key always gives the same bytes, so it covers all that the release is a function of.
+            key: the same key always gives the same bytes, so it covers all that the release is a function of; raises
+                where it stands for another price.
             draw: makes the bytes. Must not show them.
             event: the price, as JSON.
             under: instead of a price, the key of the charge that has paid for this too.
             about: what else the line says.
             admit: raises where the charge is not allowed, given the lines as they are then.
-
-        Raises:
-            InvalidValue: the key stands for another price.
         """
         self.read()
         if self.find(data, key) is None and admit is not None:
@@ -206,7 +189,7 @@ class Store:
         return found, self.release(found)
 
     def introduce(self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool) -> dict[str, int]:
-        """Enters the owners of a new account; of one that others know, only where that is wanted.
+        """Enters the owners of a new account; of one that others know, only where that is wanted (`anyway`).
 
         What is kept of a name is its HMAC under a key of the file, so the file lists no ids; see docs/proofs/store.md.
 
@@ -273,9 +256,8 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             raise InvalidValue(f"ledger={self.path}: expected a ledger, found no file; {REMEDY}") from None
         if not stat.S_ISREG(status.st_mode):  # SQLite would make a new one, or wait for a pipe
-            raise InvalidValue(
-                f"ledger={self.path}: expected a plain file, not a link or a folder; name the file itself"
-            )
+            rule = "a plain file, not a link or a folder; name the file itself"
+            raise InvalidValue(f"ledger={self.path}: expected {rule}")
         if status.st_size == 0:
             raise damaged(self.path, "a ledger, found an empty file")
         name = f"file:{quote(str(self.path))}?mode=rw"
@@ -286,22 +268,28 @@ class Store:
             yield db
 
     def _read(self, db: sqlite3.Connection) -> None:
-        number, digest, settings = self._head(db)
+        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {"head", "line", "owner"} <= names:
+            raise damaged(self.path, "a ledger; its tables are gone, or it never was one")
+        try:
+            ((number, digest, text),) = db.execute("SELECT number, digest, settings FROM head").fetchall()
+            settings = json.loads(text)
+            number, digest, settings = int(number), str(digest), {**settings, "name": str(settings["name"])}
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise damaged(self.path, "the settings of a ledger in its head") from None
         if self._state is None:
             problem = db.execute("PRAGMA integrity_check(1)").fetchone()
             if problem != ("ok",):
                 said = " ".join(str(problem[0]).split()) if problem else "no answer"
                 raise damaged(self.path, f"a sound file ({said})")
-            self.settings = settings
-            self._state = 0, _chained("", json.dumps(settings))
+            self.settings, self._state = settings, (0, _chained("", json.dumps(settings)))
         known, previous = self._state
         if (number, digest) == (known, previous):
             return
         if number < known or settings != self.settings:
             raise damaged(self.path, "a file that only grows; charges that were in it are gone")
         fresh: list[Line] = []
-        query = f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number"
-        for row in db.execute(query, (known,)):
+        for row in db.execute(f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)):
             line = Line(*row)
             if line.number != known + len(fresh) + 1 or line.digest != _chained(previous, *row[:-1]):
                 raise damaged(self.path, f"line {known + len(fresh) + 1} as it was written; it was changed or cut out")
@@ -310,18 +298,6 @@ class Store:
         if (known + len(fresh), previous) != (number, digest):
             raise damaged(self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off")
         self._take(fresh)
-
-    def _head(self, db: sqlite3.Connection) -> tuple[int, str, dict[str, Any]]:
-        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not {"head", "line", "owner"} <= names:
-            raise damaged(self.path, "a ledger; its tables are gone, or it never was one")
-        rows = db.execute("SELECT number, digest, settings FROM head").fetchall()
-        try:
-            ((number, digest, text),) = rows
-            settings = json.loads(text)
-            return int(number), str(digest), {**settings, "name": str(settings["name"])}
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise damaged(self.path, "the settings of a ledger in its head") from None
 
     def _take(self, fresh: list[Line]) -> None:
         assert self._state is not None

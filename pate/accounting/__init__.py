@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pate.accounting.accountant import Accountant
 from pate.accounting.events import (
     Adjacency,
     ApproximateEvent,
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, SharedLedger
     from pate.accounting.pld import PldAccountant
     from pate.accounting.pure_dp import PureDpAccountant
-    from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
-    from pate.accounting.zcdp import ZCdpAccountant
+    from pate.accounting.rdp import DEFAULT_ORDERS, Accountant, RdpAccountant, ZCdpAccountant
 
 _LATER = {
     "auto": ("AutoAccountant",),
@@ -49,8 +47,7 @@ _LATER = {
     "ledger": ("BudgetExceeded", "DamagedLedger", "Ledger", "SharedLedger"),
     "pld": ("PldAccountant",),
     "pure_dp": ("PureDpAccountant",),
-    "rdp": ("DEFAULT_ORDERS", "RdpAccountant"),
-    "zcdp": ("ZCdpAccountant",),
+    "rdp": ("DEFAULT_ORDERS", "Accountant", "RdpAccountant", "ZCdpAccountant"),
 }
 
 

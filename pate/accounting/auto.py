@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import reduce
 from importlib.util import find_spec
-from typing import Self, TypeVar
+from typing import Self
 
 from pate.accounting import events
-from pate.accounting.accountant import Accountant
 from pate.accounting.events import Event
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
 from pate.accounting.pld import PldAccountant
-from pate.accounting.rdp import AccountantBesideRenyi
+from pate.accounting.rdp import Accountant, AccountantBesideRenyi
 from pate.validation import require_probability
 
 # What optimal composition is the tightest for.
@@ -35,24 +33,21 @@ _MOST_OF_PLD = 12  # different events
 _MOST_OF_JOINT_LAW = 2  # different events
 _MOST_SCALES = 60.0  # teachers over the scale of the selection's noise: beyond, the joint law saves little
 
-Kind = TypeVar("Kind", bound=Accountant)
-
 
 class AutoAccountant(AccountantBesideRenyi):
-    """The smallest epsilon or delta of all accountants that can price the composition within seconds.
+    """The smallest epsilon or delta of all accountants that can price the composition within seconds; the default.
 
-    The default accountant. It always asks the Renyi accountant, and the others where they apply:
+    It always asks the Renyi accountant, and the others where they apply:
 
     * optimal composition, if it knows every event and takes a few seconds at most;
     * loss distributions, if an event is a noisy maximum with Gaussian noise and dp-accounting is installed;
     * the joint law of selection and test, for a stable top-k whose votes are at most 60 times the scale of its noise.
 
-    Each bound holds for what was composed, so the least does. None holds for prices that were chosen by looking at
-    outputs.
+    Each bound holds for what was composed, so the least does, whose accountant `winner` names. None holds for prices
+    that were chosen by looking at outputs.
 
     Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
-    than 180 queries with an optimal table of the stability test are not composed optimally. `winner` says which
-    accountant a figure is from.
+    than 180 queries with an optimal table of the stability test are not composed optimally.
 
     >>> from pate.accounting import BoundedRangeEvent
     >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)
@@ -83,7 +78,6 @@ class AutoAccountant(AccountantBesideRenyi):
         return min(accountant.get_delta(target_epsilon) for accountant in self._asked())
 
     def winner(self, target_delta: float) -> str:
-        """The name of the accountant whose epsilon is the least; the Renyi accountant's where all are equal."""
         return self._least(target_delta)[1].name
 
     def resolution(self, target_delta: float) -> float:
@@ -105,11 +99,11 @@ class AutoAccountant(AccountantBesideRenyi):
                 and kind.num_teachers * kind.selection.epsilon / (2 * kind.bit.reach) <= _MOST_SCALES
                 for kind in kinds
             )
-            self._others = [self._with_everything(JointLawAccountant())] if helps else []
+            self._others = [JointLawAccountant().compose_all(self._composed)] if helps else []
             self._others += self._by_loss()
         return [self._rdp, *self._others]
 
-    def _by_loss(self) -> list[PldAccountant] | list[ExactAccountant]:
+    def _by_loss(self) -> list[Accountant]:
         """That of loss distributions or optimal composition, where one of them knows every event and is affordable."""
         different = Counter[Event]()
         for event, count in self._composed:
@@ -119,12 +113,9 @@ class AutoAccountant(AccountantBesideRenyi):
         # A noisy maximum's loss distribution is tighter than Renyi's bound, and optimal composition is not.
         by_loss = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in different)
         if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
-            return [self._with_everything(PldAccountant())]
+            return [PldAccountant().compose_all(self._composed)]
         many = len(different) > _MOST_DIFFERENT or different.total() > _MOST_STEPS
         if many or not set(map(type, different)) <= _STEPS:
             return []
-        exact = self._with_everything(ExactAccountant())
+        exact = ExactAccountant().compose_all(self._composed)
         return [exact] if exact.work() <= _MOST_WORK else []
-
-    def _with_everything(self, accountant: Kind) -> Kind:
-        return reduce(lambda spent, part: spent.compose(*part), self._composed, accountant)

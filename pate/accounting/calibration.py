@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
-from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.events import Event
-from pate.accounting.rdp import RdpAccountant
+from pate.accounting.rdp import Accountant, RdpAccountant, require_maker
 from pate.validation import InvalidValue, require, require_count, require_positive
 
 Point = tuple[float, float]  # A noise, and the logarithm of its epsilon over the target
@@ -35,86 +33,69 @@ def calibrate(
 
     Args:
         event_for: the price as a function of the noise > 0; more noise must not cost more.
-        target_epsilon: > 0.
+        target_epsilon: > 0; raises where no noise reaches it.
         target_delta: in (0, 1), above the sum of the failure probabilities.
         accountant: makes an empty accountant.
         start: where the search begins; with an accountant that is not Renyi's, where the search by that one begins.
-
-    Returns:
-        A noise whose price, by a fresh accountant, is at most the target.
-
-    Raises:
-        InvalidValue: no noise reaches the target.
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)
-    search = _Search(event_for, target_epsilon, target_delta, accountant)
+    known: dict[float, float] = {}
+    tolerance = _TOLERANCE
+
+    def excess(noise: float) -> float:
+        """The logarithm of the price over the target; each noise is asked for once."""
+        nonlocal tolerance
+        if noise not in known:
+            made = accountant().compose(event_for(noise))
+            epsilon = made.get_epsilon(target_delta)
+            tolerance = max(_TOLERANCE, made.resolution(target_delta))
+            known[noise] = math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
+        return known[noise]
+
     if not isinstance(accountant(), RdpAccountant):
         with suppress(InvalidValue):  # Renyi's answer is near and costs little: a few secants from there on
             options = {"target_epsilon": target_epsilon, "target_delta": target_delta, "start": start}
             start, slope = calibrate(event_for, accountant=RdpAccountant, **options), _USUAL_SLOPE
             for _ in range(_SECANTS):
-                excess = search.excess(start)
-                if -search.tolerance <= excess <= 0:
+                here = excess(start)
+                if -tolerance <= here <= 0:
                     return start
-                if not -1 < excess < 1:
+                if not -1 < here < 1:
                     break
-                there = start * math.exp((excess + search.tolerance / 2) / slope)
-                slope = min(max((excess - search.excess(there)) / math.log(there / start), 0.5), 2.0)
+                there = start * math.exp((here + tolerance / 2) / slope)
+                slope = min(max((here - excess(there)) / math.log(there / start), 0.5), 2.0)
                 start = there
-    low, high = search.bracket(start)
-    return search.narrowed(low, high)
+    return _narrowed(excess, *_bracket(excess, start, target_epsilon), tolerance)
 
 
-@dataclass
-class _Search:
-    """Prices at several noises, each asked for once."""
+def _bracket(excess: Callable[[float], float], start: float, target_epsilon: float) -> tuple[Point, Point]:
+    """Two noises, the first too small and the second enough (the first is tiny where any noise is enough)."""
+    here = (start, excess(start))
+    grow = here[1] > 0
+    factor = math.exp(min(1.05 * abs(here[1]) + 0.005, math.log(2)))
+    for _ in range(_LARGEST_DOUBLING):
+        noise = here[0] * factor if grow else here[0] / factor
+        following = (noise, excess(noise))
+        if (following[1] > 0) is not grow:
+            return (here, following) if grow else (following, here)
+        here, factor = following, min(factor * factor, 2.0)
+    require(not grow, "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
+    return here, here
 
-    event_for: Callable[[float], Event]
-    target_epsilon: float
-    target_delta: float
-    accountant: Callable[[], Accountant]
-    known: dict[float, float] = field(default_factory=dict)
-    tolerance: float = _TOLERANCE
 
-    def excess(self, noise: float) -> float:
-        """The logarithm of the price over the target."""
-        if noise not in self.known:
-            made = self.accountant().compose(self.event_for(noise))
-            epsilon = made.get_epsilon(self.target_delta)
-            self.tolerance = max(_TOLERANCE, made.resolution(self.target_delta))
-            self.known[noise] = math.log(epsilon / self.target_epsilon) if epsilon > 0 else -math.inf
-        return self.known[noise]
-
-    def bracket(self, start: float) -> tuple[Point, Point]:
-        """Two noises, the first too small and the second enough (the first is tiny where any noise is enough)."""
-        here = (start, self.excess(start))
-        grow = here[1] > 0
-        factor = math.exp(min(1.05 * abs(here[1]) + 0.005, math.log(2)))
-        for _ in range(_LARGEST_DOUBLING):
-            noise = here[0] * factor if grow else here[0] / factor
-            following = (noise, self.excess(noise))
-            if (following[1] > 0) is not grow:
-                return (here, following) if grow else (following, here)
-            here, factor = following, min(factor * factor, 2.0)
-        require(not grow, "target_epsilon", self.target_epsilon, "an epsilon that some noise can reach")
-        return here, here
-
-    def narrowed(self, low: Point, high: Point) -> float:
-        """The upper end once the bracket is narrow: by the secant, a little to the side that moved less lately."""
-        beyond, number, tolerance = 1, 0, self.tolerance
-        while (width := math.log(high[0] / low[0])) > math.log1p(tolerance):
-            step = tolerance / width
-            linear = math.isfinite(low[1] - high[1]) and number % 3 != 2
-            share = low[1] / (low[1] - high[1]) + beyond * step / 4 if linear else 0.5
-            noise = low[0] * math.exp(width * min(max(share, step / 8), 1 - step / 8))
-            middle = (noise, self.excess(noise))
-            number += 1
-            if middle[1] > 0:
-                low, beyond = middle, 1
-            else:
-                high, beyond = middle, -1
-        return high[0]
+def _narrowed(excess: Callable[[float], float], low: Point, high: Point, tolerance: float) -> float:
+    """The upper end once the bracket is narrow: by the secant, a little to the side that moved less lately."""
+    beyond, number = 1, 0
+    while (width := math.log(high[0] / low[0])) > math.log1p(tolerance):
+        step = tolerance / width
+        linear = math.isfinite(low[1] - high[1]) and number % 3 != 2
+        share = low[1] / (low[1] - high[1]) + beyond * step / 4 if linear else 0.5
+        noise = low[0] * math.exp(width * min(max(share, step / 8), 1 - step / 8))
+        middle = (noise, excess(noise))
+        number += 1
+        low, high, beyond = (middle, high, 1) if middle[1] > 0 else (low, middle, -1)
+    return high[0]
 
 
 def largest_count(affordable: Callable[[int], bool], *, maximum: int) -> int:

@@ -6,14 +6,12 @@ two-point pairs. A pair (up, down) with up > 0 > down stands for two outcomes wh
 garbled into the other one, so replacing pairs by a box that contains them is an upper bound for every later composition
 (docs/proofs/exact_composition.md).
 
-V falls and is convex in exp(x), and is kept on equally spaced points. Between the points it is taken as linear in
-exp(x), left of them as linear up to 1 at exp(x) = 0, right of them as constant: all above it. The spacing has so few
-digits that its multiples are exact, and so every weight is exact to a few units in the last place, however close two
-losses are.
+V falls and is convex in exp(x), and is kept on equally spaced points. Between them it is taken as linear in exp(x),
+left of them as linear up to 1 at exp(x) = 0, right of them as constant: all above it. The spacing has so few digits
+that its multiples are exact, and so every weight is exact to a few units in the last place, however close two losses.
 
-A step takes V on the points of a grid and returns the new V on the same points. Every product and sum in it is of
-numbers >= 0 that are exact to a few units in the last place, so the factor 1 + `rounding` covers what rounding may
-have taken away.
+A step takes V on the points of a grid and returns the new V there. All products and sums in it are of numbers >= 0 that
+are exact to a few units in the last place, so the factor 1 + `rounding` covers what rounding may have taken away.
 """
 
 from __future__ import annotations
@@ -24,29 +22,39 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pate.accounting.sampled_gaussian import log_mixture_ratio, mixture
-from pate.accounting.special import log_ndtr
-from pate.accounting.winner import Pair, Winner
+from pate.accounting.special import Array, log_ndtr
+from pate.accounting.winner import Winner
 
-Array = NDArray[np.float64]
+Shift = tuple[int, float, float]  # by how many points a loss moves the grid; weights of the point there and of the next
+Shifts = tuple[Shift, ...]
+WeightedSums = tuple[NDArray[np.int64], Array, Array]  # where rows of moved values start, their weights, what is beyond
+CompositionStep = Callable[[Array], Array]
 
+FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
 _DIGITS = 32  # of a spacing, binary: its multiples up to 2**21 are exact
 _OUTWARD = 1 + 2.0**-50
 _NEARLY = 1e-8  # relative: a loss this little below a multiple of the spacing is rounded to it
-
-
-class Shift(NamedTuple):
-    """By how many points a loss moves the grid, and the weights of the point there and of the one above."""
-
-    whole: int
-    lower: float
-    upper: float
+_ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
+_NEAR = 9.0  # standard deviations
+_LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
+_BISECTIONS = 80
+_OF_MASSES = 2.0**-44
+_LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be no float
+_TOGETHER, _POINTS_AT_ONCE = 16, 4096
+_ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
+_SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
+_SLACK_OF_A_WINNER = 1e-4  # relative, per step: a pair above many is accepted whose value is this little above a law's
+_USES_OF_A_COVER = 12
+_MOST_PIECES = 64
+_BENT = 1e-9  # relative, of the nearest value: more than rounding can take from a bend
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -56,10 +64,10 @@ class LossGrid:
     first: int  # the index of the first point
     size: int  # how many points, >= 2
     spacing: float  # > 0, as `rounded_spacing` makes it
+    mirrored: bool = False  # `first` is 0, of functions V(-x) = 1 - exp(-x) + exp(-x) V(x)
 
     @property
     def points(self) -> Array:
-        """`[size]`, rising."""
         return np.asarray(np.arange(self.first, self.first + self.size, dtype=np.float64) * self.spacing)
 
     def padding(self, largest_loss: float) -> int:
@@ -67,9 +75,12 @@ class LossGrid:
         return math.ceil(min(largest_loss / self.spacing, self.size)) + 3
 
     def padded(self, values: Array, pad: int) -> Array:
-        """The bound at `pad` more points on either side, `[pad + size + pad]`."""
-        far = -np.expm1(-self.spacing * np.arange(pad, 0, -1))
-        return np.concatenate([values[0] + (1 - values[0]) * far, values, np.full(pad, values[-1])])
+        """The bound, on the left the mirror image, at `pad` more points on either side, `[pad + size + pad]`."""
+        away, right = self.spacing * np.arange(pad, 0, -1), np.full(pad, values[-1])
+        if self.mirrored:
+            near = np.concatenate([values[1 : pad + 1], np.full(max(pad + 1 - self.size, 0), values[-1])])[::-1]
+            return np.concatenate([-np.expm1(-away) + np.exp(-away) * near, values, right])
+        return np.concatenate([values[0] + (1 - values[0]) * -np.expm1(-away), values, right])
 
     def outward(self, loss: float) -> float:
         """The next multiple of the spacing where the loss is nearly that, else the loss; a little farther from 0."""
@@ -80,44 +91,28 @@ class LossGrid:
     def shift(self, loss: float, weight: float = 1.0) -> Shift:
         """Where a loss moves the points to: the same expectation as the loss itself, for what is linear between."""
         if abs(loss) > (self.size - 1) * self.spacing:
-            return Shift(-self.size if loss > 0 else self.size + 1, weight, 0.0)
+            return -self.size if loss > 0 else self.size + 1, weight, 0.0
         whole = math.floor(-loss / self.spacing)
         whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)  # the quotient was rounded
         beyond, before = -loss - whole * self.spacing, (whole + 1) * self.spacing + loss
         scale = weight / math.expm1(self.spacing)
-        return Shift(whole, scale * math.exp(beyond) * math.expm1(before), scale * math.expm1(beyond))
+        return whole, scale * math.exp(beyond) * math.expm1(before), scale * math.expm1(beyond)
 
     def moved(self, padded: Array, pad: int, shift: Shift) -> Array:
         """The weighted values where a shift leads, `[size]`; 1 where that is left of all points."""
-        if shift.whole <= -self.size:
-            return np.full(self.size, shift.lower)
-        start = pad + shift.whole
-        here = padded[start : start + self.size]
-        if shift.upper == 0:
-            return here if shift.lower == 1 else shift.lower * here
-        return np.asarray(shift.lower * here + shift.upper * padded[start + 1 : start + 1 + self.size])
-
-
-@dataclass(frozen=True)
-class MirroredGrid(LossGrid):
-    """Points 0, spacing, 2 * spacing, … of functions V(-x) = 1 - exp(-x) + exp(-x) V(x): `first` is 0."""
-
-    def padded(self, values: Array, pad: int) -> Array:
-        """The mirror image at `pad` more points on the left, and the bound on the right, `[pad + size + pad]`."""
-        away = self.spacing * np.arange(pad, 0, -1)
-        near = np.concatenate([values[1 : pad + 1], np.full(max(pad + 1 - self.size, 0), values[-1])])[::-1]
-        return np.concatenate([-np.expm1(-away) + np.exp(-away) * near, values, np.full(pad, values[-1])])
+        whole, lower, upper = shift
+        if whole <= -self.size:
+            return np.full(self.size, lower)
+        here = padded[pad + whole : pad + whole + self.size]
+        if upper == 0:
+            return here if lower == 1 else lower * here
+        return np.asarray(lower * here + upper * padded[pad + whole + 1 : pad + whole + 1 + self.size])
 
 
 def rounded_spacing(spacing: float) -> float:
     """A spacing with few digits, never smaller."""
     fraction, exponent = math.frexp(spacing)
     return math.ldexp(math.ceil(math.ldexp(fraction, _DIGITS)), exponent - _DIGITS)
-
-
-_ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
-_NEAR = 9.0  # standard deviations
-FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,17 +124,14 @@ class Box:
 
     @classmethod
     def pair(cls, up: float, down: float) -> Box:
-        """The box of a single pair."""
         return cls(np.array([up]), np.array([down]))
 
     @cached_property
     def up(self) -> float:
-        """The largest of the run."""
         return float(self.ups[0])
 
     @cached_property
     def down(self) -> float:
-        """The smallest of the run."""
         return float(self.downs[-1])
 
     @cached_property
@@ -165,7 +157,6 @@ class Span:
 
     @property
     def variance(self) -> float:
-        """Of the pair in the middle, about the largest."""
         return self.length * self.length / 4
 
 
@@ -189,7 +180,6 @@ class ShiftedMaximum:
         return np.asarray(slope + (self.count - 1) * (log_ndtr(x - self.shift) - log_ndtr(x)))
 
     def loss_rounding(self, x: Array) -> Array:
-        """A bound on the rounding error of `loss`."""
         terms = np.abs(x) * self.shift + self.shift * self.shift / 2
         return np.asarray(_ULPS * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
 
@@ -203,14 +193,17 @@ class ShiftedMaximum:
         return self.second(x - self.shift)
 
     def second(self, x: Array) -> tuple[Array, Array]:
-        """P(M <= x) and P(M > x), each to its last digits."""
+        """The same of M."""
         log_below = self.count * log_ndtr(x)
         return np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below))
 
 
 @dataclass(frozen=True)
 class SampledPair:
-    """The single pair of two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample."""
+    """The single pair of two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample.
+
+    Its properties are those of a shifted maximum.
+    """
 
     sampling_prob: float  # of the second part of both mixtures, in (0, 1)
     up: float  # >= 0
@@ -223,30 +216,24 @@ class SampledPair:
 
     @property
     def variance(self) -> float:
-        """The second moment of the loss: a measure, not a bound."""
         x = np.linspace(self.down - _NEAR, self.up + _NEAR, 2001)
         return float(np.sum(np.diff(self.first(x)[0]) * self.loss(x[1:]) ** 2))
 
     def loss(self, x: Array) -> Array:
-        """Log of the ratio of the two densities at x, rising."""
         first, second = (log_mixture_ratio(x, shift, self.sampling_prob) for shift in (self.up, self.down))
         return np.asarray(first - second)
 
     def loss_rounding(self, x: Array) -> Array:
-        """A bound on the rounding error of `loss`: that of its two exponents, and of what is made of them."""
         return np.asarray(_ULPS * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down)))
 
     @property
     def farthest(self) -> float:
-        """Beyond it, on either side, there is no mass in double precision."""
         return max(self.up, -self.down) + FARTHEST
 
     def first(self, x: Array) -> tuple[Array, Array]:
-        """The first distribution's masses up to x and above x, each to its last digits."""
         return mixture(x, -self.up, self.sampling_prob), mixture(-x, self.up, self.sampling_prob)
 
     def second(self, x: Array) -> tuple[Array, Array]:
-        """The same of the second one."""
         return mixture(x, -self.down, self.sampling_prob), mixture(-x, self.down, self.sampling_prob)
 
 
@@ -259,12 +246,6 @@ def probabilities(up: Any, down: Any) -> tuple[Any, Any]:
     return np.expm1(down) / scale, np.exp(down) * np.expm1(-up) / scale
 
 
-_LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
-_BISECTIONS = 80
-_OF_MASSES = 2.0**-44
-_LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be no float
-
-
 def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
     """The masses of a pair's loss at consecutive multiples of the spacing."""
     # A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the point x on where
@@ -273,15 +254,20 @@ def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, miss
     x, multiples = _edges(pair, grid, missing)
     location = _LOCATION + pair.loss_rounding(x) / grid.spacing  # [C + 1]
     blur = np.maximum(location[:-1], location[1:])
-    mass, rounding = _interval_masses(*pair.first(x))  # [C] under the distribution that the losses favor
-    other, other_rounding = _interval_masses(*pair.second(x))  # [C] under its neighbor
+    # Masses of intervals, [C], under the distribution that the losses favor and under its neighbor, and their rounding
+    # errors: differences of a distribution function from the side where it is small.
+    masses = []
+    for below, above in (pair.first(x), pair.second(x)):
+        left = below[1:] < above[:-1]
+        difference = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])
+        masses.append((np.maximum(difference, 0.0), _OF_MASSES * np.where(left, below[1:], above[:-1])))
     last = int(np.abs(multiples).max())
     made, middle = np.zeros(2 * last + 3), last + 1
     losses, scale = multiples.astype(np.float64) * grid.spacing, -math.expm1(-grid.spacing)
-    images = [(losses[:-1], mass, other, rounding, other_rounding)]
+    images: list[Any] = [(losses[:-1], *masses)]
     if isinstance(pair, ShiftedMaximum):
-        images.append((-losses[1:], other, mass, other_rounding, rounding))
-    for low, here, there, lost_here, lost_there in images:
+        images.append((-losses[1:], *masses[::-1]))
+    for low, (here, lost_here), (there, lost_there) in images:
         # The mass of an interval goes to its two ends such that both distributions keep theirs: no smaller for whatever
         # is convex in exp(-loss). What rounding and the search for the ends may have moved goes one point farther,
         # where V is larger.
@@ -309,74 +295,22 @@ def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -
         begins = pair.loss(x) > -most * grid.spacing if isinstance(pair, SampledPair) else pair.second(x)[0] > above
         return np.where([True, False], begins, above < missing)
 
+    def bisected(above: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
+        """Where a rising condition begins to hold."""
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            holds = above(middle)
+            low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+        return np.asarray(high)
+
     farthest = np.full(2, pair.farthest)
-    ends = _bisected(inside, -farthest, farthest)
+    ends = bisected(inside, -farthest, farthest)
     low, high = np.clip(pair.loss(ends) / grid.spacing, -most, most).tolist()
     multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
     all_ends = np.full((2, len(multiples)), [[ends[0]], [farthest[0]]])
-    x = _bisected(lambda x: pair.loss(x) > multiples * grid.spacing, *all_ends)
+    x = bisected(lambda x: pair.loss(x) > multiples * grid.spacing, *all_ends)
     x[0] = ends[0]
     return x, multiples
-
-
-def _bisected(above: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
-    """Where a rising condition begins to hold."""
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        holds = above(middle)
-        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
-    return np.asarray(high)
-
-
-def _interval_masses(below: Array, above: Array) -> tuple[Array, Array]:
-    """Differences of a distribution function from the side where it is small, and their rounding errors."""
-    left = below[1:] < above[:-1]
-    mass = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])
-    return np.asarray(np.maximum(mass, 0.0)), _OF_MASSES * np.where(left, below[1:], above[:-1])
-
-
-Shifts = tuple[Shift, ...]
-
-_TOGETHER = 16
-_POINTS_AT_ONCE = 4096
-
-
-class WeightedSums:
-    """The sums of `LossGrid.moved` over some tuples of shifts."""
-
-    def __init__(self, grid: LossGrid, pad: int, sums: Sequence[Shifts]) -> None:
-        self._size = grid.size
-        inside = [shift for shifts in sums for shift in shifts if shift.whole > -grid.size]
-        wholes = sorted({whole for shift in inside for whole in (shift.whole, shift.whole + 1)})
-        place = {whole: number for number, whole in enumerate(wholes)}
-        self._starts = np.array(wholes, dtype=np.int64) + pad
-        self._weights = np.zeros((len(sums), len(wholes)))
-        self._beyond = np.zeros((len(sums), 1))  # left of all points the values are 1
-        for row, shifts in enumerate(sums):
-            for shift in shifts:
-                if shift.whole <= -grid.size:
-                    self._beyond[row] += shift.lower
-                else:
-                    self._weights[row, place[shift.whole]] += shift.lower
-                    self._weights[row, place[shift.whole + 1]] += shift.upper
-
-    def largest(self, moved: Array) -> Array:
-        """The largest of them, `[size]`, of padded values as they are moved, `[2 pad + 1, size]`."""
-        best = np.empty(self._size)
-        for first in range(0, self._size, _POINTS_AT_ONCE):
-            some = moved[self._starts, first : first + _POINTS_AT_ONCE]
-            (self._weights @ some + self._beyond).max(axis=0, out=best[first : first + _POINTS_AT_ONCE])
-        return best
-
-
-CompositionStep = Callable[[Array], Array]
-
-_ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
-_SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
-_USES_OF_A_COVER = 12
-_MOST_PIECES = 64
-_BENT = 1e-9  # relative, of the nearest value: more than rounding can take from a bend
-_LEAST = 1e-300
 
 
 def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: float) -> CompositionStep:
@@ -385,11 +319,11 @@ def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: floa
         case Box():
             return _PairsStep(grid, pairs, negligible)
         case Span():
-            return _SpanStep(grid, pairs.length)
+            return _span_step(grid, pairs.length)
         case Winner():
             return _WinnerStep(grid, pairs, negligible)
         case ShiftedMaximum():
-            return FixedPairStep(grid, *discretized_loss(pairs, grid, missing=negligible))
+            return fixed_pair_step(grid, *discretized_loss(pairs, grid, missing=negligible))
     raise TypeError(type(pairs).__name__)
 
 
@@ -422,13 +356,32 @@ class _CoveredStep(ABC):
         """The maximum from the root of the tree down; renews the cover."""
 
     def _largest(self, sums: list[WeightedSums], padded: Array) -> Array:
-        moved = sliding_window_view(padded, self._grid.size)
-        return np.asarray(np.max([np.zeros(self._grid.size), *(some.largest(moved) for some in sums)], axis=0))
+        """The largest of weighted sums of padded values as they are moved, `[size]`."""
+        size, moved = self._grid.size, sliding_window_view(padded, self._grid.size)
+        best = np.zeros(size)
+        for starts, weights, beyond in sums:
+            for first in range(0, size, _POINTS_AT_ONCE):
+                here = slice(first, first + _POINTS_AT_ONCE)
+                np.maximum(best[here], (weights @ moved[starts, here] + beyond).max(axis=0), out=best[here])
+        return best
 
     def _summed(self, sums: Sequence[Shifts]) -> list[WeightedSums]:
-        """Some at a time: neighbors share most of their rows."""
-        parts = [sums[first : first + _TOGETHER] for first in range(0, len(sums), _TOGETHER)]
-        return [WeightedSums(self._grid, self._pad, some) for some in parts]
+        """Sums of `LossGrid.moved` over tuples of shifts, some at a time: neighbors share most of their rows."""
+        made = []
+        for some in (sums[first : first + _TOGETHER] for first in range(0, len(sums), _TOGETHER)):
+            inside = {whole for shifts in some for whole, _, _ in shifts if whole > -self._grid.size}
+            wholes = sorted(inside | {whole + 1 for whole in inside})
+            place = {whole: number for number, whole in enumerate(wholes)}
+            weights, beyond = np.zeros((len(some), len(wholes))), np.zeros((len(some), 1))
+            for row, shifts in enumerate(some):
+                for whole, lower, upper in shifts:
+                    if whole <= -self._grid.size:  # left of all points the values are 1
+                        beyond[row] += lower
+                    else:
+                        weights[row, place[whole]] += lower
+                        weights[row, place[whole + 1]] += upper
+            made.append((np.array(wholes, dtype=np.int64) + self._pad, weights, beyond))
+        return made
 
 
 class _PairsStep(_CoveredStep):
@@ -465,71 +418,19 @@ class _PairsStep(_CoveredStep):
         return best
 
 
-class _SpanStep:
-    """The largest over all pairs (t, t - length), piece by piece."""
-
-    # On a piece of t let V(x - t) and V(x - t + length) lie below their chords in exp(-t). Then the expectation is
-    # A + B s - C / s in s = exp(t), which is at most its chord plus D * share * (1 - share), where `share` runs from 0
-    # to 1 along the piece.
-
-    def __init__(self, grid: LossGrid, length: float) -> None:
-        self._grid = grid
-        length = grid.outward(length)
-        # the ends of pieces of [0, length], at multiples of the spacing from either end
-        count = max(math.ceil(length / grid.spacing - 0.5), 1)
-        whole = [k * grid.spacing for k in range(0, count, math.ceil(count / _MOST_PIECES))]
-        ends = [*whole, length]
-        if count * grid.spacing != length:
-            ends = sorted({*ends, *(length - t for t in whole)})
-        pairs = [(grid.outward(t), grid.outward(t - length)) for t in ends]
-        self._pad = grid.padding(max(up - down for up, down in pairs))
-        self._moves = [(grid.shift(up), grid.shift(down), *probabilities(up, down)) for up, down in pairs]
-        widths = [after - before for before, after in pairwise(ends)]
-        self._factors = [(-math.expm1(w) / math.expm1(-length), math.expm1(w) / math.expm1(length)) for w in widths]
-
-    def __call__(self, values: Array) -> Array:
-        padded = self._grid.padded(values, self._pad)
-        best, before = values, (values, values, values)
-        for number, (up, down, p, q) in enumerate(self._moves):
-            first, second = self._grid.moved(padded, self._pad, up), self._grid.moved(padded, self._pad, down)
-            here = (first, second, p * first + q * second)
-            if number > 0:  # the chord + D * share * (1 - share); D is rounded up by more than its terms can be wrong
-                (near, far), rise = self._factors[number - 1], np.abs(here[2] - before[2])
-                bend = near * (first * (1 + _BENT) - before[0]) - far * (second - before[1])
-                bend = np.maximum(np.maximum(bend, rise), _LEAST)
-                best = np.maximum(best, (before[2] + here[2]) / 2 + (rise * (rise / bend) + bend) / 4)
-            before = here
-        return np.minimum(best * (1 + _ROUNDING), 1.0)
-
-
-class FixedPairStep:
-    """The expectation over one pair, its losses multiples of the spacing: `first` times it, and so on."""
-
-    def __init__(self, grid: LossGrid, first: int, masses: Array, missing: float) -> None:
-        self._grid, self._masses, self._missing = grid, masses, missing
-        last = first + len(self._masses) - 1
-        self._pad = max(abs(first), abs(last)) + 1
-        self._start = self._pad - last
-        self._rounding = _ROUNDING + len(self._masses) * 2.0**-52
-
-    def __call__(self, values: Array) -> Array:
-        """The new V on the grid's points."""
-        padded = self._grid.padded(values, self._pad)
-        reached = padded[self._start : self._start + self._grid.size + len(self._masses) - 1]
-        total = np.convolve(reached, self._masses, mode="valid") + self._missing
-        return np.minimum(total * (1 + self._rounding), 1.0)
-
-
-_SLACK_OF_A_WINNER = 1e-4  # relative, per step: a pair above many is accepted whose value is this little above a law's
-
-
 class _WinnerStep(_CoveredStep):
     """The largest over all laws of a winner."""
 
     def __init__(self, grid: LossGrid, tree: Winner, negligible: float) -> None:
         self._tree = tree
-        self._levels = [[_shifts_of_law(grid, pair) for pair in level] for level in tree.levels]
-        wholes = [shift.whole for level in self._levels for shifts in level for shift in shifts]
+        self._levels: list[list[Shifts]] = []
+        for level in tree.levels:
+            self._levels.append([])
+            for pair in level:  # all outcomes, weighted by their probabilities; what is missing leads left of all
+                each = zip(pair.losses.tolist(), (pair.masses * (1 + pair.excess)).tolist(), strict=True)
+                shifts = [grid.shift(grid.outward(loss), weight=mass) for loss, mass in each]
+                self._levels[-1].append((*shifts, (-grid.size, pair.missing, 0.0)))
+        wholes = [whole for level in self._levels for shifts in level for whole, _, _ in shifts]
         pad = 2 + max(abs(whole) for whole in wholes if whole > -grid.size)
         super().__init__(grid, pad, negligible, _ROUNDING + 2 * pad * 2.0**-52)
         self._alone = [[self._summed([shifts]) for shifts in level] for level in self._levels[:-1]]
@@ -553,9 +454,49 @@ class _WinnerStep(_CoveredStep):
         return np.maximum(best, self._largest(self._laws, padded))
 
 
-def _shifts_of_law(grid: LossGrid, pair: Pair) -> Shifts:
-    """Of all outcomes, weighted by their probabilities; what is missing leads left of all points."""
-    masses = pair.masses * (1 + pair.excess)
-    each = zip(pair.losses.tolist(), masses.tolist(), strict=True)
-    shifts = (grid.shift(grid.outward(loss), weight=mass) for loss, mass in each)
-    return (*shifts, Shift(-grid.size, pair.missing, 0.0))
+def _span_step(grid: LossGrid, length: float) -> CompositionStep:
+    """The largest over all pairs (t, t - length), piece by piece."""
+    # On a piece of t let V(x - t) and V(x - t + length) lie below their chords in exp(-t). Then the expectation is
+    # A + B s - C / s in s = exp(t), which is at most its chord plus D * share * (1 - share), where `share` runs from 0
+    # to 1 along the piece.
+    length = grid.outward(length)
+    # the ends of pieces of [0, length], at multiples of the spacing from either end
+    count = max(math.ceil(length / grid.spacing - 0.5), 1)
+    whole = [k * grid.spacing for k in range(0, count, math.ceil(count / _MOST_PIECES))]
+    ends = [*whole, length]
+    if count * grid.spacing != length:
+        ends = sorted({*ends, *(length - t for t in whole)})
+    pairs = [(grid.outward(t), grid.outward(t - length)) for t in ends]
+    pad = grid.padding(max(up - down for up, down in pairs))
+    moves = [(grid.shift(up), grid.shift(down), *probabilities(up, down)) for up, down in pairs]
+    widths = [after - before for before, after in pairwise(ends)]
+    factors = [(-math.expm1(w) / math.expm1(-length), math.expm1(w) / math.expm1(length)) for w in widths]
+
+    def step(values: Array) -> Array:
+        padded = grid.padded(values, pad)
+        best, before = values, (values, values, values)
+        for number, (up, down, p, q) in enumerate(moves):
+            first, second = grid.moved(padded, pad, up), grid.moved(padded, pad, down)
+            here = (first, second, p * first + q * second)
+            if number > 0:  # the chord + D * share * (1 - share); D is rounded up by more than its terms can be wrong
+                (near, far), rise = factors[number - 1], np.abs(here[2] - before[2])
+                bend = near * (first * (1 + _BENT) - before[0]) - far * (second - before[1])
+                bend = np.maximum(np.maximum(bend, rise), _LEAST)
+                best = np.maximum(best, (before[2] + here[2]) / 2 + (rise * (rise / bend) + bend) / 4)
+            before = here
+        return np.minimum(best * (1 + _ROUNDING), 1.0)
+
+    return step
+
+
+def fixed_pair_step(grid: LossGrid, first: int, masses: Array, missing: float) -> CompositionStep:
+    """The expectation over one pair, its losses multiples of the spacing: `first` times it, and so on."""
+    last = first + len(masses) - 1
+    pad = max(abs(first), abs(last)) + 1
+    rounding = _ROUNDING + len(masses) * 2.0**-52
+
+    def step(values: Array) -> Array:
+        reached = grid.padded(values, pad)[pad - last : pad - first + grid.size]
+        return np.minimum((np.convolve(reached, masses, mode="valid") + missing) * (1 + rounding), 1.0)
+
+    return step

@@ -2,7 +2,6 @@
 
 Every function returns an upper bound on what it names. The formula `rho + sqrt(2 rho log(1/delta))` printed as
 Theorem 11 of Zhu & Wang (2022) is false and deliberately absent (docs/proofs/conversion.md).
-
 """
 
 from __future__ import annotations
@@ -11,16 +10,24 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.accounting.special import few_erfcx, few_ndtr, gauss_legendre
-from pate.validation import require_choice, require_count, require_non_negative, require_positive, require_probability
+from pate.accounting.special import Array, few_erfcx, few_ndtr, gauss_legendre
+from pate.validation import require_choice, require_non_negative, require_probability
 
-Array = NDArray[np.float64]
+Curve = Callable[[Array], Array]
+"""Renyi divergences as a function of the orders, `[A]` each."""
 
+_ORDERS_OF_PAPERS: Array = 1 + np.geomspace(1e-3, 1e4, 4001)  # 0.4% apart
 _LARGEST_EXPONENT = 700.0
 _LARGEST_RHO = 1e20  # beyond it the best order cannot be told from 1
 _SMALLEST_RHO = 1e-290  # a smaller one is rounded up: the best order would be none that a float holds
+_NODES = 12
+_SMALL_MU = 0.5  # up to here the difference of Mills ratios is integrated
+_LEFT = -5.0  # farther left the first probability is nearly 1, and nothing cancels
+_FAR = 50.0  # farther right 1 - x R(x) has too few digits; there its bound 1 / x**2 will do
+_FARTHEST = 40.0  # of thresholds; beyond, delta is below any double
+_ULP = 2.0**-52
+_ROUNDING = 2.0**-49  # relative, of the final products
 
 
 def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
@@ -43,46 +50,21 @@ def rdp_to_deltas(orders: Array, rdp: Array, *, target_epsilon: float) -> Array:
     return np.exp(np.minimum(log_delta, 0.0))
 
 
-def rdp_to_hockey_sticks(orders: Array, rdp: Array, *, epsilons: Array) -> Array:
-    """The smallest such delta over the orders for each of several epsilons, of either sign: `[len(epsilons)]`."""
-    log_deltas = (orders - 1) * (rdp - epsilons[:, None] + np.log1p(-1 / orders)) - np.log(orders)  # [E, A]
-    return np.asarray(np.exp(np.minimum(log_deltas.min(axis=1), 0.0)))
-
-
-def rdp_to_epsilons_classic(orders: Array, rdp: Array, *, target_delta: float) -> Array:
-    """The epsilon of each order by the classic rdp + log(1/delta) / (a - 1) of Mironov (2017): valid, looser."""
-    require_probability("target_delta", target_delta)
-    return np.asarray(rdp + math.log(1 / target_delta) / (orders - 1))
-
-
-Curve = Callable[[Array], Array]
-"""Renyi divergences as a function of the orders, `[A]` each."""
-
-_CONVERSIONS = {"classic": rdp_to_epsilons_classic, "tight": rdp_to_epsilons}
-_ORDERS_OF_PAPERS: Array = 1 + np.geomspace(1e-3, 1e4, 4001)  # 0.4% apart
-
-
 def converted(curve: Curve, *, count: int, target_delta: float, conversion: str) -> float:
-    """The smallest epsilon of `count` releases with that Renyi curve, as papers print it: never a guarantee."""
-    require_choice("conversion", conversion, tuple(_CONVERSIONS))
-    orders = _ORDERS_OF_PAPERS
-    return float(_CONVERSIONS[conversion](orders, count * curve(orders), target_delta=target_delta).min())
+    """The smallest epsilon of `count` releases with that Renyi curve, as papers print it: never a guarantee.
 
-
-def corollary_9_rdp(orders: Array, *, noise_multiplier: float, num_labels: int) -> Array:
-    """The curve of Corollary 9 of Zhu & Wang (2022) for the Gaussian noisy maximum: 2 a / z**2 + log(m) / (a - 1)."""
-    require_positive("noise_multiplier", noise_multiplier)
-    require_count("num_labels", num_labels)
-    return np.asarray(2 * orders / noise_multiplier**2 + math.log(num_labels) / (orders - 1))
+    The classic conversion is rdp + log(1/delta) / (a - 1) of Mironov (2017), valid and looser than the tight one.
+    """
+    require_choice("conversion", conversion, ("classic", "tight"))
+    rdp = count * curve(_ORDERS_OF_PAPERS)
+    if conversion == "tight":
+        return float(rdp_to_epsilons(_ORDERS_OF_PAPERS, rdp, target_delta=target_delta).min())
+    require_probability("target_delta", target_delta)
+    return float((rdp + math.log(1 / target_delta) / (_ORDERS_OF_PAPERS - 1)).min())
 
 
 def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
-    """The best epsilon of a rho-zCDP release over all real orders.
-
-    Args:
-        rho: >= 0.
-        target_delta: in (0, 1).
-    """
+    """The best epsilon of a rho-zCDP release, rho >= 0, over all real orders."""
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     if rho == 0:
@@ -130,22 +112,8 @@ def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:
     return rho + 2 * math.sqrt(rho * math.log(1 / target_delta))
 
 
-_NODES = 12
-_SMALL_MU = 0.5  # up to here the difference of Mills ratios is integrated
-_LEFT = -5.0  # farther left the first probability is nearly 1, and nothing cancels
-_FAR = 50.0  # farther right 1 - x R(x) has too few digits; there its bound 1 / x**2 will do
-_FARTHEST = 40.0  # of thresholds; beyond, delta is below any double
-_ULP = 2.0**-52
-_ROUNDING = 2.0**-49  # relative, of the final products
-
-
 def gaussian_delta(mu: float, *, epsilon: float) -> float:
-    """The exact delta of a Gaussian release with mu = l2 sensitivity / noise std (Balle & Wang 2018), rounded up.
-
-    Args:
-        mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
-        epsilon: >= 0.
-    """
+    """The exact delta of a Gaussian release with mu = l2 sensitivity / noise std (Balle & Wang 2018), rounded up."""
     require_non_negative("mu", mu)
     require_non_negative("epsilon", epsilon)
     if mu == 0:
@@ -159,11 +127,9 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
-    """The exact epsilon of a Gaussian release, rounded up; Q releases with std s each have mu * sqrt(Q).
+    """The exact epsilon of a Gaussian release with mu = l2 sensitivity / noise std >= 0, rounded up.
 
-    Args:
-        mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
-        target_delta: in (0, 1).
+    Q releases have mu * sqrt(Q).
     """
     require_non_negative("mu", mu)
     require_probability("target_delta", target_delta)

@@ -15,21 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import validation
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.events import Adjacency, BitEvent, BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
 from pate.accounting.rdp import RdpAccountant, order_array
 from pate.accounting.renyi import bernoulli_rdp, bounded_range_rdp
-from pate.accounting.special import log_expit, log_ndtr, ndtri, ndtri_exp
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_count,
-    require_entries,
-    require_generator,
-    require_histogram,
-    require_positive,
-    require_probability,
-)
+from pate.accounting.special import Array, log_expit, log_ndtr, ndtri, ndtri_exp
+from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
 
 if TYPE_CHECKING:
     from pate.accounting.ledger import Ledger
@@ -46,9 +38,16 @@ __all__ = [
     "statement",
 ]
 
-Array = NDArray[np.float64]
 
 _CELLS_AT_ONCE = 16384
+_LARGEST_EXPONENT = 600.0
+_SMALLEST_MASS = 1e-300  # a smaller one is rounded up; times exp(_LARGEST_EXPONENT) it is still nothing
+_CANCELS_BELOW = 1e-6
+_SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
+_CELLS_OF_LOG_Q, _CELLS_OF_LOG_ODDS = 4096, 60_000
+_LARGEST_LOG_ODDS = 60.0
+_PARTS, _MOST_CELLS = 100, 1_000_000
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,19 +113,24 @@ def one_bit_cost(
     either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit.
 
     Args:
-        statistics: `[Q]` the integer each bit depended on (for a stability test the gap), or `[Q, L]` with a bit for
-            each label (for `GaussianVotes` the votes); below the number of the event's log odds, 0 being the first.
+        statistics: `[Q]`, or `[Q, L]` with a bit for each label: the integers the bits depended on (for a stability
+            test the gap, for `GaussianVotes` the votes), as places in the event's log odds.
         event: the price of one bit: its log odds at every statistic, and the reach of a change.
         orders: `[A]` orders > 1.
         failure_prob: of all the queries together, where the event stands inside an `ApproximateEvent`.
     """
     array, logits = order_array(orders), event.log_odds
-    actual = require_histogram("statistics", np.atleast_1d(statistics), num_teachers=(last := len(logits) - 1))
+    last = len(logits) - 1
+    actual = validation.require_histogram("statistics", np.atleast_1d(statistics), num_teachers=last)
 
     def both_ways(levels: NDArray[np.int64]) -> tuple[Array, Array]:
-        low, here = logits[np.maximum(levels - event.reach, 0)], logits[levels]
-        rising_here, falling_here = _between(low, here, array)
-        rising, falling = _between(here, logits[np.minimum(levels + event.reach, last)], array)
+        low, high = logits[np.maximum(levels - event.reach, 0)], logits[np.minimum(levels + event.reach, last)]
+        curves = np.zeros((2, 2, len(levels), len(array)))  # of a bit and its neighbor, and of the two exchanged
+        for made, first, second in zip(curves, (low, logits[levels]), (logits[levels], high), strict=True):
+            moved = first != second
+            one, two = ((log_expit(odds), log_expit(-odds)) for odds in (first[moved, None], second[moved, None]))
+            made[0, moved], made[1, moved] = bernoulli_rdp(*one, *two, array), bernoulli_rdp(*two, *one, array)
+        (rising_here, falling_here), (rising, falling) = curves
         return np.maximum(falling_here, rising), np.maximum(rising_here, falling)
 
     return DataDependentCost(array, _summed(actual.astype(np.int64), array, both_ways), failure_prob)
@@ -145,25 +149,8 @@ def _summed(queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray
     return np.asarray(sums.max(axis=0))
 
 
-def _between(first: Array, second: Array, orders: Array) -> tuple[Array, Array]:
-    """Both divergences between bits with these logits: `[P, A]` each."""
-    curves = np.zeros((2, len(first), len(orders)))
-    moved = first != second
-    one, two = ((log_expit(logits), log_expit(-logits)) for logits in (first[moved, None], second[moved, None]))
-    curves[0, moved] = bernoulli_rdp(*one, *two, orders)
-    curves[1, moved] = bernoulli_rdp(*two, *one, orders)
-    return curves[0], curves[1]
-
-
-_LARGEST_EXPONENT = 600.0
-_SMALLEST_MASS = 1e-300  # a smaller one is rounded up; times exp(_LARGEST_EXPONENT) it is still nothing
-_CANCELS_BELOW = 1e-6
-
-
 def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: object) -> DataDependentCost:
-    """The realized cost of gap selection on all queries asked, answered and refused alike.
-
-    The sum over the queries, in the direction in which it is larger.
+    """The realized cost of gap selection on all queries asked, answered and refused alike, in the larger direction.
 
     Args:
         utilities: `[Q, n]` what competed: (gap + regularizer) / noise scale.
@@ -179,7 +166,7 @@ def top_log_odds(utilities: Array) -> Array:
     """Log odds of the likeliest candidate of the exponential mechanism: `[Q]` from utilities `[Q, n]`."""
     values = np.array(utilities, dtype=np.float64)
     require(values.ndim == 2 and values.shape[1] >= 2, "utilities.shape", values.shape, "[num_queries, at least 2]")
-    require_entries("utilities", np.isfinite(values), "finite numbers")
+    validation.require_entries("utilities", np.isfinite(values), "finite numbers")
     rows, best = np.arange(len(values)), values.argmax(axis=1)
     largest = values[rows, best]
     values[rows, best] = -np.inf
@@ -192,40 +179,23 @@ def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: obje
     """The suprema of D_a(P || P') and of D_a(P' || P) over all neighbors P' of a distribution P: `[Q, A]` each."""
     # All that is known of P is its largest probability. At most the data-independent price, which it is where no
     # candidate has more than half.
-    array = order_array(orders)
+    array, epsilon = order_array(orders), event.epsilon
     log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))  # of the others, <= log(1/2)
-    forward, backward = _both_ways(log_rest, event.epsilon, np.sort(array))
-    ranks = np.argsort(np.argsort(array, kind="stable"), kind="stable")
-    return forward[:, ranks], backward[:, ranks]
-
-
-def _both_ways(log_rest: Array, epsilon: float, a: Array) -> tuple[Array, Array]:
-    """Forward and backward divergences at rising orders, `[Q, A]` each."""
-    # The worst change makes a mass of at most exp(log_rest) likelier; the forward one less likely from order 2 on.
-    ceiling = bounded_range_rdp(epsilon, a)
+    ceiling = bounded_range_rdp(epsilon, a := np.sort(array))
     if epsilon < _CANCELS_BELOW or math.isinf(epsilon):
-        whole = np.tile(ceiling, (len(log_rest), 1))
-        return whole, whole.copy()
-    split = int(np.searchsorted(a, 2.0))
-    low, high = a[:split], a[split:]
-    forward = np.concatenate(
-        [
-            _moment(log_rest, epsilon, low - 1, (1 - low) * epsilon, _forward_peak(epsilon, low)),
-            _moment(log_rest, -epsilon, high - 1, (high - 1) * epsilon, _forward_peak(-epsilon, high)),
-        ],
-        axis=1,
-    )
-    peak = np.maximum((1 / math.expm1(epsilon) - a / _expm1(a * epsilon)) / (a - 1), 0.0)
-    backward = _moment(log_rest, epsilon, -a, a * epsilon, peak)
-    for log_moment in (forward, backward):
-        log_moment *= 1 / (a - 1)
-        np.clip(log_moment, 0.0, ceiling, out=log_moment)
-    return forward, backward
-
-
-def _forward_peak(shift: float, a: Array) -> Array:
-    """The mass at which the forward moment is largest, if it is free: `[A]`."""
-    return np.maximum(-((a - 1) / _expm1(-(a - 1) * shift) + 1 / math.expm1(shift)) / a, 0.0)
+        ways = [np.tile(ceiling, (len(log_rest), 1)) for _ in range(2)]
+    else:
+        # The worst change makes a mass of at most exp(log_rest) likelier; the forward one less likely from order 2 on.
+        split = int(np.searchsorted(a, 2.0))
+        forward = []
+        for shift, some in ((epsilon, a[:split]), (-epsilon, a[split:])):
+            peak = -((some - 1) / _expm1(-(some - 1) * shift) + 1 / math.expm1(shift)) / some  # where the mass is free
+            forward.append(_moment(log_rest, shift, some - 1, (1 - some) * shift, np.maximum(peak, 0.0)))
+        peak = np.maximum((1 / math.expm1(epsilon) - a / _expm1(a * epsilon)) / (a - 1), 0.0)
+        moments = np.concatenate(forward, axis=1), _moment(log_rest, epsilon, -a, a * epsilon, peak)
+        ways = [np.clip(log_moment * (1 / (a - 1)), 0.0, ceiling) for log_moment in moments]
+    ranks = np.argsort(np.argsort(array, kind="stable"), kind="stable")
+    return ways[0][:, ranks], ways[1][:, ranks]
 
 
 def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: Array) -> Array:
@@ -249,38 +219,25 @@ def _expm1(x: Array) -> Array:
 
 
 def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object) -> DataDependentCost:
-    """The realized cost of GNMax on the queries that drew its noise.
+    """The realized cost of GNMax on the queries that drew its noise: `votes` `[Q, L]`, L >= 2, one of each teacher.
 
-    Where a noisy threshold decides which queries are answered, `votes` holds the queries that passed, and the cost of
-    the threshold on every query, passed or not, is added to this one.
-
-    Args:
-        votes: `[Q, L]` votes for each of L >= 2 classes, each teacher casting one.
-        noise_std: of the noise on every count, in votes, > 0.
-        num_teachers: the number of votes of each query.
-        orders: `[A]` orders > 1.
+    Where a noisy threshold decides which queries are answered, these are the queries that passed, and the cost of the
+    threshold on every query, passed or not, is added to this one. `noise_std` is that on every count, in votes.
     """
     array = order_array(orders)
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
-    return DataDependentCost(
-        array, _summed(log_q, array, lambda some: (gnmax_rdp(some, noise_std=noise_std, orders=array),))
-    )
+    rdp = _summed(log_q, array, lambda some: (gnmax_rdp(some, noise_std=noise_std, orders=array),))
+    return DataDependentCost(array, rdp)
 
 
-def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float) -> Array:
-    """Log of a bound on the probability that another class than the plurality's wins: `[Q]` from votes `[Q, L]`."""
-    return log_q_of_deficits(vote_deficits(votes), noise_std=noise_std)
+def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, farther: float = 0) -> Array:
+    """Log of a bound on the probability that another class than the plurality's wins: `[Q]` from votes `[Q, L]`.
 
-
-def vote_deficits(votes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """By how much every other class trails the plurality's: `[Q, L - 1]`, rising, from votes `[Q, L]`."""
+    Every other class may trail by so many votes `farther`. Normal tails are looked up by whole votes.
+    """
     falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
-    return falling[:, :1] - falling[:, 1:]
-
-
-def log_q_of_deficits(deficits: NDArray[np.int64], *, noise_std: float) -> Array:
-    """`gnmax_log_q` from the deficits `[Q, L - 1]`, rising: `[Q]`; looks normal tails up by whole votes."""
-    scale, num_classes = math.sqrt(2) * require_positive("noise_std", noise_std), deficits.shape[1] + 1
+    deficits = np.maximum(falling[:, :1] - falling[:, 1:] + int(farther), 0)  # [Q, L - 1], rising
+    scale, num_classes = math.sqrt(2) * require_positive("noise_std", noise_std), falling.shape[1]
     largest_deficit = int(deficits.max())
     if largest_deficit < deficits.size:
         tails = log_ndtr(-np.arange(largest_deficit + 1) / scale)[deficits]
@@ -289,9 +246,6 @@ def log_q_of_deficits(deficits: NDArray[np.int64], *, noise_std: float) -> Array
     largest = tails[:, 0]
     others = np.exp(tails - largest[:, None]).sum(axis=1)
     return np.asarray(np.minimum(largest + np.log(others), math.log1p(-1 / num_classes)))
-
-
-_SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
 
 
 def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
@@ -346,7 +300,8 @@ def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
 
 def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.integer]:
     """Returns votes `[Q, L]`, L >= 2, in which every query has `num_teachers` votes, or raises."""
-    counts = require_histogram("votes", votes, num_teachers=require_count("num_teachers", num_teachers), rank=2)
+    require_count("num_teachers", num_teachers)
+    counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
     totals = counts.sum(axis=1)
     if (wrong := np.flatnonzero(totals != num_teachers)).size:
@@ -354,17 +309,14 @@ def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.i
     return counts
 
 
-_CELLS_OF_LOG_Q = 4096
-
-
 def gnmax_smooth_sensitivity(
     votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, order: float, beta: float
 ) -> float:
     """A beta-smooth upper bound on the local sensitivity of `gnmax_cost` at one order; private like the votes."""
     require_positive("beta", beta)
-    deficits = vote_deficits(one_vote_each(votes, num_teachers))
+    counts = one_vote_each(votes, num_teachers)
     # cells of log q and, in each, a bound on how far one change of a teacher can lower the cost of one query
-    log_others = math.log(deficits.shape[1])
+    log_others = math.log(counts.shape[1] - 1)
     edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _CELLS_OF_LOG_Q))
     # the least log q of neighbors: all deficits equal, and each two votes larger
     each = np.minimum(edges - log_others, -1e-12)
@@ -372,24 +324,18 @@ def gnmax_smooth_sensitivity(
     cost, after = (gnmax_rdp(log_q, noise_std=noise_std, orders=order)[:, 0] for log_q in (edges, least))
     drops = np.concatenate([cost[:1], cost[1:] - after[:-1], [order / noise_std**2 - after[-1]]])
     up_to, from_on = np.maximum.accumulate(drops), np.maximum.accumulate(drops[::-1])[::-1]
-    at_most, best, farthest = len(deficits) * float(up_to[-1]), 0.0, int(deficits.max()) // 2 + 1
+    most = int((counts.max(axis=1) - counts.min(axis=1)).max())  # by which a class trails
+    at_most, best, farthest = len(counts) * float(up_to[-1]), 0.0, most // 2 + 1
     for distance in range(farthest):
         if math.exp(-beta * distance) * at_most <= best:
             return best
-        moved = 2 * (distance + 1)
         likely, unlikely = (
-            np.searchsorted(edges, log_q_of_deficits(np.maximum(moved_by, 0), noise_std=noise_std), side="right")
-            for moved_by in (deficits - moved, deficits + moved)
+            np.searchsorted(edges, gnmax_log_q(counts, noise_std=noise_std, farther=by), side="right")
+            for by in (-2 * (distance + 1), 2 * (distance + 1))
         )
         total = float(np.minimum(up_to[likely], from_on[np.maximum(unlikely - 1, 0)]).sum())
         best = max(best, math.exp(-beta * distance) * total)
     return max(best, math.exp(-beta * farthest) * at_most)
-
-
-_CELLS_OF_LOG_ODDS = 60_000
-_LARGEST_LOG_ODDS = 60.0
-_PARTS, _MOST_CELLS = 100, 1_000_000
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,9 +343,8 @@ class GapCostSanitizer:
     """Releases the cost of gap selection at one order with Gaussian noise scaled to its global sensitivity.
 
     Formal guarantees:
-        * The likeliest candidate's log odds move by at most `query.epsilon` between neighbors, on every query at
-          once, and the cost is a function of them that never rises. So the release costs a `GaussianEvent`, whatever
-          the votes.
+        * The likeliest candidate's log odds move by at most `query.epsilon` between neighbors, on every query at once,
+          and the cost never rises with them. So the release costs a `GaussianEvent`, whatever the votes.
         * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
     """
 
@@ -413,8 +358,7 @@ class GapCostSanitizer:
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         require_count("num_queries", self.num_queries)
         require_positive("query.epsilon", self.query.epsilon)
-        require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
-        require_positive("noise_multiplier", self.noise_multiplier)
+        _require_order_and_noise(self)
 
     @property
     def event(self) -> GaussianEvent:
@@ -424,20 +368,21 @@ class GapCostSanitizer:
     @cached_property
     def sensitivity(self) -> float:
         """An upper bound on how far the cost of all queries moves between neighbors; public."""
+
+        def drops(cells: Array, width: float) -> list[Array]:
+            """By how much a change lowers the cost of one query in each cell, `[C]`: at its lower end; at most."""
+            most = self._costs(cells)
+            moved = (self._costs(cells + beyond + self.query.epsilon) for beyond in (0.0, width))
+            return [(most - after).max(axis=0) for after in moved]
+
         cells, width = np.linspace(0.0, _LARGEST_LOG_ODDS, _CELLS_OF_LOG_ODDS, retstep=True)
-        attained, largest = self._drops(cells, float(width))
+        attained, largest = drops(cells, float(width))
         candidates = cells[largest >= attained.max()]  # the others hold nothing larger
         parts = max(1, min(_PARTS, _MOST_CELLS // len(candidates)))
         finer = candidates[:, None] + width / parts * np.arange(parts)
-        _, largest = self._drops(finer.ravel(), float(width) / parts)
+        _, largest = drops(finer.ravel(), float(width) / parts)
         beyond = self._costs(np.array([_LARGEST_LOG_ODDS]))
         return self.num_queries * float(max(largest.max(), beyond.max())) * (1 + _ROUNDING)
-
-    def _drops(self, cells: Array, width: float) -> tuple[Array, Array]:
-        """By how much a change lowers the cost of one query in each cell: at its lower end, and at most: `[C]` each."""
-        most = self._costs(cells)
-        drops = [most - self._costs(cells + beyond + self.query.epsilon) for beyond in (0.0, width)]
-        return drops[0].max(axis=0), drops[1].max(axis=0)
 
     @property
     def noise_std(self) -> float:
@@ -446,11 +391,11 @@ class GapCostSanitizer:
 
     def __call__(self, utilities: Array, *, rng: np.random.Generator, ledger: Ledger | None = None) -> float:
         """The cost at `order` plus noise, possibly negative: from utilities `[num_queries, n]` as for the cost."""
-        require_generator(rng)
+        validation.require_generator(rng)
         values = np.asarray(utilities, dtype=np.float64)
         costs = self._costs(top_log_odds(values))
         require(costs.shape[1] == self.num_queries, "utilities.shape", values.shape, f"{self.num_queries} queries")
-        charge(self, ledger)
+        _charge(self, ledger)
         return float(costs.sum(axis=1).max() + self.noise_std * rng.standard_normal())
 
     def upper_bound(self, released: float, *, failure_prob: float) -> float:
@@ -481,10 +426,10 @@ class GnmaxCostSanitizer:
     adjacency: ClassVar[Adjacency] = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        for name in ("noise_std", "noise_multiplier", "beta"):
-            require_positive(name, getattr(self, name))
+        require_positive("noise_std", self.noise_std)
+        require_positive("beta", self.beta)
         require_count("num_teachers", self.num_teachers)
-        require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
+        _require_order_and_noise(self)
 
     @property
     def event(self) -> SmoothSensitivityEvent:
@@ -493,18 +438,23 @@ class GnmaxCostSanitizer:
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator, ledger: Ledger | None = None) -> float:
         """The cost at `order` plus noise, possibly negative: from votes `[Q, L]`."""
-        require_generator(rng)
-        std, teachers = self.noise_std, self.num_teachers
-        cost = gnmax_cost(votes, noise_std=std, num_teachers=teachers, orders=self.order)
-        scale = gnmax_smooth_sensitivity(votes, noise_std=std, num_teachers=teachers, order=self.order, beta=self.beta)
-        charge(self, ledger)
+        validation.require_generator(rng)
+        shape: dict[str, Any] = {"noise_std": self.noise_std, "num_teachers": self.num_teachers}
+        cost = gnmax_cost(votes, **shape, orders=self.order)
+        scale = gnmax_smooth_sensitivity(votes, **shape, order=self.order, beta=self.beta)
+        _charge(self, ledger)
         return float(cost.rdp[0] + self.noise_multiplier * scale * rng.standard_normal())
 
 
 Sanitizer = GapCostSanitizer | GnmaxCostSanitizer
 
 
-def charge(sanitizer: Sanitizer, ledger: Ledger | None) -> None:
+def _require_order_and_noise(sanitizer: Sanitizer) -> None:
+    require(1 < sanitizer.order < math.inf, "order", sanitizer.order, "a finite number > 1")
+    require_positive("noise_multiplier", sanitizer.noise_multiplier)
+
+
+def _charge(sanitizer: Sanitizer, ledger: Ledger | None) -> None:
     """Charges a release before it is drawn; each call is a release of its own."""
     if ledger is not None:
         rule = "a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
@@ -516,11 +466,6 @@ def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: fl
     """The epsilon at `target_delta` of a released cost and of its release, both at the sanitizer's order.
 
     An estimate: the true cost may be larger than what was released.
-
-    Args:
-        sanitizer: the one that released the cost.
-        released: what it released.
-        target_delta: in (0, 1).
     """
     order = order_array(sanitizer.order)
     rdp = max(released, 0.0) + RdpAccountant(orders=order).compose(sanitizer.event).rdp
@@ -528,13 +473,7 @@ def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: fl
 
 
 def statement(sanitizer: Sanitizer, released: float, *, target_delta: float) -> str:
-    """A sentence that may be published with a released cost, and says what it is and what it is not.
-
-    Args:
-        sanitizer: the one that released the cost.
-        released: what it released, or its `upper_bound`.
-        target_delta: in (0, 1).
-    """
+    """A sentence that may be published with a released cost or its `upper_bound`, and says what it is and is not."""
     spent = estimated_epsilon(sanitizer, released, target_delta=target_delta)
     price = RdpAccountant().compose(sanitizer.event).get_epsilon(target_delta)
     return (

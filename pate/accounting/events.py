@@ -22,32 +22,21 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pate import validation
 from pate.accounting.special import few_log_ndtr
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_choice,
-    require_count,
-    require_each,
-    require_extra,
-    require_kind,
-    require_non_negative,
-    require_positive,
-    require_probability,
-    require_rising,
-)
+from pate.validation import InvalidValue, require, require_count, require_non_negative, require_positive
 
 
 class Adjacency(StrEnum):
     """Which change of the private data the guarantee is about.
 
-    Attributes:
-        REPLACE_ONE: one private record changes. The partition is fixed and disjoint, so one teacher is trained anew and
-            its whole vote vector may change: every count moves by -1, 0 or +1. The number of teachers is public. This
-            is record-level privacy, and the default everywhere.
-        ADD_REMOVE: one teacher is added or removed, and its votes are absent from every sum: all counts move in one
-            direction, each by 0 or 1. Absent is not zero, which is a vote to `CenteredVotes` and `PowersetGNMax`
-            (docs/proofs/adjacency.md). The papers' convention; not record-level privacy.
+    REPLACE_ONE: one private record changes. The partition is fixed and disjoint, so one teacher is trained anew and its
+    whole vote vector may change: every count moves by -1, 0 or +1. The number of teachers is public. This is
+    record-level privacy, and the default everywhere.
+
+    ADD_REMOVE: one teacher is added or removed, and its votes are absent from every sum: all counts move in one
+    direction, each by 0 or 1. Absent is not zero, which is a vote to `CenteredVotes` and `PowersetGNMax`
+    (docs/proofs/adjacency.md). The papers' convention; not record-level privacy.
     """
 
     REPLACE_ONE = "replace_one"
@@ -56,7 +45,7 @@ class Adjacency(StrEnum):
     @classmethod
     def parse(cls, value: str) -> Adjacency:
         """The member of that name; raises `InvalidValue` with the nearest names."""
-        return cls(require_choice("adjacency", str(value), tuple(cls)))
+        return cls(validation.require_choice("adjacency", str(value), tuple(cls)))
 
     @property
     def gap_sensitivity(self) -> int:
@@ -82,7 +71,7 @@ class Event:
 
     def to_dp_event(self) -> Any:
         """The matching event of Google's dp-accounting (the extra `pld`); raises if it has no such event."""
-        require_extra("to_dp_event", "pld")
+        validation.require_extra("to_dp_event", "pld")
         import dp_accounting as dp  # loads slowly, and is optional
 
         match self:
@@ -112,18 +101,13 @@ class LeafEvent(Event):
 
 
 def _require_event(name: str, value: object) -> None:
-    require_kind(name, value, Event, "an event of pate.accounting")
+    validation.require_kind(name, value, Event, "an event of pate.accounting")
 
 
 def _require_logits(name: str, logits: tuple[float, ...]) -> None:
-    require_kind(name, logits, tuple, "a tuple of numbers")
+    validation.require_kind(name, logits, tuple, "a tuple of numbers")
     require(len(logits) > 0, name, "()", "at least one number")
-    require_rising(name, logits)
-
-
-def _require_calls(name: str, number: float) -> None:
-    whole = number == math.inf or (number >= 0 and float(number).is_integer())
-    require(whole, name, number, "a whole number >= 0 or infinity")
+    validation.require_rising(name, logits)
 
 
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
@@ -134,13 +118,15 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(("num_votes", "count"), partial(require_count, minimum=0)),
     **dict.fromkeys(("event", "accesses"), _require_event),
     "logits": _require_logits,
-    "num_calls": _require_calls,
-    "hit_prob": require_probability,
+    "num_calls": lambda name, value: require(
+        value == math.inf or (value >= 0 and float(value).is_integer()), name, value, "a whole number >= 0 or infinity"
+    ),
+    "hit_prob": validation.require_probability,
     "num_moving": lambda name, value: require(value in (1, 2), name, value, "1 or 2"),
     "lowest": lambda name, value: require(math.isfinite(value), name, value, "a finite number"),
     "sampling_prob": lambda name, value: require(0 < value <= 1, name, value, "a number in (0, 1]"),
     "failure_prob": lambda name, value: require(0 <= value < 1, name, value, "a number in [0, 1)"),
-    "bounded_range": lambda name, value: require_kind(name, value, bool, "True or False"),
+    "bounded_range": lambda name, value: validation.require_kind(name, value, bool, "True or False"),
 }
 """What a field of that name has to be."""
 
@@ -166,12 +152,9 @@ class GaussianEvent(LeafEvent):
 
     @classmethod
     def composed(cls, noise_multipliers: ArrayLike) -> GaussianEvent:
-        """One event that costs what all of these cost together, each possibly chosen after seeing the ones before.
+        """One event that costs what these `[N]`, N >= 1, cost together, each possibly chosen after seeing earlier ones.
 
         Its 1 / noise_multiplier**2 is the sum of theirs, rounded up. A single 0 makes it cost infinity.
-
-        Args:
-            noise_multipliers: `[N]`, N >= 1, finite numbers >= 0.
 
         >>> GaussianEvent.composed([2.0, 2.0, 2.0, 2.0])
         GaussianEvent(noise_multiplier=0.9999999999999858)
@@ -179,7 +162,7 @@ class GaussianEvent(LeafEvent):
         multipliers = np.asarray(noise_multipliers, dtype=np.float64)
         rule = "one or more finite numbers >= 0"
         require(multipliers.ndim == 1 and multipliers.size > 0, "noise_multipliers.shape", multipliers.shape, rule)
-        require_each("noise_multipliers", multipliers, np.isfinite(multipliers) & (multipliers >= 0), rule)
+        validation.require_each("noise_multipliers", multipliers, np.isfinite(multipliers) & (multipliers >= 0), rule)
         least = float(multipliers.min())
         if least == 0:
             return cls(0.0)
@@ -274,7 +257,6 @@ class ThresholdEvent(BitEvent):
         return self.log_odds_at(np.arange(self.num_values))
 
     def log_odds_at(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """At some of the values, by their place among all."""
         z = (self.lowest + places) / self.noise_std
         return np.asarray(few_log_ndtr(z) - few_log_ndtr(-z))
 
@@ -303,7 +285,6 @@ class SampledGaussianEvent(LeafEvent):
 
     @property
     def is_replaced(self) -> bool:
-        """Whether both neighbors have the unit."""
         return self.adjacency is Adjacency.REPLACE_ONE
 
     @property
@@ -345,11 +326,8 @@ class SelfComposedEvent(Event):
 class SelectThenTestEvent(ComposedEvent):
     """A gap that was chosen with Gumbel noise, released where the test of that very gap passes.
 
-    Costs at most what its parts do; less by the joint law of both where there are few votes.
-
-    Attributes:
-        events: the selection, a `BoundedRangeEvent`, and its test, an `ApproximateEvent` of a `OneBitEvent` whose
-            statistic is the gap, from 0 on.
+    Its events are the selection, a `BoundedRangeEvent`, and its test, an `ApproximateEvent` of a `OneBitEvent` whose
+    statistic is the gap, from 0 on. Costs at most what these do; less by the joint law of both where votes are few.
     """
 
     # how many gaps compete, >= 2. Their sum is at most T; each moves by at most the bit's `reach`, and so does their
@@ -370,7 +348,6 @@ class SelectThenTestEvent(ComposedEvent):
 
     @property
     def selection(self) -> BoundedRangeEvent:
-        """The first part."""
         return cast(BoundedRangeEvent, self.events[0])
 
     @property
@@ -459,10 +436,9 @@ def by_accesses(event: Event) -> Event:
         return event.accesses
     if isinstance(event, ComposedEvent):
         kinds = set(map(type, event.events))  # looking at 100,000 parts takes long
-        if all(issubclass(kind, LeafEvent) and not issubclass(kind, SessionEvent) for kind in kinds):
-            return event
-        parts = tuple(map(by_accesses, event.events))
-        return event if all(map(operator.is_, parts, event.events)) else replace(event, events=parts)
+        if not all(issubclass(kind, LeafEvent) and not issubclass(kind, SessionEvent) for kind in kinds):
+            parts = tuple(map(by_accesses, event.events))
+            return event if all(map(operator.is_, parts, event.events)) else replace(event, events=parts)
     if isinstance(event, (SelfComposedEvent, ApproximateEvent)):
         part = by_accesses(event.event)
         return event if part is event.event else replace(event, event=part)
@@ -475,18 +451,16 @@ def failure_probability(event: Event) -> float:
         return event.failure_prob + failure_probability(event.event)
     if isinstance(event, SelfComposedEvent):
         return event.count * failure_probability(event.event)
-    if isinstance(event, ComposedEvent):
-        if all(issubclass(kind, LeafEvent) for kind in set(map(type, event.events))):
-            return 0.0
+    if isinstance(event, ComposedEvent) and not all(
+        issubclass(kind, LeafEvent) for kind in set(map(type, event.events))
+    ):
         return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
     return 0.0
 
 
-KINDS: dict[str, type[Event]] = {
-    name: kind
-    for name, kind in globals().items()
-    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, LeafEvent, BitEvent)
-}
+_ABSTRACT = (Event, LeafEvent, BitEvent)
+_NAMED = {name: kind for name, kind in globals().items() if isinstance(kind, type) and kind not in _ABSTRACT}
+KINDS: dict[str, type[Event]] = {name: kind for name, kind in _NAMED.items() if issubclass(kind, Event)}
 """Every kind of event that a ledger may hold, by its class name."""
 
 
@@ -496,34 +470,32 @@ def event_to_json(event: Event) -> dict[str, Any]:
     A field with its default is left out, as an earlier version, without that field, wrote it. An infinity is a string.
     """
     require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting")
-    return {"kind": type(event).__name__} | {
-        field.name: _value_to_json(value)
-        for field in fields(event)  # type: ignore[arg-type]  # every kind of event is a dataclass
-        if (value := getattr(event, field.name)) != field.default
-    }
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Event):
+            return event_to_json(value)
+        if isinstance(value, tuple):
+            return [plain(part) for part in value]
+        value = value.item() if isinstance(value, np.generic) else value
+        return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+    values = {each.name: (getattr(event, each.name), each.default) for each in fields(cast(Any, event))}
+    named = {name: plain(value) for name, (value, default) in values.items() if value != default}
+    return {"kind": type(event).__name__} | named
 
 
 def event_from_json(data: dict[str, Any]) -> Event:
     """The event that `event_to_json` wrote; raises for a kind that does not exist."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(map(read, value))
+        return (
+            event_from_json(value) if isinstance(value, dict) else float(value) if value in ("inf", "-inf") else value
+        )
+
     values = dict(data)
     kind = values.pop("kind", None)
     if kind not in KINDS:
         raise InvalidValue(f"kind={kind}: expected one of {', '.join(sorted(KINDS))}")
-    return KINDS[kind](**{name: _value_from_json(value) for name, value in values.items()})
-
-
-def _value_to_json(value: Any) -> Any:
-    if isinstance(value, Event):
-        return event_to_json(value)
-    if isinstance(value, tuple):
-        return [_value_to_json(part) for part in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
-
-
-def _value_from_json(value: Any) -> Any:
-    if isinstance(value, dict):
-        return event_from_json(value)
-    if isinstance(value, list):
-        return tuple(_value_from_json(part) for part in value)
-    return float(value) if value in ("inf", "-inf") else value
+    return KINDS[kind](**{name: read(value) for name, value in values.items()})

@@ -15,42 +15,59 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import accumulate
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import events
 from pate.accounting.composition_step import (
     Box,
     CompositionStep,
     DominatingPairs,
-    FixedPairStep,
     LossGrid,
-    MirroredGrid,
     SampledPair,
     ShiftedMaximum,
     Span,
     composition_step,
     discretized_loss,
+    fixed_pair_step,
     rounded_spacing,
 )
 from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
 from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.rdp import LossAccountant
 from pate.accounting.renyi import bit_pairs
-from pate.accounting.special import log_expit, lower_hull
+from pate.accounting.special import Array, log_expit, lower_hull
 from pate.accounting.winner import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER, Winner, winner_pairs
 from pate.validation import InvalidValue, require_count
 
-Array = NDArray[np.float64]
 Steps = tuple[tuple[DominatingPairs, int], ...]
 Run = tuple[DominatingPairs, ...]
 
 _ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
-_DIGITS = 36  # of a loss, binary
+_DIGITS = 36  # of a loss, binary: so few that mirror images are equal
+_OF_BLOCKS = 1e-11  # relative: of a hull's values between its corners, and of the sums of a profile
+CAPACITY = 720
+"""Of a block, in quarters of a step: enough that it gives away little, with many divisors, as releases repeat."""
+_MOST_CONVOLVED = 6000  # points up to the reach where the losses of a fixed pair are summed: a second's work at most
+_ENORMOUS = 30.0
+_COST, _COST_OF_A_WINNER = 4, 10
+_WIDENING_BETWEEN_BLOCKS = 3e-4  # of the variance of all losses: what the wider spacing between blocks may add
+_DEVIATIONS = 9.2
+_LOGARITHM = 42.0  # of the mass beyond the largest loss of a block
+_WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
+_POINTS_PER_REACH, _MOST_POINTS = 2000, 200_000
+_LEFT_SHARE = 0.25  # of the reach: how far left of 0 the grid begins at least
+_FEW_STEPS = 10  # so few may move delta by much at once: the grid then begins as far left as it ends right
+_NEGLIGIBLE = 1e-3  # of the smallest delta
+_LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
+_MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
+_RENYI_MARGIN = 1e-6  # the same, from the delta of the Renyi accountant
+_LEAST = 1e-290
+_SMALLEST_REACH, _LARGEST_REACH = 1e-200, 500.0
+_ROUNDING = 1e-9
 
 
 @lru_cache(maxsize=256)
@@ -59,7 +76,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
     match event:
         case events.NoOpEvent():
             return None
-        case events.GaussianEvent():
+        case events.GaussianEvent() | events.SampledGaussianEvent(sampling_prob=1):
             return ShiftedMaximum(1, 1 / event.noise_multiplier)
         case events.NoisyMaxGaussianEvent():
             # The pair of which every hockey stick is above the release's (docs/proofs/gap_selection.md, step 5).
@@ -70,8 +87,6 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
                 return winner_pairs(event.noise_multiplier, event.num_moving)
             return ShiftedMaximum(1, event.num_moving**0.5 / event.noise_multiplier)
         case events.SampledGaussianEvent():
-            if event.sampling_prob == 1:
-                return ShiftedMaximum(1, 1 / event.noise_multiplier)
             # Its own pair, a removed unit's where it may come or go (docs/proofs/alternatives.md).
             return SampledPair(event.sampling_prob, event.shift, -event.shift if event.is_replaced else 0.0)
         case events.PureDpEvent():
@@ -89,23 +104,17 @@ def _pairs_of_bit(event: events.BitEvent) -> Box | None:
     near, far = bit_pairs(event)
     if near.size == 0:
         return None
-    one = _rounded_up(log_expit(far), log_expit(near))  # loss of a 1, > 0
-    zero = _rounded_up(log_expit(-near), log_expit(-far))  # minus the loss of a 0, > 0
-    ups, downs = np.concatenate([one, zero]), -np.concatenate([zero, one])
+    # The loss of a 1, and minus that of a 0, both > 0: differences of two logarithms, never below the true ones.
+    losses = []
+    for larger, smaller in ((log_expit(far), log_expit(near)), (log_expit(-near), log_expit(-far))):
+        difference = larger - smaller - _ULPS * (larger + smaller) + np.finfo(np.float64).tiny
+        digits, exponent = np.frexp(difference)
+        losses.append(np.ldexp(np.ceil(np.ldexp(digits, _DIGITS)), exponent - _DIGITS))
+    ups, downs = np.concatenate(losses), -np.concatenate(losses[::-1])
     order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
     ups, downs = ups[order], downs[order]
     kept = downs < np.append(np.inf, np.minimum.accumulate(downs)[:-1])
     return Box(ups[kept], downs[kept])
-
-
-def _rounded_up(larger: Array, smaller: Array) -> Array:
-    """The difference of two logarithms, never below the true one; so few digits that mirror images are equal."""
-    difference = larger - smaller - _ULPS * (larger + smaller) + np.finfo(np.float64).tiny
-    digits, exponent = np.frexp(difference)
-    return np.asarray(np.ldexp(np.ceil(np.ldexp(digits, _DIGITS)), exponent - _DIGITS))
-
-
-_OF_BLOCKS = 1e-11  # relative: of a hull's values between its corners, and of the sums of a profile
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +143,12 @@ class Block:
         factor = max(1.0, float(lacking.max()), 1 / (float(made.masses.sum()) + missing)) * (1 + _OF_BLOCKS)
         return cls(made.masses * factor, missing * factor, spacing)
 
+    @classmethod
+    def repeated(cls, pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> Block:
+        """The losses of one fixed pair, summed, as nobody chooses between its steps; infinite beyond the grid."""
+        _, masses, missing = discretized_loss(pair, grid, missing=negligible)
+        return cls(masses, missing, grid.spacing).power(times, most=grid.first + grid.size)
+
     def profile(self) -> Array:
         """Its delta at -n..n times the spacing, `[2 n + 1]`, to a relative 1e-11."""
         near, far = -np.expm1(-self.spacing), np.exp(-self.spacing)
@@ -155,7 +170,6 @@ class Block:
         return Block(masses, missing * (1 + _OF_BLOCKS), self.spacing)
 
     def power(self, count: int, *, most: int) -> Block:
-        """It `count` >= 1 times."""
         square, done = self, None
         while count:
             if count & 1:
@@ -166,24 +180,7 @@ class Block:
 
     @property
     def total(self) -> float:
-        """All mass."""
         return float(self.masses.sum()) + self.missing
-
-
-def repeated_block(pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> Block:
-    """The losses of one fixed pair, summed, as nobody chooses between its steps; beyond the grid they are infinite."""
-    _, masses, missing = discretized_loss(pair, grid, missing=negligible)
-    return Block(masses, missing, grid.spacing).power(times, most=grid.first + grid.size)
-
-
-CAPACITY = 720
-"""Of a block, in quarters of a step: enough that it gives away little, with many divisors, as releases repeat."""
-MOST_CONVOLVED = 6000  # points up to the reach where the losses of a fixed pair are summed: a second's work at most
-_ENORMOUS = 30.0
-_COST, _COST_OF_A_WINNER = 4, 10
-_WIDENING_BETWEEN_BLOCKS = 3e-4  # of the variance of all losses: what the wider spacing between blocks may add
-_DEVIATIONS = 9.2
-_LOGARITHM = 42.0  # of the mass beyond the largest loss of a block
 
 
 def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible: float) -> Block:
@@ -195,55 +192,10 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
     number = runs.total() + sum(times for _, times in fixed)
     coarser = max(int(math.sqrt(4 * _WIDENING_BETWEEN_BLOCKS * variance / number) / spacing), 1)
     if fixed:
-        coarser = max(coarser, math.ceil(reach / spacing / MOST_CONVOLVED))
+        coarser = max(coarser, math.ceil(reach / spacing / _MOST_CONVOLVED))
     most = math.ceil(reach / spacing / coarser) + 1
     between = LossGrid(first=0, size=most, spacing=coarser * rounded_spacing(spacing))
-    in_runs = _blocks(runs, spacing, coarser, reach, negligible).items()
-    blocks = [block.power(runs[run], most=most) for run, block in in_runs]
-    blocks += [repeated_block(pair, between, negligible=negligible, times=times) for pair, times in fixed]
-    return reduce(lambda one, other: one.times(other, most=most), blocks)
-
-
-def cost(steps: Steps) -> int:
-    """How long the steps take one by one, in the units of `CAPACITY`."""
-    return sum(times * _cost_of(pairs) for pairs, times in steps)
-
-
-def work(steps: Steps) -> int:
-    """How long it takes to compose the steps, in the same units: blocks that come again take none."""
-    if cost(steps) <= CAPACITY or has_rare_losses(steps):
-        return cost(steps)
-    return sum(sum(map(_cost_of, run)) for run in set(_runs(steps)))
-
-
-def has_rare_losses(steps: Steps) -> bool:
-    """Whether losses are possible that are enormous beside the usual ones: there blocks give away much."""
-    return any(_largest(pairs, otherwise=0.0) > _ENORMOUS * math.sqrt(pairs.variance) for pairs, _ in steps)
-
-
-def _cost_of(pairs: DominatingPairs) -> int:
-    # the steps of a fixed pair are one convolution
-    return 0 if isinstance(pairs, SampledPair) else _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
-
-
-def _runs(steps: Steps) -> Iterable[Run]:
-    """Consecutive steps, as many at a time as a block holds; those of a fixed pair need none."""
-    run: list[DominatingPairs] = []
-    left = CAPACITY
-    for pairs, times in steps:
-        while times > 0 and not isinstance(pairs, SampledPair):
-            some = min(times, max(left // _cost_of(pairs), 1))
-            run += [pairs] * some
-            left, times = left - some * _cost_of(pairs), times - some
-            if left <= 0:
-                yield tuple(run)
-                run, left = [], CAPACITY
-    if run:
-        yield tuple(run)
-
-
-def _blocks(runs: Iterable[Run], spacing: float, coarser: int, reach: float, negligible: float) -> dict[Run, Block]:
-    """A block for each run; one that another run ends with is read off on the way."""
+    # A block for each run; one that another run ends with is read off on the way.
     made: dict[Run, Block] = {}
     waiting = sorted(runs, key=len)
     while waiting:
@@ -254,15 +206,17 @@ def _blocks(runs: Iterable[Run], spacing: float, coarser: int, reach: float, neg
         far = _DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in longest))
         beyond = max(_largest(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in longest)
         size = math.ceil(min(far + max(_LOGARITHM / 3 * beyond, 0.0), reach) / spacing) + 3
-        grid = MirroredGrid(first=0, size=size, spacing=rounded_spacing(spacing))
+        grid = LossGrid(first=0, size=size, spacing=rounded_spacing(spacing), mirrored=True)
         profiles = _last_profiles(longest, grid, negligible)
         for run in [*(run for run in waiting if longest[len(longest) - len(run) :] == run), longest]:
             made[run] = Block.above(profiles[len(run) - 1][::coarser], coarser * grid.spacing)
-    return made
+    blocks = [block.power(runs[run], most=most) for run, block in made.items()]
+    blocks += [Block.repeated(pair, between, negligible=negligible, times=times) for pair, times in fixed]
+    return reduce(lambda one, other: one.times(other, most=most), blocks)
 
 
 @lru_cache(maxsize=6)
-def _last_profiles(run: Run, grid: MirroredGrid, negligible: float) -> Array:
+def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> Array:
     """The profiles of the last 1, 2, … steps at 0 and above, `[steps, size]`; kept, as other counts need them, too."""
     steps: dict[DominatingPairs, CompositionStep] = {}
     values = np.zeros(grid.size)
@@ -274,17 +228,37 @@ def _last_profiles(run: Run, grid: MirroredGrid, negligible: float) -> Array:
     return made
 
 
+def _in_one(steps: Steps) -> bool:
+    """Whether steps are taken one by one: few, or with rare losses beside which the usual ones are tiny."""
+    whole = sum(times * _cost(pairs) for pairs, times in steps)
+    rare = any(_largest(pairs, otherwise=0.0) > _ENORMOUS * math.sqrt(pairs.variance) for pairs, _ in steps)
+    return whole <= CAPACITY or rare
+
+
+def _cost(pairs: DominatingPairs) -> int:
+    """How long a step takes, in the units of `CAPACITY`; those of a fixed pair are one convolution."""
+    return 0 if isinstance(pairs, SampledPair) else _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
+
+
+def _runs(steps: Steps) -> Iterable[Run]:
+    """Consecutive steps, as many at a time as a block holds; those of a fixed pair need none."""
+    run: list[DominatingPairs] = []
+    left = CAPACITY
+    for pairs, times in steps:
+        while times > 0 and not isinstance(pairs, SampledPair):
+            some = min(times, max(left // _cost(pairs), 1))
+            run += [pairs] * some
+            left, times = left - some * _cost(pairs), times - some
+            if left <= 0:
+                yield tuple(run)
+                run, left = [], CAPACITY
+    if run:
+        yield tuple(run)
+
+
 def _largest(pairs: DominatingPairs, *, otherwise: float) -> float:
     """The largest loss of one step where it has one."""
     return pairs.up if isinstance(pairs, Box) else pairs.length if isinstance(pairs, Span) else otherwise
-
-
-_WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
-_POINTS_PER_REACH = 2000
-_MOST_POINTS = 200_000
-_LEFT_SHARE = 0.25  # of the reach: how far left of 0 the grid begins at least
-_FEW_STEPS = 10  # so few may move delta by much at once: the grid then begins as far left as it ends right
-_NEGLIGIBLE = 1e-3  # of the smallest delta
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +269,6 @@ class Profile:
     values: Array  # `[size]` the deltas
 
     def delta(self, epsilon: float) -> float:
-        """The delta at any epsilon."""
         grid = self.grid
         position = epsilon / grid.spacing - grid.first
         if position >= grid.size - 1:
@@ -321,18 +294,23 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bo
     """The profile of steps taken in this order; remembered, as the same release is priced again and again."""
     num_steps = sum(times for _, times in steps)
     negligible = _NEGLIGIBLE * smallest_delta / num_steps
-    if in_blocks and cost(steps) > CAPACITY and not has_rare_losses(steps):
-        spacing = _aligned(_narrow(steps, num_steps), steps)
-        block = composed_in_blocks(steps, spacing=spacing, reach=reach, negligible=negligible)
+    variance = math.fsum(times * pairs.variance for pairs, times in steps)
+    narrow = math.sqrt(4 * _WIDENING * variance / num_steps)  # the widest spacing at which interpolation adds little
+    if in_blocks and not _in_one(steps):
+        block = composed_in_blocks(steps, spacing=_aligned(narrow, steps), reach=reach, negligible=negligible)
         deltas = block.profile()[len(block.masses) // 2 :]
         return Profile(LossGrid(first=0, size=len(deltas), spacing=block.spacing), np.minimum(deltas, 1.0))
-    grid = _grid(steps, reach, num_steps)
+    # Spaced so that interpolation widens the losses little, and that the widest steps move by whole points.
+    most = _MOST_CONVOLVED if any(isinstance(pairs, SampledPair) for pairs, _ in steps) else _MOST_POINTS
+    spacing = _aligned(max(min(reach / _POINTS_PER_REACH, narrow), reach / most), steps)
+    first = -math.ceil(min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0) * reach / spacing) - 1
+    grid = LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
     made: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))
     for pairs, times in reversed(steps):
         if isinstance(pairs, SampledPair):
-            block = repeated_block(pairs, grid, negligible=negligible, times=times)
-            values = FixedPairStep(grid, -(len(block.masses) // 2), block.masses, block.missing)(values)
+            block = Block.repeated(pairs, grid, negligible=negligible, times=times)
+            values = fixed_pair_step(grid, -(len(block.masses) // 2), block.masses, block.missing)(values)
             continue
         if pairs not in made:
             made[pairs] = composition_step(pairs, grid, negligible=negligible)
@@ -341,42 +319,18 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bo
     return Profile(grid, values)
 
 
-def _grid(steps: Steps, reach: float, num_steps: int) -> LossGrid:
-    """Spaced so that interpolation widens the losses little, and that the widest steps move by whole points."""
-    spacing = min(reach / _POINTS_PER_REACH, _narrow(steps, num_steps))
-    convolved = any(isinstance(pairs, SampledPair) for pairs, _ in steps)
-    spacing = _aligned(max(spacing, reach / (MOST_CONVOLVED if convolved else _MOST_POINTS)), steps)
-    left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
-    first = -math.ceil(left_share * reach / spacing) - 1
-    return LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
-
-
-def _narrow(steps: Steps, num_steps: int) -> float:
-    """The widest spacing at which interpolation adds little."""
-    variance = math.fsum(times * pairs.variance for pairs, times in steps)
-    return math.sqrt(4 * _WIDENING * variance / num_steps)
-
-
 def _aligned(spacing: float, steps: Steps) -> float:
     """About this spacing, one that divides the widest steps."""
     spacing = rounded_spacing(spacing)
-    weights: dict[float, float] = {}
+    weights = Counter[float]()
     for pairs, times in steps:  # what should be a multiple: the length of a span, the loss of a single pair
         length = 0.0 if isinstance(pairs, Box) and pairs.halves else _largest(pairs, otherwise=0.0)
         if length >= spacing:
-            weights[length] = weights.get(length, 0.0) + times * length * length
+            weights[length] += times * length * length  # type: ignore[assignment]  # a weight, no count
     if weights:
         length = max(weights, key=weights.__getitem__)
         spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
     return spacing
-
-
-_LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
-_MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
-_RENYI_MARGIN = 1e-6  # the same, from the delta of the Renyi accountant
-_LEAST = 1e-290
-_SMALLEST_REACH, _LARGEST_REACH = 1e-200, 500.0
-_ROUNDING = 1e-9
 
 
 class ExactAccountant(LossAccountant):
@@ -393,12 +347,9 @@ class ExactAccountant(LossAccountant):
 
     Edge cases: steps are taken in the order of the event, so the bound is for that order. But Gaussians, sampled ones
     too, count as the first steps, which gives the adversary of the others the most freedom. More than 180 other steps
-    are composed in blocks, some tenths of a percent above the best play. Epsilons above 500 and deltas below 1e-187 are
-    those of the Renyi accountant. The first reading takes some tenths of a second, a second or two for thousands of
-    sampled Gaussians, and milliseconds per step for optimal tables of the stability test, whose losses can be enormous.
-
-    Attributes:
-        in_blocks: whether many steps may be composed in blocks; if not, every step takes some milliseconds.
+    are composed in blocks, some tenths of a percent above the best play, unless `in_blocks` is False; every step takes
+    some milliseconds then, as for optimal tables of the stability test, whose losses can be enormous. Epsilons above
+    500 and deltas below 1e-187 are those of the Renyi accountant.
 
     Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
 
@@ -425,13 +376,13 @@ class ExactAccountant(LossAccountant):
         for leaf, times in _in_order(by_accesses(event), count):
             if times == 0:
                 continue
-            if isinstance(leaf, events.WinnerEvent) and leaf.noise_multiplier > 0:
-                winners = _up(winners + _mu_squared(leaf.noise_multiplier, leaf.num_moving * times))
-            if isinstance(leaf, events.GaussianEvent) and leaf.noise_multiplier > 0:
-                mu_squared = _up(mu_squared + _mu_squared(leaf.noise_multiplier, times))
+            price, noise = getattr(leaf, "epsilon", 0.0), getattr(leaf, "noise_multiplier", 1.0)
+            if isinstance(leaf, events.WinnerEvent) and noise > 0:
+                winners = _up(winners + _mu_squared(noise, leaf.num_moving * times))
+            if isinstance(leaf, events.GaussianEvent) and noise > 0:
+                mu_squared = _up(mu_squared + _mu_squared(noise, times))
                 continue
             # No pair dominates what has no protection; the Renyi accountant prices it, at infinity.
-            price, noise = getattr(leaf, "epsilon", 0.0), getattr(leaf, "noise_multiplier", 1.0)
             bare = isinstance(leaf, events.NonPrivateEvent) or price == math.inf or noise == 0
             if not bare and (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
@@ -443,28 +394,27 @@ class ExactAccountant(LossAccountant):
         return self
 
     def work(self) -> int:
-        """How long the first reading takes, in quarters of a step of some milliseconds."""
-        return work(tuple(self._steps))
+        """How long the first reading takes, in quarters of a step of some milliseconds; repeated blocks take none."""
+        steps = tuple(self._steps)
+        if _in_one(steps):
+            return sum(times * _cost(pairs) for pairs, times in steps)
+        return sum(sum(map(_cost, run)) for run in set(_runs(steps)))
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
-        return self._least(
-            lambda mu: gaussian_epsilon(mu, target_delta=target_delta) * (1 + _ROUNDING),
-            lambda profile: profile.epsilon(target_delta) * (1 + _ROUNDING),
-            target_delta * _MARGIN,
-        )
+        alone = partial(gaussian_epsilon, target_delta=target_delta)
+        least = self._least(alone, lambda profile: profile.epsilon(target_delta), target_delta * _MARGIN)
+        return least * (1 + _ROUNDING)
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
-        return self._least(
-            lambda mu: gaussian_delta(mu, epsilon=target_epsilon),
-            lambda profile: max(profile.delta(target_epsilon), _LEAST) * (1 + _ROUNDING),
-            bound * _RENYI_MARGIN,
-        )
+        def read(profile: Profile) -> float:
+            return max(profile.delta(target_epsilon), _LEAST) * (1 + _ROUNDING)
+
+        return self._least(partial(gaussian_delta, epsilon=target_epsilon), read, bound * _RENYI_MARGIN)
 
     def _least(self, alone: Callable[[float], float], read: Callable[[Profile], float], smallest_delta: float) -> float:
         """The least figure of what composes to a bound: that of mu where Gaussians are alone, else the profiles'."""
-        winners = self._mu_squared_of_winners
         bounds = [(self._steps, _up(math.sqrt(self._mu_squared)))]
-        if winners:  # by their counts, as Gaussians
+        if winners := self._mu_squared_of_winners:  # by their counts, as Gaussians
             others = [step for step in self._steps if not isinstance(step[0], Winner)]
             bounds.append((others, _up(math.sqrt(_up(self._mu_squared + winners)))))
         found = []
@@ -510,18 +460,14 @@ def _up(number: float) -> float:
 def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
     if isinstance(event, LeafEvent):
         yield event, count
-    elif isinstance(event, events.SelfComposedEvent):
-        if isinstance(event.event, LeafEvent):
-            yield event.event, count * event.count
-        else:
-            for _ in range(count * event.count):
-                yield from _in_order(event.event, 1)
     elif isinstance(event, events.ApproximateEvent):
         yield from _in_order(event.event, count)
+    elif isinstance(event, events.SelfComposedEvent) and isinstance(event.event, LeafEvent):
+        yield event.event, count * event.count
+    elif isinstance(event, events.SelfComposedEvent):
+        for _ in range(count * event.count):
+            yield from _in_order(event.event, 1)
     elif isinstance(event, events.ComposedEvent):
         for _ in range(count):
             for part in event.events:
-                if isinstance(part, LeafEvent):
-                    yield part, 1
-                else:
-                    yield from _in_order(part, 1)
+                yield from ((part, 1),) if isinstance(part, LeafEvent) else _in_order(part, 1)

@@ -12,26 +12,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from pate import validation
 from pate.accounting import events
-from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons, zcdp_to_epsilon
 from pate.accounting.events import Event, LeafEvent, by_accesses, count_leaves, failure_probability, leaves
-from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
+from pate.accounting.rdp import DEFAULT_ORDERS, Accountant, rdp_curve, total_rho
 from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_expit
-from pate.accounting.zcdp import total_rho
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_choice,
-    require_non_negative,
-    require_positive,
-    require_probability,
-    rounded_up,
-)
+from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability, rounded_up
 
 __all__ = [
-    "FilterRule",
     "GaussianFilter",
     "GaussianOrRenyi",
     "PrivacyFilter",
@@ -41,12 +31,17 @@ __all__ = [
     "default_filter",
 ]
 
+FilterMaker = Callable[[float, float], "PrivacyFilter"]
+"""Makes a filter for (max_epsilon, target_delta): a class such as `RenyiFilter`, or a partial of one."""
+
 _FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
 _MOST_TIMES = 2**60
 _STEPS = 200
 # Ten times the float .1 are more than 1.0 by 2^-54, though the numbers that were meant are equal. A cap, and a share of
 # failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md).
 _DECIMAL = 2.0**-51
+_REFINED = 2001
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,6 @@ class Spent:
     pure: Fraction | float = Fraction(0)
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
-        """With `count` more of a price."""
         more = price.amount * count  # neither product nor sum is below the true one; exact where nothing is rounded
         more = more if price.amount == 0 or count == 1 else math.nextafter(more, math.inf)
         total = self.amount + more
@@ -68,49 +62,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class FilterRule(ABC):
-    """Enforces a cap: a filter, or a rule that chooses one at the first event, before anything was released.
-
-    Args:
-        max_epsilon: the cap, > 0.
-        target_delta: in (0, 1).
-        max_failure_prob: the part of `target_delta` that failure probabilities may use up; prices are converted at
-            what it leaves. None lets the first event decide: half of delta, or what that event needs, where it can
-            fail, and a hundredth where it cannot.
-    """
-
-    max_epsilon: float
-    target_delta: float
-    max_failure_prob: float | None = None
-
-    name: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        require_positive("max_epsilon", self.max_epsilon)
-        require_probability("target_delta", self.target_delta)
-        if self.max_failure_prob is not None:
-            require_non_negative("max_failure_prob", self.max_failure_prob)
-            rule = f"less than target_delta={self.target_delta}"
-            require(self.max_failure_prob < self.target_delta, "max_failure_prob", self.max_failure_prob, rule)
-
-    def for_cap(self, max_epsilon: float) -> Self:
-        """The same rule for another cap; an order that was the default for this cap is chosen anew."""
-        order = getattr(self, "order", None)
-        beside: dict[str, Any] = {"order": None} if order == best_order(self.max_epsilon, self.target_delta) else {}
-        return replace(self, max_epsilon=max_epsilon, **beside)
-
-    @abstractmethod
-    def fixed_by(self, first: Event) -> PrivacyFilter:
-        """The filter of a data set of which this is the first event; that event knows of no release."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Its name and parameters, without cap and delta."""
-        beside = [field.name for field in fields(self) if field.name not in ("max_epsilon", "target_delta")]
-        return {"name": self.name} | {name: getattr(self, name) for name in beside}
-
-
-@dataclass(frozen=True)
-class PrivacyFilter(FilterRule):
+class PrivacyFilter(ABC):
     """Adds up prices in one unit, and refuses an event that would take their sum above the cap.
 
     Formal guarantees, for the adjacency that the events were made for:
@@ -122,6 +74,33 @@ class PrivacyFilter(FilterRule):
 
     Source: docs/proofs/filters.md.
     """
+
+    max_epsilon: float  # the cap, > 0
+    target_delta: float  # in (0, 1)
+    # The part of delta that failure probabilities may use up; prices are converted at what it leaves. None lets the
+    # first event decide: half of delta, or what that event needs, where it can fail, and a hundredth where it cannot.
+    max_failure_prob: float | None = None
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        require_positive("max_epsilon", self.max_epsilon)
+        require_probability("target_delta", self.target_delta)
+        if self.max_failure_prob is not None:
+            failures = validation.require_non_negative("max_failure_prob", self.max_failure_prob)
+            rule = f"less than target_delta={self.target_delta}"
+            require(failures < self.target_delta, "max_failure_prob", failures, rule)
+
+    def for_cap(self, max_epsilon: float) -> Self:
+        """The same rule for another cap; an order that was the default for this cap is chosen anew."""
+        order = getattr(self, "order", None)
+        beside: dict[str, Any] = {"order": None} if order == best_order(self.max_epsilon, self.target_delta) else {}
+        return replace(self, max_epsilon=max_epsilon, **beside)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its name and parameters, without cap and delta."""
+        beside = [field.name for field in fields(self) if field.name not in ("max_epsilon", "target_delta")]
+        return {"name": self.name} | {name: getattr(self, name) for name in beside}
 
     @property
     @abstractmethod
@@ -165,8 +144,8 @@ class PrivacyFilter(FilterRule):
             low, high = (middle, high) if self.epsilon(middle) <= self.max_epsilon else (low, middle)
         return low
 
-    def fixed_by(self, first: Event) -> Self:
-        """Itself, with the share of failures that the first event asks for."""
+    def fixed_by(self, first: Event) -> PrivacyFilter:
+        """The filter of a data set of which this is the first event, with the share of failures that it asks for."""
         if self.max_failure_prob is not None:
             return self
         failure, delta = failure_probability(first), self.target_delta
@@ -175,22 +154,23 @@ class PrivacyFilter(FilterRule):
 
     def price(self, event: Event) -> Spent:
         """What an event adds; raises if it has no price in the filter's unit."""
-        return Spent(self.amount(event), Fraction(failure_probability(event)), _pure(event))
+        try:
+            found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
+            pure: Fraction | float = sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
+        except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
+            pure = math.inf
+        return Spent(self.amount(event), Fraction(failure_probability(event)), pure)
 
     def epsilon_of(self, spent: Spent) -> float:
-        """What was spent, as an epsilon at the delta that allowed failures leave."""
         return min(float(spent.pure), self.epsilon(spent.amount))
 
     def allows_failures(self, spent: Spent) -> bool:
-        """Whether the failures are within their share of delta."""
         return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
     def admits(self, spent: Spent, event: Event) -> bool:
-        """Whether the event fits beside what was spent."""
         return self._holds(spent.plus(self.price(event)))
 
     def affords(self, spent: Spent, event: Event) -> float:
-        """How many times the event fits beside what was spent; infinity where it costs nothing."""
         price = self.price(event)
         if not self._holds(spent.plus(price)):
             return 0
@@ -214,24 +194,9 @@ class PrivacyFilter(FilterRule):
         return pure or self.epsilon(spent.amount) <= self.max_epsilon
 
 
-def _pure(event: Event) -> Fraction | float:
-    """The sum of the epsilons of an event's parts; infinity where a part has none."""
-    try:
-        found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
-        return sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
-    except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
-        return math.inf
-
-
-_REFINED = 2001
-
-
 @dataclass(frozen=True)
 class RenyiFilter(PrivacyFilter):
     """Adds Renyi divergences at one order; the default filter.
-
-    Args:
-        order: > 1; None for the order at which the most Gaussian releases fit.
 
     Source: Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021; docs/proofs/filters.md.
 
@@ -242,7 +207,7 @@ class RenyiFilter(PrivacyFilter):
     (7.171, 559)
     """
 
-    order: float | None = None
+    order: float | None = None  # > 1; None for the order at which the most Gaussian releases fit
 
     name: ClassVar[str] = "renyi"
 
@@ -298,7 +263,7 @@ class ZCdpFilter(PrivacyFilter):
     def unit(self) -> str:
         return "rho of zCDP"
 
-    def fixed_by(self, first: Event) -> Self:
+    def fixed_by(self, first: Event) -> PrivacyFilter:
         return super().fixed_by(by_accesses(first))
 
     def price(self, event: Event) -> Spent:
@@ -312,17 +277,11 @@ class ZCdpFilter(PrivacyFilter):
         return math.inf if math.isinf(amount) else zcdp_to_epsilon(amount, target_delta=self.conversion_delta)
 
 
-_ROUNDING = 1e-9
-
-
 @dataclass(frozen=True)
 class GaussianFilter(PrivacyFilter):
     """Adds 1 / noise_multiplier**2 of Gaussian events, and of pure ones what their epsilon is worth; refuses others.
 
     Without failures it admits whatever one Gaussian release under the cap could pay: nothing is lost.
-
-    Args:
-        max_failure_prob: see `FilterRule`; None for none at all, as a Gaussian cannot fail.
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 
@@ -332,7 +291,7 @@ class GaussianFilter(PrivacyFilter):
     631
     """
 
-    max_failure_prob: float | None = 0.0
+    max_failure_prob: float | None = 0.0  # none at all, as a Gaussian cannot fail
 
     name: ClassVar[str] = "gaussian"
 
@@ -372,56 +331,37 @@ def _mu_squared(leaf: LeafEvent) -> float:
 
 
 @dataclass(frozen=True)
-class GaussianOrRenyi(FilterRule):
-    """The Gaussian filter if a data set's first event has Gaussian parts only, and otherwise the Renyi filter.
-
-    Args:
-        order: of the Renyi filter; None for its default.
-    """
-
-    order: float | None = None
+class GaussianOrRenyi(RenyiFilter):
+    """The Gaussian filter if a data set's first event has Gaussian parts only, and otherwise the Renyi filter."""
 
     name: ClassVar[str] = "gaussian_or_renyi"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        made = RenyiFilter(self.max_epsilon, self.target_delta, self.max_failure_prob, self.order)
-        object.__setattr__(self, "order", made.order)
-
     def fixed_by(self, first: Event) -> PrivacyFilter:
-        """The filter that the kinds of the first event decide for."""
-        if count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}:
-            allowed = self.max_failure_prob
-            if allowed is None and failure_probability(first) == 0:
-                allowed = 0.0
-            return GaussianFilter(self.max_epsilon, self.target_delta, allowed).fixed_by(first)
-        return RenyiFilter(self.max_epsilon, self.target_delta, self.max_failure_prob, self.order).fixed_by(first)
+        allowed = self.max_failure_prob
+        if not count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}:
+            return RenyiFilter(self.max_epsilon, self.target_delta, allowed, self.order).fixed_by(first)
+        if allowed is None and failure_probability(first) == 0:
+            allowed = 0.0
+        return GaussianFilter(self.max_epsilon, self.target_delta, allowed).fixed_by(first)
 
 
-FilterMaker = Callable[[float, float], FilterRule]
-"""Makes a filter for (max_epsilon, target_delta): a class such as `RenyiFilter`, or a partial of one."""
-
-FILTERS: dict[str, type[FilterRule]] = {
-    made.name: made for made in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi)
-}
-_OF_ACCOUNTANT: dict[str, type[FilterRule]] = {
-    "zcdp": ZCdpFilter,
-    **dict.fromkeys(("exact", "pld", "auto"), GaussianOrRenyi),
-}
+_KINDS = (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi)
+FILTERS: dict[str, type[PrivacyFilter]] = {kind.name: kind for kind in _KINDS}
 
 
 def default_filter(accountant: Accountant) -> FilterMaker:
     """The filter whose cap costs the least compared with an accountant's totals.
 
-    Args:
-        accountant: zCDP has its own filter; exact, PLD and auto have the Gaussian filter where the first event of a
-            data set is Gaussian; whatever else counts by Renyi's.
+    zCDP has its own; exact, PLD and auto have the Gaussian filter where the first event of a data set is Gaussian;
+    whatever else counts by Renyi's.
     """
-    return _OF_ACCOUNTANT.get(accountant.name, RenyiFilter)
+    if accountant.name == "zcdp":
+        return ZCdpFilter
+    return GaussianOrRenyi if accountant.name in ("exact", "pld", "auto") else RenyiFilter
 
 
-def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delta: float) -> FilterRule:
-    """The filter that `FilterRule.to_json` wrote."""
+def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delta: float) -> PrivacyFilter:
+    """The filter that `PrivacyFilter.to_json` wrote."""
     values = dict(data)
     kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
     try:

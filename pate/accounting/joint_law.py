@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,45 @@ from numpy.typing import NDArray
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.events import Event, SelectThenTestEvent, count_leaves, nodes
 from pate.accounting.rdp import AccountantBesideRenyi, rdp_curve
-from pate.accounting.special import expit
+from pate.accounting.special import Array, expit
 
-Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+Divergence = Callable[[Array], Array]  # A convex function >= 0 of Q / P, 0 at 1: what an outcome adds per mass under P
+Corner = tuple[float, float, float]
+"""Logs, in units of the largest move: the ratio of refusals is in the first two, the weights grow by the third."""
+_Span = tuple[float, float, float, float]
+"""What one bound covers: ratios of refusals in the first two and growths in the last two, in the units of a corner."""
+
+MOST_TEACHERS = 20_000
+"""Of a joint law, which goes over every gap: with more of them selection and test cost what they do alone."""
 
 _OF_RATIOS = 2.0**-50  # of a log, and of each of about eight steps to a ratio
+_PENALTY = 20.0  # the largest price of a row
+_ALLOWED = 1e-7  # by which rows may be missed for nothing: of many prices that are as good, the smallest are found
+_MORE = 1e-9  # than 0
+_MOST_STEPS = 200
+_ROUNDING = 2.0**-46  # of a sum of at most 16 products, relative to the sum of their sizes
+_FAILS, _MOVED, _MOVED_FAILS, _ONE, _LIMITS = 0, 1, 2, 3, slice(4, 7)  # the parts of the programs
+_VALUES, _EVEN, _SHARED, _REFUSED = 0, 1, slice(2, 5), slice(5, 7)  # their values and rows
+_GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)  # logs, in units of the largest move
+_REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)  # the same
+_WIDEST = 0.3  # of growths, where a part of unbounded refusals is divided by these
+_FAR_OUT, _FARTHER = 8.0, 1.6  # where such a part is divided no more, and how far out it is divided
+_HALVINGS, _MOST_SPANS = 10, 300
+_CLOSE_BOUND = 1.01  # of the bound to the programs' values
+_SOLVED_FIRST = 80  # types
+_AT_ONCE = 36_000  # types, in all programs that are looked at together: products so small need one thread
+_ROUNDS = 8  # of adding types to the programs, at most
+_UP = 1e-12  # for the rounding of a divergence's values about 1
+_STEP = 1.05  # between two orders minus 1, on one grid for all: what was found serves other readings
+_STRIDES = (2, 1)  # of the search on that grid
+_FARTHEST = 24  # places from where it starts
+_LARGEST_RANGE = 20.0  # of a selection; beyond, the parts are as good
+_LOWEST_LOGIT = -700.0  # of a gap's test; the probability of passing is a full double then
+_LARGEST_LOG = 700.0
+_LEAST, _CLOSE = 1e-30, 1.01  # of deltas
+_RESOLUTION = 0.003
+_WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +86,6 @@ class CandidateTypes:
     @classmethod
     @lru_cache(maxsize=32)  # made once for many questions
     def of(cls, event: SelectThenTestEvent) -> CandidateTypes:
-        """All types of gaps within the event's T votes."""
         logits, reach = np.array(event.bit.logits), event.bit.reach
         num_teachers, largest = event.num_teachers, event.selection.epsilon / 2
         every = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
@@ -79,17 +112,6 @@ class CandidateTypes:
         )
 
 
-MOST_TEACHERS = 20_000
-"""Of a joint law, which goes over every gap: with more of them selection and test cost what they do alone."""
-
-Places = NDArray[np.int64]
-
-_PENALTY = 20.0  # the largest price of a row
-_ALLOWED = 1e-7  # by which rows may be missed for nothing: of many prices that are as good, the smallest are found
-_MORE = 1e-9  # than 0
-_MOST_STEPS = 200
-
-
 def row_prices(values: Array, rows: Array) -> Array:
     """What relaxing each row would add to the largest mean of the values, and that mean."""
     limits = np.full((len(rows), rows.shape[1] + 1), _ALLOWED)  # of the rows and of the ones, with what is allowed
@@ -102,14 +124,20 @@ def row_prices(values: Array, rows: Array) -> Array:
         prices = np.take_along_axis(tableau[:, :1], basis[:, None], axis=2) @ inverse
         found[rising] = prices[:, 0]
         gains = (tableau[:, :1] - prices @ tableau[:, 1:])[:, 0]
-        entering = gains.argmax(axis=1)
-        more = gains.max(axis=1) > _MORE
+        entering, more = gains.argmax(axis=1), gains.max(axis=1) > _MORE
         if not more.any():
             break
         if not more.all():
             parts = (rising, limits, tableau, basis, inverse, entering)
             rising, limits, tableau, basis, inverse, entering = (part[more] for part in parts)
-        _step(tableau, limits, basis, inverse, entering)
+        each = np.arange(len(basis))  # one column of each basis is exchanged
+        falls = (inverse @ tableau[each, 1:, entering][:, :, None])[:, :, 0]  # of the basis, as the new column rises
+        held = (inverse @ limits[:, :, None])[:, :, 0]
+        room = np.divide(held, falls, out=np.full_like(falls, np.inf), where=falls > _MORE)
+        leaving = room.argmin(axis=1)
+        row = inverse[each, leaving] / falls[each, leaving, None]
+        inverse -= falls[:, :, None] * row[:, None, :]
+        inverse[each, leaving], basis[each, leaving] = row, entering
     return found
 
 
@@ -121,7 +149,6 @@ def _start(values: Array, rows: Array, limits: Array) -> tuple[Array, Places, Ar
     tableau[:, 1:-1, above], tableau[:, 1:-1, below] = -np.eye(num_rows), np.eye(num_rows)
     tableau[:, 0, above], tableau[:, 0, num_rows] = -_PENALTY, -_PENALTY  # the first row may not be below 0 either
     tableau[:, 0, types], tableau[:, 1:-1, types], tableau[:, -1, types] = values, rows, 1
-
     chosen = values.argmax(axis=1)
     entries = np.take_along_axis(rows, chosen[:, None, None], axis=2)[:, :, 0]
     fits, diagonal = entries <= limits[:, :-1], np.arange(num_rows)
@@ -132,21 +159,6 @@ def _start(values: Array, rows: Array, limits: Array) -> tuple[Array, Places, Ar
     return tableau, basis, inverse
 
 
-def _step(tableau: Array, limits: Array, basis: Places, inverse: Array, entering: Places) -> None:
-    """Exchanges one column of each basis, in place."""
-    each = np.arange(len(basis))
-    falls = (inverse @ tableau[each, 1:, entering][:, :, None])[:, :, 0]  # of the basis, as the new column rises
-    held = (inverse @ limits[:, :, None])[:, :, 0]
-    room = np.divide(held, falls, out=np.full_like(falls, np.inf), where=falls > _MORE)
-    leaving = room.argmin(axis=1)
-    row = inverse[each, leaving] / falls[each, leaving, None]
-    inverse -= falls[:, :, None] * row[:, None, :]
-    inverse[each, leaving], basis[each, leaving] = row, entering
-
-
-_ROUNDING = 2.0**-46  # of a sum of at most 16 products, relative to the sum of their sizes
-
-
 @dataclass(frozen=True, eq=False)
 class LinearPrograms:
     """B programs: the largest mean of values under a distribution over K types that is limited by R rows."""
@@ -155,13 +167,6 @@ class LinearPrograms:
     weights: Array  # `[B, 1 + R, M]`: of the values, then of the rows
     sizes: Array  # `[B, 1 + R]`: at least the sum of the sizes of all terms of which an entry is added up
     own: Array  # `[B, K]`: what is added to the values of each program
-
-    @property
-    def table(self) -> Array:
-        """Values and rows, `[B, 1 + R, K]`."""
-        table = self.weights @ self.parts
-        table[:, 0] += self.own
-        return np.asarray(table)
 
     def left(self, multipliers: Array) -> Array:
         """What each type's value is beyond the rows, `[B, K]`, for multipliers `[B, R]` of the rows."""
@@ -177,7 +182,8 @@ class LinearPrograms:
 
 def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
     """Those that make each bound small, zeros where double precision cannot say them."""
-    table = programs.table
+    table = programs.weights @ programs.parts  # values and rows, `[B, 1 + R, K]`
+    table[:, 0] += programs.own
     largest = np.abs(table).max(axis=2)
     found = np.zeros_like(largest)
     known = (largest[:, 0] > 0) & np.isfinite(largest).all(axis=1)
@@ -190,73 +196,31 @@ def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
     return found[:, :-1], found[:, -1]
 
 
-Divergence = Callable[[Array], Array]  # A convex function >= 0 of Q / P, 0 at 1: what an outcome adds per mass under P
-
-_FAILS, _MOVED, _MOVED_FAILS, _ONE, _LIMITS = 0, 1, 2, 3, slice(4, 7)  # the parts of the programs
-_VALUES, _EVEN, _SHARED, _REFUSED = 0, 1, slice(2, 5), slice(5, 7)  # their values and rows
-
-
-Corner = tuple[float, float, float]
-"""Logs, in units of the largest move: the ratio of refusals is in the first two, the weights grow by the third."""
-
-
-_GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)  # logs, in units of the largest move
-_REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)  # the same
-_WIDEST = 0.3  # of growths, where a part of unbounded refusals is divided by these
-_FAR_OUT, _FARTHER = 8.0, 1.6  # where such a part is divided no more, and how far out it is divided
-_HALVINGS, _MOST_SPANS = 10, 300
-_CLOSE_BOUND = 1.01  # of the bound to the programs' values
-_SOLVED_FIRST = 80  # types
-_AT_ONCE = 36_000  # types, in all programs that are looked at together: products so small need one thread
-_ROUNDS = 8  # of adding types to the programs, at most
-_UP = 1e-12  # for the rounding of a divergence's values about 1
-
-
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     """An upper bound on the divergence of the laws of any two neighbors, for one query."""
     with np.errstate(all="ignore"):  # what double precision cannot say becomes infinite
         solved = _Solved(types, divergence)
-        bounds = solved.bounds(
-            [_Span(*refusals, *growths) for refusals in pairwise(_REFUSALS) for growths in pairwise(_GROWTHS)]
-        )
+        bounds = solved.bounds([(*low, *high) for low in pairwise(_REFUSALS) for high in pairwise(_GROWTHS)])
         for _ in range(_HALVINGS):
             enough = _CLOSE_BOUND * solved.attained
-            halves = [half for span, bound in bounds.items() if bound > enough for half in span.halves()]
+            halves = [half for span, bound in bounds.items() if bound > enough for half in _halves(*span)]
             if not halves or len(bounds) > _MOST_SPANS:
                 break
             bounds = {span: bound for span, bound in bounds.items() if bound <= enough} | solved.bounds(halves)
         return max(bounds.values()) + _UP
 
 
-class _Span(NamedTuple):
-    """What one bound covers: ratios of refusals in low..high and growths in start..end, in the units of a corner."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    @property
-    def corners(self) -> tuple[Corner, Corner]:
-        """Both ends of the growths."""
-        return (self.low, self.high, self.start), (self.low, self.high, self.end)
-
-    def halves(self) -> tuple[_Span, _Span]:
-        """Two that cover it."""
-        low, high, start, end = self
-        edge = low if math.isinf(high) else high
-        if end - start > _WIDEST or math.isfinite(high - low) or abs(edge) > _FAR_OUT:
-            middle = (start + end) / 2
-            return _Span(low, high, start, middle), _Span(low, high, middle, end)
-        return _Span(low, _FARTHER * edge, start, end), _Span(_FARTHER * edge, high, start, end)
+def _halves(low: float, high: float, start: float, end: float) -> tuple[_Span, _Span]:
+    """Two spans that cover one."""
+    edge = low if math.isinf(high) else high
+    if end - start > _WIDEST or math.isfinite(high - low) or abs(edge) > _FAR_OUT:
+        middle = (start + end) / 2
+        return (low, high, start, middle), (low, high, middle, end)
+    return (low, _FARTHER * edge, start, end), (_FARTHER * edge, high, start, end)
 
 
 class _Solved:
-    """Programs at corners and multipliers: the best over some types, to which those are added that they leave out.
-
-    Attributes:
-        attained: the largest value of a program where refusals are limited. No finer growths bring a bound below it.
-    """
+    """Programs at corners and multipliers: the best over some types, to which those are added that they leave out."""
 
     def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
         self._types, self._divergence = types, divergence
@@ -272,27 +236,25 @@ class _Solved:
         self._of_move = [np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))]
         self._some = np.arange(len(types.moved)) % max(1, len(types.moved) // _SOLVED_FIRST) == 0
         self._multipliers, self._bounds = np.zeros((0, 6)), np.zeros(0)
-        self.attained = 0.0
+        self.attained = 0.0  # the largest value where refusals are limited: no finer growths bring a bound below it
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
         """On the divergence of the laws in each span."""
-        self._add(corner for span in spans for corner in span.corners)
-        first, second = np.array([[self._places[corner] for corner in span.corners] for span in spans]).T
-        bounds = np.maximum(self._bounds[first], self._bounds[second]) + self._missed(first, second)
+        corners = [[(low, high, start), (low, high, end)] for low, high, start, end in spans]
+        self._add(corner for both in corners for corner in both)
+        first, second = np.array([[self._places[corner] for corner in both] for both in corners]).T
+        # At most `missed` is above both corners of each span where multipliers change evenly.
+        bent = self._multipliers[second] - self._multipliers[first]
+        width = self._shares[second] - self._shares[first]
+        weights = np.column_stack([bent[:, 0], bent[:, -1] - bent[:, -2]]) * width[:, None]
+        missed = np.concatenate([(weights[some] @ self._moved).max(axis=1) for some in self._portions(len(weights))])
+        bounds = np.maximum(self._bounds[first], self._bounds[second]) + np.maximum(missed, 0.0) / 4
         wide = np.flatnonzero(~(bounds <= _CLOSE_BOUND * self.attained))
         for here, there in ((first[wide], second[wide]), (second[wide], first[wide])):
             for some, elsewhere, _ in self._looked_at(there, self._multipliers[here]):
                 of_one = np.maximum(self._bounds[here[some]], elsewhere)
                 bounds[wide[some]] = np.fmin(bounds[wide[some]], of_one)
         return dict(zip(spans, bounds.tolist(), strict=True))
-
-    def _missed(self, first: Places, second: Places) -> Array:
-        """At most this is above both corners of each span where multipliers change evenly."""
-        bent = self._multipliers[second] - self._multipliers[first]
-        width = self._shares[second] - self._shares[first]
-        weights = np.column_stack([bent[:, 0], bent[:, -1] - bent[:, -2]]) * width[:, None]
-        missed = [(weights[some] @ self._moved).max(axis=1) for some in self._portions(len(weights))]
-        return np.asarray(np.maximum(np.concatenate(missed), 0.0) / 4)
 
     def _add(self, corners: Iterable[Corner]) -> None:
         """Makes programs at new corners, and finds multipliers; types are added where they would lower a bound much."""
@@ -340,7 +302,6 @@ class _Solved:
         return [slice(first, first + size) for first in range(0, count, size)]
 
     def _programs(self, places: Places, some: Places | slice = slice(None)) -> LinearPrograms:
-        """Those at some corners, over some types."""
         added = np.stack([self._added[place][some] for place in places.tolist()])
         return LinearPrograms(self._parts[:, some], self._weights[places], self._sizes[places], added)
 
@@ -381,29 +342,15 @@ class _Solved:
         return self._kept[growth, by_chord]
 
 
-_STEP = 1.05  # between two orders minus 1, on one grid for all: what was found serves other readings
-_STRIDES = (2, 1)  # of the search on that grid
-_FARTHEST = 24  # places from where it starts
-_LARGEST_RANGE = 20.0  # of a selection; beyond, the parts are as good
-_LOWEST_LOGIT = -700.0  # of a gap's test; the probability of passing is a full double then
-_LARGEST_LOG = 700.0
-_LEAST, _CLOSE = 1e-30, 1.01  # of deltas
-_RESOLUTION = 0.003
-_WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
-
-
 class JointLawAccountant(AccountantBesideRenyi):
     """Prices a gap selection and the test of what it chose as one release, and all else as `RdpAccountant` does.
 
     T votes allow few large gaps, so not every gap that may be chosen can also pass its test. Take 40 labels, 600
-    queries and an optimal table at epsilon 8. A stable top-k of 400 teachers is a quarter cheaper then, one of 800 a
+    queries and an optimal table at epsilon 8: a stable top-k of 400 teachers is a quarter cheaper then, one of 800 a
     seventh, and one of 2,000 a thirtieth. `AutoAccountant` asks it where that may be less than the others say.
 
-    Formal guarantee: an upper bound at each Renyi order that it looks at. It looks at a few, near the best one of
-    `RdpAccountant`.
-
-    Edge cases: a price takes about a tenth of a second, and solving for the noise takes several prices. The prices of
-    two nearly equal releases may differ by a relative 0.003 more than they would with exact bounds.
+    It is an upper bound at each Renyi order that it looks at, a few near the best one of `RdpAccountant`. A price takes
+    a tenth of a second; those of two nearly equal releases may differ by a relative 0.003 more than exact bounds would.
 
     Source: docs/proofs/joint_law.md.
     """
@@ -425,7 +372,6 @@ class JointLawAccountant(AccountantBesideRenyi):
         return _RESOLUTION if self._joint else 0.0
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The smallest epsilon over the orders that were looked at."""
         known, left = self._rdp.get_epsilon(target_delta), self.remaining_delta(target_delta)
         if not self._joint or not 0 < known < math.inf:
             return known

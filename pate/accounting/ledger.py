@@ -18,27 +18,18 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from pate.accounting.accountant import Accountant, require_maker
+from pate import validation
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.events import Adjacency, Event, SampledGaussianEvent, count_leaves, event_from_json, event_to_json
 from pate.accounting.exact import ExactAccountant
-from pate.accounting.filters import FilterMaker, FilterRule, PrivacyFilter, Spent, default_filter, filter_from_json
+from pate.accounting.filters import FilterMaker, PrivacyFilter, Spent, default_filter, filter_from_json
 from pate.accounting.joint_law import JointLawAccountant
 from pate.accounting.pld import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
-from pate.accounting.rdp import RdpAccountant
-from pate.accounting.zcdp import ZCdpAccountant
+from pate.accounting.rdp import Accountant, RdpAccountant, ZCdpAccountant, require_maker
 from pate.files.values import number, plain, to_json_line
 from pate.store import DamagedLedger, Line, Store, damaged
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_choice,
-    require_positive,
-    require_probability,
-    rounded_down,
-    rounded_up,
-)
+from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability
 
 __all__ = ["BudgetExceeded", "DamagedLedger", "Ledger", "LedgerEntry", "SharedLedger"]
 
@@ -47,7 +38,7 @@ _PUBLISHED = (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, Z
 _ACCOUNTANTS: dict[str, type[Accountant]] = {kind.name: kind for kind in (*_PUBLISHED, AutoAccountant)}
 _LONGEST = 1000
 _LARGEST_CAP = 1e6
-_STEPS = 40
+_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -72,26 +63,22 @@ class BudgetExceeded(InvalidValue):
 
 
 class Cap:
-    """One cap on the charges of one data set.
+    """One cap on the charges of one data set, which `entries`, a list that grows, holds.
 
-    Args:
-        rule: what decides; fixed by the first charge, of which it may depend as nothing was released before it.
-        entries: the charges, the list itself; it grows and nothing is taken away.
+    The first charge fixes the filter, which may depend on it as nothing was released before. A first charge may also be
+    one that the accountant puts under the cap: its price was fixed beforehand.
     """
 
-    def __init__(self, rule: FilterRule, entries: list[LedgerEntry]) -> None:
-        self.max_epsilon = rule.max_epsilon
-        self._rule, self._entries = rule, entries
+    def __init__(self, rule: PrivacyFilter, entries: list[LedgerEntry]) -> None:
+        self.max_epsilon, self._rule, self._entries = rule.max_epsilon, rule, entries
         self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0  # made, spent; charges in it
 
     def filter(self, following: Event | None = None) -> PrivacyFilter | None:
         """The filter; None while neither a charge nor one that would be the first has fixed it."""
-        made, _, _ = self._state
         first = self._entries[0].event if self._entries else following
-        return made if made is not None or first is None else self._rule.fixed_by(first)
+        return self._state[0] or (None if first is None else self._rule.fixed_by(first))
 
     def spent(self) -> Spent:
-        """What the filter has counted."""
         _, spent, number = self._state
         made, fresh = self.filter(), self._entries[number:]
         if made is not None and fresh:
@@ -100,21 +87,23 @@ class Cap:
             self._state = made, spent, number + len(fresh)  # at once: an interrupt leaves the former state or this one
         return spent
 
-    def require_room(self, event: Event, *, total: float) -> None:
-        """Raises `BudgetExceeded` unless the event may be charged; `total` is the accountant's total with it.
+    def affords(self, event: Event, *, total: float) -> float:
+        """How many times the event still fits; `total` is the accountant's total with it."""
+        made = self.filter(event)
+        fits = 0 if made is None else made.affords(self.spent(), event)
+        return 1 if not fits and not self._entries and total <= self.max_epsilon else fits
 
-        A first charge may also be one that the accountant puts under the cap: its price was fixed beforehand.
-        """
+    def require_room(self, event: Event, *, total: float) -> None:
         made, spent = self.filter(event), self.spent()
         assert made is not None
         if made.admits(spent, event) or (not self._entries and total <= self.max_epsilon):
             return
         after = spent.plus(made.price(event))
-        if not made.allows_failures(after):
-            there = rounded_up(float(after.failure_prob), 3)
-            rule = f"failures of {rounded_down(made.failures_allowed, 3)} at most, there would be {there}"
-        else:
+        if made.allows_failures(after):
             rule = f"at least {self._enough(event, total)}, the total with this release"
+        else:
+            there = validation.rounded_up(float(after.failure_prob), 3)
+            rule = f"failures of {validation.rounded_down(made.failures_allowed, 3)} at most, there would be {there}"
         raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: expected {rule}, by the {made.name} filter")
 
     def _enough(self, event: Event, total: float) -> str:
@@ -131,157 +120,116 @@ class Cap:
                 spent = spent.plus(made.price(each), count)
             return made.admits(spent, event) or (not self._entries and total <= cap)
 
-        low = high = self.max_epsilon
-        while not admits(high):
-            low, high = high, 2 * high
-            if high > _LARGEST_CAP:
-                return "inf"
+        low, high = self.max_epsilon, max(self.max_epsilon, _LARGEST_CAP)
+        if not admits(high):
+            return "inf"
         for _ in range(_STEPS):
             middle = math.sqrt(low * high)
             low, high = (low, middle) if admits(middle) else (middle, high)
-        found = float(rounded_up(high))
+        found = float(validation.rounded_up(high))
         while not admits(found):  # an order of four digits changes in steps
-            found = float(rounded_up(found * (1 + 1e-5)))
+            found = float(validation.rounded_up(found * (1 + 1e-5)))
         return f"{found:.6g}"
-
-    def epsilon(self) -> float:
-        """What the charges have cost, by the filter; at most the cap, as nothing else was admitted."""
-        made = self.filter()
-        return 0.0 if made is None else min(made.epsilon_of(self.spent()), self.max_epsilon)
-
-    def affords(self, event: Event, *, total: float) -> float:
-        """How many times the event still fits."""
-        made = self.filter(event)
-        assert made is not None
-        fits = made.affords(self.spent(), event)
-        return 1 if not fits and not self._entries and total <= self.max_epsilon else fits
-
-    def left(self) -> float | None:
-        """What is left in the filter's unit; None before the first charge has fixed it."""
-        made = self.filter()
-        return None if made is None else max(0.0, made.budget - self.spent().amount)
-
-
-class RunningTotal:
-    """What an accountant says of charges, a list that grows.
-
-    Equal events in a row are composed as one with its count, which prices many small releases in time. Their order
-    stays: a bound for the best play against events in their order need not hold for another one. Rows that have ended
-    are composed once; a reading adds the last one to a copy.
-    """
-
-    def __init__(self, entries: list[LedgerEntry], accountant: Callable[[], Accountant], target_delta: float) -> None:
-        self._entries, self._accountant, self._target_delta = entries, accountant, target_delta
-        self._state: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0  # ended; the last; their sum
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies compose anew: an accountant need not be one that can be sent to another process."""
-        return vars(self) | {"_state": (None, [], 0)}
-
-    def epsilon(self, *following: Event) -> float:
-        """The total of the charges and of an event that would follow; raises as the accountant does."""
-        ended, last, number = self._state
-        fresh = self._entries[number:]
-        rows = _in_rows([*last, *((entry.event, 1) for entry in fresh)])
-        ended = _composed(ended or self._accountant(), rows[:-1])
-        self._state = ended, rows[-1:], number + len(fresh)  # at once: an interrupt leaves the former state or this one
-        rows = _in_rows([*rows[-1:], *((event, 1) for event in following)])
-        return _composed(ended, rows).get_epsilon(self._target_delta) if rows else 0.0
 
 
 def _in_rows(counted: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
     """Equal events that follow each other, as one with its count."""
-    rows = groupby(counted, key=itemgetter(0))
-    return [(event, sum(count for _, count in same)) for event, same in rows]
+    return [(event, sum(count for _, count in same)) for event, same in groupby(counted, key=itemgetter(0))]
 
 
-def _composed(accountant: Accountant, rows: list[tuple[Event, int]]) -> Accountant:
-    """The accountant, or a copy to which rows were added."""
-    spent = accountant.copy() if rows else accountant
-    for event, count in rows:
-        spent.compose(event, count)
-    return spent
+class SharedLedger:
+    """A ledger file that counts for several data sets, safe for processes at once.
 
+    The cap holds for each data set by itself. Which records two data sets share is not known here: whoever is in both
+    is protected at what both cost together.
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerSettings:
-    """Settings of a ledger, checked; see `Ledger` for what they mean."""
+    Arguments, errors and `path` are those of `Ledger`; delta is that of every total, the cap that of each data set.
 
-    target_delta: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-    accountant: Callable[[], Accountant] = RdpAccountant
-    max_epsilon: float | None = None
-    filter: FilterMaker | None = None
+    >>> import tempfile
+    >>> from pate.accounting import GaussianEvent
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> shared = SharedLedger(f"{folder.name}/ledger.db", target_delta=1e-6, max_epsilon=4.0)
+    >>> shared.account("digest of the first").affords(GaussianEvent(30.0))
+    559
+    >>> _ = shared.account("digest of the first").charge(GaussianEvent(2.0), adjacency="replace_one", key="a release")
+    >>> [shared.account(data).affords(GaussianEvent(30.0)) for data in ("digest of the first", "of the second")]
+    [334, 559]
+    >>> folder.cleanup()
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        object.__setattr__(self, "target_delta", require_probability("target_delta", self.target_delta))
-        require_maker(self.accountant)
-        if self.max_epsilon is not None:
-            object.__setattr__(self, "max_epsilon", require_positive("max_epsilon", self.max_epsilon))
-        require(self.filter is None or self.max_epsilon is not None, "filter", self.filter, "a max_epsilon beside it")
-        required = "a class such as RenyiFilter, uncalled"
-        require(self.filter is None or callable(self.filter), "filter", self.filter, required)
-
-    def to_json(self) -> dict[str, Any]:
-        """What a new file is made with."""
-        rule, empty = self._rule(), self.accountant()
-        return {
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Store | None,
+        *,
+        target_delta: float,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+        max_epsilon: float | None = None,
+        filter: FilterMaker | None = None,
+    ) -> None:
+        self.adjacency, self.accountant = Adjacency.parse(adjacency), require_maker(accountant)
+        self.target_delta = require_probability("target_delta", target_delta)
+        cap = None if max_epsilon is None else require_positive("max_epsilon", max_epsilon)
+        require(filter is None or cap is not None, "filter", filter, "a max_epsilon beside it")
+        require(filter is None or callable(filter), "filter", filter, "a class such as RenyiFilter, uncalled")
+        empty = accountant()
+        rule = None if cap is None else (filter or default_filter(empty))(cap, self.target_delta)
+        asked = {
             "ledger": _VERSION,
             "adjacency": str(self.adjacency),
             "target_delta": self.target_delta,
             "accountant": {"name": empty.name} | empty.parameters,
-            "max_epsilon": self.max_epsilon,
+            "max_epsilon": cap,
             "filter": None if rule is None else rule.to_json(),
         }
+        self.store = path if isinstance(path, Store) else Store(path, asked)
+        self.path = self.store.path
+        # What decides, the tightest first: a cap may be as tight as the file's, or tighter beside it.
+        self.rules = [] if rule is None else [rule]
+        found, asked, place = self.store.settings, json.loads(to_json_line(asked)), f"ledger={self.path}"
+        require(found.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
+        for name in ("adjacency", "target_delta", "accountant"):
+            here, there = found.get(name), asked[name]
+            require(here == there, name, _words(there), f"{_words(here)}, as {place} counts")
+        there = found.get("max_epsilon")
+        if there is None or found.get("filter") is None:
+            return
+        require(cap is None or cap <= there, "max_epsilon", cap, f"at most {there}, the cap of {place}")
+        if cap == there and filter is not None:
+            decides = f"{_words(found['filter'])}, which decides in {place}"
+            require(asked["filter"] == found["filter"], "filter", _words(asked["filter"]), decides)
+        stored = filter_from_json(found["filter"], max_epsilon=there, target_delta=self.target_delta)
+        self.rules = [stored] if cap in (None, there) else [*self.rules, stored]
 
     @classmethod
-    def stored(cls, store: Store) -> LedgerSettings:
-        """Those that a file was made with, but for its cap.
-
-        Raises:
-            InvalidValue: another version's; an accountant of somebody's own.
-        """
+    def stored(cls, path: str | os.PathLike[str]) -> SharedLedger:
+        """The ledger of a file that exists, under its own settings; raises where its accountant is somebody's own."""
+        store = Store(path, None)
         found = store.settings
         try:
             require(found["ledger"] == _VERSION, "ledger", store.path, "a ledger of this version")
             values = dict(found["accountant"])
             kind = _ACCOUNTANTS[require_choice("accountant", str(values.pop("name")), tuple(_ACCOUNTANTS))]
-            made = partial(kind, **values) if values else kind
-            return cls(
-                target_delta=number(found["target_delta"]), adjacency=Adjacency(found["adjacency"]), accountant=made
-            )
+            delta, adjacency = number(found["target_delta"]), Adjacency(found["adjacency"])
         except (AttributeError, KeyError, TypeError) as error:
             raise damaged(store.path, "the settings of a ledger in its head") from error
+        return cls(store, target_delta=delta, adjacency=adjacency, accountant=partial(kind, **values))
 
-    def rules(self, store: Store) -> list[FilterRule]:
-        """What decides in that file: for its cap, and for a tighter one that is asked for.
+    @property
+    def entries(self) -> list[LedgerEntry]:
+        """All charges, of whichever data set, in the order of their commits."""
+        self.store.read()
+        return [_entry(line, self.path) for line in self.store.lines if not line.under]
 
-        Raises:
-            InvalidValue: the file cannot be used under these settings. A cap may be as tight as the file's or tighter.
-        """
-        found, asked, place = store.settings, json.loads(to_json_line(self.to_json())), f"ledger={store.path}"
-        require(found.get("ledger") == _VERSION, "ledger", store.path, "a ledger of this version")
-        for name in ("adjacency", "target_delta", "accountant"):
-            here, there = found.get(name), asked[name]
-            require(here == there, name, _words(there), f"{_words(here)}, as {place} counts")
-        rule, cap = self._rule(), found.get("max_epsilon")
-        if cap is None or found.get("filter") is None:
-            return [] if rule is None else [rule]
-        if self.max_epsilon is not None:
-            require(self.max_epsilon <= cap, "max_epsilon", self.max_epsilon, f"at most {cap}, the cap of {place}")
-        stored = filter_from_json(found["filter"], max_epsilon=cap, target_delta=self.target_delta)
-        if rule is None or rule.max_epsilon == cap:
-            same = self.filter is None or asked["filter"] == found["filter"]
-            decides = f"{_words(found['filter'])}, which decides in {place}"
-            require(same, "filter", _words(asked["filter"]), decides)
-            return [stored]
-        return [rule, stored]
+    @property
+    def data(self) -> list[str]:
+        """The digests of all data sets that something was charged to, in the order of their first charges."""
+        return list(dict.fromkeys(entry.data for entry in self.entries if entry.data))
 
-    def _rule(self) -> FilterRule | None:
-        if self.max_epsilon is None:
-            return None
-        return (self.filter or default_filter(self.accountant()))(self.max_epsilon, self.target_delta)
+    def account(self, data: str) -> Ledger:
+        """The ledger of one data set, by a digest of its records, the same in every run; not of computed features."""
+        require(isinstance(data, str) and data != "", "data", type(data).__name__, "a digest that is not empty")
+        return Ledger.__new__(Ledger)._open(self, data)
 
 
 class Ledger:
@@ -289,14 +237,15 @@ class Ledger:
 
     `once` draws, charges and commits in one transaction, so a crash at any moment leaves both or neither. `charge` does
     it for a release that the ledger is not given. The file is SQLite; its lines are chained by digests, and one that
-    was edited, shortened or exchanged is refused.
+    was edited, shortened or exchanged raises `DamagedLedger`.
 
     What the figures bound: with prices fixed before the first release, `epsilon`. With prices chosen on the way, the
     cap, `max_epsilon`, which a privacy filter decides (docs/proofs/filters.md); `epsilon` is then the accountant's
     figure for these events and no more.
 
     Args:
-        path: the file, made if missing; None keeps the ledger in memory, and in this process.
+        path: the file, made if missing; None keeps the ledger in memory, and in this process. Raises for a file that
+            was written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger.
         adjacency: what all events are priced for.
         target_delta: in (0, 1).
         accountant: makes an empty accountant.
@@ -306,16 +255,6 @@ class Ledger:
         filter: makes what decides for the cap, from (max_epsilon, target_delta): `RenyiFilter`, `ZCdpFilter`,
             `GaussianFilter` or a partial of one; None for what goes with the accountant, or what the file has stored.
         data: the digest of the private data, in a file that counts for several data sets; see `SharedLedger`.
-
-    Raises:
-        InvalidValue: the file was written for another adjacency, delta, accountant or filter, has a tighter cap, or
-            is not a ledger.
-        DamagedLedger: it was changed.
-
-    Attributes:
-        path: of the file, links followed.
-        max_epsilon: the cap that applies, or None.
-        data: as given.
     """
 
     def __init__(
@@ -329,37 +268,29 @@ class Ledger:
         filter: FilterMaker | None = None,
         data: str = "",
     ) -> None:
-        settings = LedgerSettings(
-            target_delta=target_delta,
-            adjacency=adjacency,
-            accountant=accountant,
-            max_epsilon=max_epsilon,
-            filter=filter,
-        )
-        self._open(Store(path, settings.to_json()), settings, data)
+        settings: dict[str, Any] = {"adjacency": adjacency, "accountant": accountant, "filter": filter}
+        self._open(SharedLedger(path, target_delta=target_delta, max_epsilon=max_epsilon, **settings), data)
 
     @classmethod
     def stored(cls, path: str | os.PathLike[str], *, data: str = "") -> Ledger:
-        """The ledger of a file that exists, under the settings that it was made with.
+        """The ledger of a file that exists, as `SharedLedger.stored` opens it."""
+        return cls.__new__(cls)._open(SharedLedger.stored(path), data)
 
-        Raises:
-            InvalidValue: no ledger, or one that counts by an accountant of somebody's own.
-        """
-        store = Store(path, None)
-        return cls.__new__(cls)._open(store, LedgerSettings.stored(store), data)
-
-    def _open(self, store: Store, settings: LedgerSettings, data: str) -> Ledger:
+    def _open(self, shared: SharedLedger, data: str) -> Ledger:
         require(isinstance(data, str), "data", type(data).__name__, "the digest of a data set, as a string")
-        self.adjacency, self.target_delta = settings.adjacency, settings.target_delta
-        self.data, self.path = data, store.path
-        self._store, self._entries, self._looked, self._named = store, list[LedgerEntry](), (0, 0), data
-        self._total = RunningTotal(self._entries, settings.accountant, self.target_delta)
-        rules = sorted(settings.rules(store), key=lambda rule: rule.max_epsilon)
-        self._caps = [Cap(rule, self._entries) for rule in rules]
-        self.max_epsilon = self._caps[0].max_epsilon if rules else None
-        self._accountant = settings.accountant
+        self.adjacency, self.target_delta, self._accountant = shared.adjacency, shared.target_delta, shared.accountant
+        self.data, self.path, self._store = data, shared.path, shared.store
+        self._entries, self._looked, self._named = list[LedgerEntry](), (0, 0), data
+        # Of the total: rows of equal charges that have ended, composed; the last row; the number of charges in both.
+        self._composed: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0
+        self._caps = [Cap(rule, self._entries) for rule in shared.rules]
+        self.max_epsilon = self._caps[0].max_epsilon if self._caps else None
         self._take()
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies compose anew: an accountant need not be one that can be sent to another process."""
+        return vars(self) | {"_composed": (None, [], 0)}
 
     @property
     def entries(self) -> list[LedgerEntry]:
@@ -370,13 +301,16 @@ class Ledger:
     def epsilon(self) -> float:
         """The accountant's total at `target_delta`, a bound where prices were fixed before the first release."""
         self._read()
-        return self._total.epsilon()
+        return self._total()
 
     @property
     def spent_epsilon(self) -> float:
         """What the charges have cost: with a cap by its filter, which bounds choices on the way too; else `epsilon`."""
         self._read()
-        return self._caps[0].epsilon() if self._caps else self._total.epsilon()
+        if not self._caps:
+            return self._total()
+        made = self._caps[0].filter()  # it admits nothing beyond its cap
+        return 0.0 if made is None else min(made.epsilon_of(self._caps[0].spent()), self._caps[0].max_epsilon)
 
     @property
     def filter(self) -> PrivacyFilter | None:
@@ -387,17 +321,13 @@ class Ledger:
     @property
     def left(self) -> float | None:
         """What the cap leaves, in `filter.unit`; None without a cap, and before the first charge."""
-        self._read()
-        return self._caps[0].left() if self._caps else None
+        made = self.filter
+        return None if made is None else max(0.0, made.budget - self._caps[0].spent().amount)
 
     def affords(self, event: Event) -> float:
-        """How many times an event still fits under the cap, a whole number; infinity where nothing stops it.
-
-        Raises:
-            InvalidValue: an event that accountant or filter cannot price.
-        """
+        """How many times an event still fits under the cap; infinity where nothing stops it; raises without a price."""
         self._read()
-        total = self._total.epsilon(event)
+        total = self._total(event)
         return min((cap.affords(event, total=total) for cap in self._caps), default=math.inf)
 
     def price(self, event: Event) -> float:
@@ -410,16 +340,8 @@ class Ledger:
     def charge(self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = "") -> LedgerEntry:
         """Writes a charge for a release that the ledger is not given; only after this may anything be drawn.
 
-        Args:
-            event: the price.
-            adjacency: what it was made for.
-            key: charging the same key and event again costs nothing, so it has to stand for one release; an empty one
-                makes this a new release.
-            description: for people.
-
-        Raises:
-            BudgetExceeded: the cap does not allow it.
-            InvalidValue: the event was made for another adjacency, or the key stands for another event.
+        Charging the same key and event again costs nothing, so a key has to stand for one release; an empty one makes
+        this a new release. Arguments and errors are those of `once`.
         """
         key = key or uuid.uuid4().hex
         self.once(key, event, bytes, adjacency=adjacency, description=description)
@@ -466,7 +388,7 @@ class Ledger:
             if self.has_noise(noise, but=run or key):
                 raise InvalidValue(f"noise={noise}: expected fresh noise, another release drew from this seed")
             if len(self._take()) != admitted:
-                total, admitted = self._total.epsilon(event), len(self._entries)
+                total, admitted = self._total(event), len(self._entries)
                 for cap in self._caps:
                     cap.require_room(event, total=total)
 
@@ -506,24 +428,36 @@ class Ledger:
         return self._store.introduce(self._named, owners, anyway=anyway)
 
     def has_noise(self, noise: str, *, but: str = "") -> bool:
-        """Whether another release of the file, of whichever data set, drew from that seed.
+        """Whether another release of the file, of whichever data set, drew from that seed, as `once` names it.
 
-        Prices add up for fresh noise only: the difference of two sums with the same noise has none.
-
-        Args:
-            noise: as in `once`; empty for none.
-            but: what the keys of the same release begin with.
+        Keys that begin with `but` are those of the same release. Prices add up for fresh noise only: the difference of
+        two sums with the same noise has none.
         """
         lines = self._store.lines if noise else []
         others = (line for line in lines if not line.under and not (but and line.key.startswith(but)))
         return any(_entry(line, self.path).noise == noise for line in others)
 
+    def _total(self, *following: Event) -> float:
+        """The accountant's total of the charges and of an event that would follow.
+
+        Equal events in a row are composed as one with its count, which prices many small releases in time. Their order
+        stays: a bound for the best play against events in their order need not hold for another one. Rows that have
+        ended are composed once; a reading adds the last one to a copy.
+        """
+        ended, last, number = self._composed
+        fresh = self._entries[number:]
+        rows = _in_rows([*last, *((entry.event, 1) for entry in fresh)])
+        ended = ended or self._accountant()
+        ended = ended.copy().compose_all(rows[:-1]) if len(rows) > 1 else ended
+        self._composed = ended, rows[-1:], number + len(fresh)  # at once: an interrupt leaves the former state
+        rows = _in_rows([*rows[-1:], *((event, 1) for event in following)])
+        return ended.copy().compose_all(rows).get_epsilon(self.target_delta) if rows else 0.0
+
     def _require_same_adjacency(self, event: Event) -> None:
         """Of a sampled Gaussian, the one event whose price is not the same for both."""
         for sampled in count_leaves(event).get(SampledGaussianEvent, ([], []))[0]:
             made_for = getattr(sampled, "adjacency", self.adjacency)
-            rule = f"{self.adjacency}, as this ledger counts"
-            require(made_for == self.adjacency, "event.adjacency", made_for, rule)
+            require(made_for == self.adjacency, "event.adjacency", made_for, f"{self.adjacency}, as this ledger counts")
 
     def _account_of(self, key: str) -> str:
         """Where a key is, or will be: a charge that names no data counts for every data set."""
@@ -551,75 +485,6 @@ class Ledger:
             return self._entries
 
 
-class SharedLedger:
-    """A ledger file that counts for several data sets, safe for processes at once.
-
-    The cap holds for each data set by itself. Which records two data sets share is not known here: whoever is in both
-    is protected at what both cost together.
-
-    Args:
-        path: the file, made if missing.
-        target_delta: the delta of every total and of the cap.
-        settings: adjacency, accountant, max_epsilon and filter, as in `Ledger`; the cap is that of each data set.
-
-    Raises:
-        InvalidValue: as `Ledger` does.
-
-    Attributes:
-        path: of the file, links followed.
-
-    >>> import tempfile
-    >>> from pate.accounting import GaussianEvent
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> shared = SharedLedger(f"{folder.name}/ledger.db", target_delta=1e-6, max_epsilon=4.0)
-    >>> shared.account("digest of the first").affords(GaussianEvent(30.0))
-    559
-    >>> _ = shared.account("digest of the first").charge(GaussianEvent(2.0), adjacency="replace_one", key="a release")
-    >>> [shared.account(data).affords(GaussianEvent(30.0)) for data in ("digest of the first", "of the second")]
-    [334, 559]
-    >>> folder.cleanup()
-    """
-
-    def __init__(self, path: str | os.PathLike[str], *, target_delta: float, **settings: Any) -> None:
-        made = LedgerSettings(target_delta=target_delta, **settings)
-        self._open(Store(path, made.to_json()), made)
-
-    @classmethod
-    def stored(cls, path: str | os.PathLike[str]) -> SharedLedger:
-        """The ledger of a file that exists, under the settings that it was made with.
-
-        Raises:
-            InvalidValue: no ledger, or one that counts by an accountant of somebody's own.
-        """
-        store = Store(path, None)
-        return cls.__new__(cls)._open(store, LedgerSettings.stored(store))
-
-    def _open(self, store: Store, settings: LedgerSettings) -> SharedLedger:
-        self._settings, self._store, self.path = settings, store, store.path
-        settings.rules(store)
-        return self
-
-    @property
-    def entries(self) -> list[LedgerEntry]:
-        """All charges, of whichever data set, in the order of their commits."""
-        self._store.read()
-        return [_entry(line, self.path) for line in self._store.lines if not line.under]
-
-    @property
-    def data(self) -> list[str]:
-        """The digests of all data sets that something was charged to, in the order of their first charges."""
-        return list(dict.fromkeys(entry.data for entry in self.entries if entry.data))
-
-    def account(self, data: str) -> Ledger:
-        """The ledger of one data set.
-
-        Args:
-            data: a digest of the private records, the same in every run; not of features that were computed from them.
-        """
-        require(isinstance(data, str) and data != "", "data", type(data).__name__, "a digest that is not empty")
-        return Ledger.__new__(Ledger)._open(self._store, self._settings, data)
-
-
 @lru_cache(maxsize=4)
 def _process(number: int) -> dict[str, str]:
     """User, host and command of this process, whose number keeps a fork from answering for its parent."""
@@ -644,7 +509,6 @@ def require_ledger(ledger: Any) -> Ledger:
 
 
 def _entry(line: Line, path: Path | None) -> LedgerEntry:
-    """The charge of a line of a store."""
     try:
         about = json.loads(line.about)
         words = {name: str(about[name]) for name in ("description", "noise", "time", "user", "host", "command")}
@@ -655,10 +519,7 @@ def _entry(line: Line, path: Path | None) -> LedgerEntry:
 
 
 def _words(value: Any) -> str:
-    """A name and parameters for people, short; or a value."""
     if not isinstance(value, dict):
         return str(value)
-    values = dict(value)
-    name = str(values.pop("name", "none"))
-    inside = ", ".join(f"{key}={str(each)[:40]}" for key, each in values.items())
-    return f"{name}({inside})" if inside else name
+    inside = ", ".join(f"{key}={str(each)[:40]}" for key, each in value.items() if key != "name")
+    return f"{value.get('name', 'none')}" + (f"({inside})" if inside else "")

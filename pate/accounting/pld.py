@@ -11,25 +11,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache, reduce, singledispatch
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from pate.accounting import events
 from pate.accounting.composition_step import ShiftedMaximum
-from pate.accounting.conversion import rdp_to_hockey_sticks
 from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
 from pate.accounting.renyi import bit_pairs
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
-from pate.accounting.special import convex_minorant, log_ndtr, lower_hull, ndtr
+from pate.accounting.special import Array, convex_minorant, log_ndtr, lower_hull, ndtr
 from pate.validation import require_count, require_extra
-
-Array = NDArray[np.float64]
 
 _BISECTIONS = 70
 _FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
@@ -37,42 +33,37 @@ _FARTHEST_OF_ALL = 1e100  # its square is a number; for shifts so small that no 
 _LOWEST, _HIGHEST, _CELLS = -12.0, 9.5, 600  # of the maximum that is cut into cells
 _POINTS = 6000
 _LARGEST_LOSS = 300.0  # beyond it a loss counts as infinite
+_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 300.0  # no grid is made for epsilons outside this range
+_NEGLIGIBLE = 1e-13  # of delta: where the grid of all releases ends
+_NEGLIGIBLE_LEAF = 1e-15  # where the grid of one release ends
+_ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
+_FEWEST_POINTS, _MOST_POINTS = 2.0**10, 2.0**17  # on either side of 0, of the grid of all releases
+_POINTS_PER_RELEASE = 2**10
 
 
 def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) -> Array:
     """An upper bound for the hockey stick of (M + shift, M' - shift) against (M, M'), independent: `[E]`."""
     # M' is cut into cells whose masses go to both ends so that both distributions keep theirs, and M's hockey stick is
     # read off chords: both are upper bounds.
-    losses, masses, missing = _lowered_losses(falling, shift)
-    if len(losses) == 0:
-        return np.ones_like(epsilons)
-    low, high = epsilons[0] - losses[-1], epsilons[-1] - losses[0]
-    points = np.linspace(low, high, _POINTS)
-    alone, factors = raised_maximum(rising, shift, points), np.exp(points)
-    total = np.full_like(epsilons, missing)
-    for loss, mass in zip(losses.tolist(), masses.tolist(), strict=True):
-        total += mass * np.interp(np.exp(epsilons - loss), factors, alone)
-    return total
-
-
-def _lowered_losses(count: int, shift: float) -> tuple[Array, Array, float]:
-    """The losses, rising, of M' - shift against M', their masses under the first, and what is missing."""
-    x = np.linspace(_HIGHEST, _LOWEST - shift, _CELLS + 1)  # the loss rises as x falls
-    losses = -shift * x - shift * shift / 2 + (count - 1) * (log_ndtr(x + shift) - log_ndtr(x))
+    x = np.linspace(_HIGHEST, _LOWEST - shift, _CELLS + 1)  # the loss of M' - shift against M' rises as x falls
+    losses = -shift * x - shift * shift / 2 + (falling - 1) * (log_ndtr(x + shift) - log_ndtr(x))
     kept = losses <= _LARGEST_LOSS
     x, losses = x[kept], losses[kept]
     if len(x) < 2:
-        return x[:0], x[:0], 1.0
-    moved, still = np.exp(count * log_ndtr(x + shift)), np.exp(count * log_ndtr(x))
+        return np.ones_like(epsilons)
+    moved, still = np.exp(falling * log_ndtr(x + shift)), np.exp(falling * log_ndtr(x))
     mass, other = moved[:-1] - moved[1:], still[:-1] - still[1:]
     ratio = np.exp(losses)
     width = ratio[1:] - ratio[:-1]
     upper = np.clip((mass - ratio[:-1] * other) / np.where(width > 0, width, 1.0), 0.0, other)
-    masses = np.zeros(len(x))
-    masses[1:] += upper * ratio[1:]
+    masses = np.append(1 - moved[0], upper * ratio[1:])  # farther up the loss is smaller
     masses[:-1] += np.maximum(mass - upper * ratio[1:], 0.0)
-    masses[0] += 1 - moved[0]  # farther up the loss is smaller
-    return losses, masses, float(moved[-1])
+    points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _POINTS)
+    alone, factors = raised_maximum(rising, shift, points), np.exp(points)
+    total = np.full_like(epsilons, float(moved[-1]))
+    for loss, each in zip(losses.tolist(), masses.tolist(), strict=True):
+        total += each * np.interp(np.exp(epsilons - loss), factors, alone)
+    return total
 
 
 def raised_maximum(count: int, shift: float, epsilons: Array) -> Array:
@@ -103,99 +94,56 @@ def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Arr
     return (low + high) / 2
 
 
-@singledispatch
 def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
     """Upper bounds for the largest hockey stick at rising epsilons of either sign: `[E]`."""
-    # Of kinds without one of their own: the best conversion of the Renyi curve at any order, both ways round. Its
-    # convex minorant is what dominates.
-    rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
-    forward, backward = (rdp_to_hockey_sticks(DEFAULT_ORDERS, rdp, epsilons=x) for x in (epsilons, -epsilons))
+    # No profile is below that of two equal distributions, nor above 1.
+    return np.clip(_profile(event, epsilons), np.maximum(-np.expm1(epsilons), 0.0), 1.0)
+
+
+def _profile(event: LeafEvent, epsilons: Array) -> Array:
+    factor = np.exp(epsilons)
+    match event:
+        case events.GaussianEvent():  # its own pair (Balle & Wang 2018)
+            mu = 1 / event.noise_multiplier
+            near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
+            return np.asarray(ndtr(near) - np.exp(epsilons + log_ndtr(far)))
+        case events.WinnerEvent():
+            # The pair of its counts: at every epsilon there is a threshold on two of them that attains it.
+            return _profile(events.GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
+        case events.SampledGaussianEvent():  # its own pair; the larger of both ways where the unit may come or go
+            return np.asarray(np.max(both_ways(event, epsilons), axis=0))
+        case events.PureDpEvent():  # randomized response
+            yes, no = _expit([event.epsilon, -event.epsilon])
+            return np.asarray(yes - factor * no)
+        case events.BoundedRangeEvent():
+            # The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2.
+            inside = np.abs(epsilons) <= event.epsilon
+            gap = -np.expm1((np.where(inside, epsilons, 0.0) - event.epsilon) / 2)
+            return np.where(inside, gap * gap / -math.expm1(-event.epsilon), 0.0)
+        case events.BitEvent():  # the largest over pairs of statistics `reach` apart, both outcomes, both ways round
+            (near, far), profile = bit_pairs(event), np.zeros_like(epsilons)
+            for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
+                for more, less in zip(_expit(p), _expit(q), strict=True):
+                    np.maximum(profile, more - factor * less, out=profile)
+            return profile
+        case events.NoisyMaxGaussianEvent():
+            return _maximum_profile(event, epsilons)
+    # The best conversion of the Renyi curve at any order, both ways round. Its convex minorant is what dominates.
+    orders, rdp = DEFAULT_ORDERS, rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
+    logs = ((orders - 1) * (rdp - x[:, None] + np.log1p(-1 / orders)) - np.log(orders) for x in (epsilons, -epsilons))
+    forward, backward = (np.exp(np.minimum(log_deltas.min(axis=1), 0.0)) for log_deltas in logs)  # [E]
     factor = np.exp(np.minimum(epsilons, 0.0))  # above 0 the exchange would magnify rounding errors by e^epsilon
-    exchanged = np.where(epsilons < 0, 1 - factor + factor * backward, 1.0)
-    return _at_least_trivial(np.minimum(forward, exchanged), epsilons)
+    return np.asarray(np.minimum(forward, np.where(epsilons < 0, 1 - factor + factor * backward, 1.0)))
 
 
-@privacy_profile.register
-def _(event: events.GaussianEvent, epsilons: Array) -> Array:
-    """Its own pair (Balle & Wang 2018)."""
-    mu = 1 / event.noise_multiplier
-    near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
-    return _at_least_trivial(ndtr(near) - np.exp(epsilons + log_ndtr(far)), epsilons)
+def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array) -> Array:
+    """The largest over sets of a outcomes of n of the smaller of two pairs of maxima, of a and of n - a normals.
 
-
-@privacy_profile.register
-def _(event: events.WinnerEvent, epsilons: Array) -> Array:
-    # The pair of its counts: at every epsilon there is a threshold on two of them that attains it.
-    return privacy_profile(events.GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
-
-
-@privacy_profile.register
-def _(event: events.SampledGaussianEvent, epsilons: Array) -> Array:
-    """Its own pair; the larger of both ways round where the unit may come or go."""
-    return np.asarray(np.max(both_ways(event, epsilons), axis=0))
-
-
-def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
-    """The profile of an ordered pair of neighbors and of the same two exchanged, `[E]`; one where they are equal."""
-    # A unit that may come or go is in the same one of the two data sets at every step. So each way is composed for
-    # itself and the larger result is the price: less than the larger profile, composed, would cost.
-    if not isinstance(event, events.SampledGaussianEvent):
-        return [privacy_profile(event, epsilons)]
-    profiles = sampled_gaussian_profiles(event, epsilons)  # which rounding may let rise by its last digit
-    return [np.minimum.accumulate(_at_least_trivial(profile, epsilons)) for profile in profiles]
-
-
-def _expit(logits: ArrayLike) -> Array:
-    """SciPy's, to the digits of the totals that ledgers have kept."""
-    from scipy.special import expit  # loads slowly
-
-    return np.asarray(expit(logits))
-
-
-@privacy_profile.register
-def _(event: events.PureDpEvent, epsilons: Array) -> Array:
-    """Randomized response."""
-    yes, no = _expit([event.epsilon, -event.epsilon])
-    return _at_least_trivial(yes - np.exp(epsilons) * no, epsilons)
-
-
-@privacy_profile.register
-def _(event: events.BoundedRangeEvent, epsilons: Array) -> Array:
-    """The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2."""
-    inside = np.abs(epsilons) <= event.epsilon
-    gap = -np.expm1((np.where(inside, epsilons, 0.0) - event.epsilon) / 2)
-    return _at_least_trivial(np.where(inside, gap * gap / -math.expm1(-event.epsilon), 0.0), epsilons)
-
-
-@privacy_profile.register
-def _(event: events.BitEvent, epsilons: Array) -> Array:
-    """The largest over pairs of statistics `reach` apart, both outcomes, both ways round."""
-    near, far = bit_pairs(event)
-    profile, factor = np.zeros_like(epsilons), np.exp(epsilons)
-    for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
-        for more, less in zip(_expit(p), _expit(q), strict=True):
-            np.maximum(profile, more - factor * less, out=profile)
-    return _at_least_trivial(profile, epsilons)
-
-
-@privacy_profile.register
-def _(event: events.NoisyMaxGaussianEvent, epsilons: Array) -> Array:
-    """The largest over sets of a outcomes of n of the smaller of two pairs of maxima, of a and of n - a normals."""
-    return _maximum_profile(event, epsilons, most_blocks=64, opposed=False)
-
-
-@privacy_profile.register
-def _(event: events.OpposedMaximaEvent, epsilons: Array) -> Array:
-    """The smallest of three: both maxima may also move by half as much each, in opposite ways."""
-    return _maximum_profile(event, epsilons, most_blocks=20, opposed=True)
-
-
-def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array, *, most_blocks: int, opposed: bool) -> Array:
-    n = event.num_candidates
-    if n == 1:
-        return _at_least_trivial(np.zeros_like(epsilons), epsilons)
-    shift = 2 / event.noise_multiplier
-    profile, first, blocks = np.zeros_like(epsilons), 1, min(n - 1, most_blocks)
+    Of opposed maxima the smallest of three: both may also move by half as much each, in opposite ways.
+    """
+    n, opposed = event.num_candidates, isinstance(event, events.OpposedMaximaEvent)
+    shift, profile = 2 / event.noise_multiplier, np.zeros_like(epsilons)
+    first, blocks = 1, min(n - 1, 20 if opposed else 64)
     # A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
     for block in range(blocks):
         last = first + (n - 1) // blocks - (block >= (n - 1) % blocks)
@@ -204,34 +152,36 @@ def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array, *, mo
             least = np.minimum(least, opposite_maxima(last, n - first, shift / 2, epsilons))
         np.maximum(profile, convex_minorant(np.exp(epsilons), least), out=profile)
         first = last + 1
-    return _at_least_trivial(profile, epsilons)
+    return profile
 
 
-def _at_least_trivial(profile: Array, epsilons: Array) -> Array:
-    """No profile is below that of two equal distributions, nor above 1."""
-    return np.clip(profile, np.maximum(-np.expm1(epsilons), 0.0), 1.0)
+def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
+    """The profile of an ordered pair of neighbors and of the same two exchanged, `[E]`; one where they are equal."""
+    # A unit that may come or go is in the same one of the two data sets at every step. So each way is composed for
+    # itself and the larger result is the price: less than the larger profile, composed, would cost.
+    if not isinstance(event, events.SampledGaussianEvent):
+        return [privacy_profile(event, epsilons)]
+    trivial = np.maximum(-np.expm1(epsilons), 0.0)
+    profiles = sampled_gaussian_profiles(event, epsilons)  # which rounding may let rise by its last digit
+    return [np.minimum.accumulate(np.clip(profile, trivial, 1.0)) for profile in profiles]
 
 
-_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 300.0  # no grid is made for epsilons outside this range
-_NEGLIGIBLE = 1e-13  # of delta: where the grid of all releases ends
-_NEGLIGIBLE_LEAF = 1e-15  # where the grid of one release ends
-_ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
-_FEWEST_POINTS, _MOST_POINTS = 2.0**10, 2.0**17  # on either side of 0, of the grid of all releases
-_POINTS_PER_RELEASE = 2**10
+def _expit(logits: Any) -> Array:
+    """SciPy's, to the digits of the totals that ledgers have kept."""
+    from scipy.special import expit  # loads slowly
+
+    return np.asarray(expit(logits))
 
 
 class LossDistribution:
-    """The distribution of the summed losses of counted events on one grid; knows nothing where no grid fits.
-
-    Attributes:
-        allowance: added to every delta for the rounding of Fourier transforms.
-    """
+    """The distribution of the summed losses of counted events on one grid; knows nothing where no grid fits."""
 
     def __init__(self, parts: list[tuple[LeafEvent, int]]) -> None:
-        alone = [_reach([(part, 1)], _NEGLIGIBLE_LEAF) for part, _ in parts]
-        reach = _reach(parts, _NEGLIGIBLE)
+        # epsilons that each release, and all of them, exceed with so small a probability at most
+        alone = [RdpAccountant().compose(part).get_epsilon(_NEGLIGIBLE_LEAF) for part, _ in parts]
+        reach = RdpAccountant().compose_all(parts).get_epsilon(_NEGLIGIBLE)
         self._losses: Any = None
-        self.allowance = 0.0
+        self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
         if not parts or not _SMALLEST_EPSILON < reach < _LARGEST_EPSILON:
             return
         finest, coarsest = reach / _MOST_POINTS, reach / _FEWEST_POINTS
@@ -244,38 +194,14 @@ class LossDistribution:
         self.allowance = releases * math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
 
     def epsilon(self, target_delta: float) -> float:
-        """The smallest epsilon; infinity where the allowance uses up delta."""
         if self._losses is None or target_delta <= self.allowance:
             return math.inf
         return float(self._losses.get_epsilon_for_delta(target_delta - self.allowance))
 
     def delta(self, target_epsilon: float) -> float:
-        """The delta, at most 1."""
         if self._losses is None:
             return 1.0
         return min(1.0, float(self._losses.get_delta_for_epsilon(target_epsilon)) + self.allowance)
-
-
-def merged(spent: Counter[LeafEvent]) -> list[tuple[LeafEvent, int]]:
-    """Counted events, all Gaussians as one and all zCDP releases as one of the summed rho; without free ones."""
-    parts, multipliers, rhos = list[tuple[LeafEvent, int]](), list[float](), list[float]()
-    for leaf, count in spent.items():
-        if isinstance(leaf, events.GaussianEvent):
-            multipliers.append(leaf.noise_multiplier / math.sqrt(count))
-        elif isinstance(leaf, events.ZCdpEvent):
-            rhos.append(count * leaf.rho)
-        elif rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any():  # else all neighbors' laws are equal
-            parts.append((leaf, count))
-    if multipliers:
-        parts.append((events.GaussianEvent.composed(multipliers), 1))
-    if (rho := math.fsum(rhos)) > 0:
-        parts.append((events.ZCdpEvent(rho), 1))
-    return parts
-
-
-def _reach(parts: list[tuple[LeafEvent, int]], delta: float) -> float:
-    """An epsilon that these releases exceed with probability `delta` at most."""
-    return reduce(lambda spent, part: spent.compose(*part), parts, RdpAccountant()).get_epsilon(delta)
 
 
 @lru_cache(maxsize=16)  # the price after each query asks again for the same
@@ -306,16 +232,13 @@ class PldAccountant(LossAccountant):
     Formal guarantees, for the adjacency that the events were made for:
         * Every event is replaced by a pair that dominates it in both directions: the largest hockey stick between
           neighbors, joined by chords on a grid of losses, so the grid errs upwards.
-        * Never above the Renyi accountant: both bounds are valid, and the smaller one is returned. For Gaussians, pure
-          DP and the Gaussian noisy maximum the distributions are tighter. For many bounded-range or one-bit releases
-          the Renyi bound is tighter, because their worst pair differs from one epsilon to the next.
+        * Never above the Renyi accountant, whose bound is the tighter one for many bounded-range or one-bit releases:
+          their worst pair differs from one epsilon to the next. For Gaussians, pure DP and the Gaussian noisy maximum
+          the distributions are tighter.
 
     Edge cases: epsilons above 300 or below 1e-9 are those of the Renyi accountant, and so are those at deltas that the
     rounding of the Fourier transform could hide (below about 2e-9 for 600 releases). Every different event is composed
     for itself, in about 0.1 s; Gaussians and zCDP releases count as one.
-
-    Raises:
-        InvalidValue: dp-accounting is not installed.
 
     Source: Zhu, Dong & Wang 2022; Doroshenko et al. 2022 (connect the dots); docs/proofs/pld.md.
 
@@ -351,5 +274,18 @@ class PldAccountant(LossAccountant):
 
     def _distribution(self) -> LossDistribution:
         if self._composed is None:
-            self._composed = LossDistribution(merged(self._spent))
+            # all Gaussians as one, and all zCDP releases as one of the summed rho; without free ones
+            parts, multipliers, rhos = list[tuple[LeafEvent, int]](), list[float](), list[float]()
+            for leaf, count in self._spent.items():
+                if isinstance(leaf, events.GaussianEvent):
+                    multipliers.append(leaf.noise_multiplier / math.sqrt(count))
+                elif isinstance(leaf, events.ZCdpEvent):
+                    rhos.append(count * leaf.rho)
+                elif rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any():  # else all neighbors' laws are equal
+                    parts.append((leaf, count))
+            if multipliers:
+                parts.append((events.GaussianEvent.composed(multipliers), 1))
+            if (rho := math.fsum(rhos)) > 0:
+                parts.append((events.ZCdpEvent(rho), 1))
+            self._composed = LossDistribution(parts)
         return self._composed

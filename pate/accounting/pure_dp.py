@@ -5,8 +5,7 @@ k ~ Bin(n, 1 / (1 + exp(-epsilon))) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; 
 stick is the largest over thresholds j of P(k > j) - e^x P'(k > j), so both directions are closed forms.
 
 Releases of several epsilons have the product of their randomized responses as the worst case. Its loss is moved to a
-grid by splitting every value between its two neighbors, which can only make the pair easier to tell apart
-(docs/proofs/pure_dp.md).
+grid by splitting every value between its two neighbors, which only makes the pair easier to tell apart.
 """
 
 from __future__ import annotations
@@ -16,33 +15,29 @@ from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting.events import Event, PureDpEvent, by_accesses, failure_probability, leaves
 from pate.accounting.rdp import AccountantBesideRenyi
 from pate.accounting.renyi import pure_epsilon
-from pate.accounting.special import log_choices, log_expit
+from pate.accounting.special import Array, log_choices, log_expit
 from pate.validation import require_count, require_non_negative, require_probability
-
-Array = NDArray[np.float64]
 
 _MOST_RELEASES = 1_000_000
 _MOST_KINDS = 64
+_GRID_POINTS = 4096
+_DEVIATIONS = 12.0  # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
+_LOG_ROUNDING = 2.0**-50
+_DENORMAL = 1e-290
+_ROUNDING = 1e-12  # relative: of the masses, whose logarithms are differences of large ones, and of their sums
 
 
 class PureDpAccountant(AccountantBesideRenyi):
     """Composes epsilon-DP releases as randomized response; refuses noise that is not pure DP, such as a Gaussian.
 
-    Formal guarantees, for the adjacency that the events were made for:
-        * Every event is charged as the epsilon-DP release that it is: bounded range and one bit lose what they are
-          better than that, so the other accountants are tighter for them.
-        * Releases of one epsilon compose optimally (Kairouz, Oh & Viswanath 2015); of several epsilons up to a grid
-          that errs upwards.
-        * Never above the sum of the epsilons, and never above the Renyi bound of the same pure releases.
-
-    Edge cases: above a million releases or 64 different epsilons the Renyi bound and the sum serve alone.
-
-    Source: Kairouz, Oh & Viswanath 2015, Theorem 3.3; docs/proofs/pure_dp.md.
+    Every event is charged as the epsilon-DP release that it is: bounded range and one bit lose what they are better
+    than that, so the other accountants are tighter for them. Releases of one epsilon compose optimally (Kairouz, Oh &
+    Viswanath 2015, Theorem 3.3), of several up to a grid that errs upwards (docs/proofs/pure_dp.md). Never above the
+    sum of the epsilons, nor above the Renyi bound: these serve alone beyond a million releases or 64 epsilons.
 
     >>> round(PureDpAccountant().compose(PureDpEvent(0.05), 600).get_epsilon(1e-6), 3)
     6.142
@@ -66,31 +61,24 @@ class PureDpAccountant(AccountantBesideRenyi):
 
     def get_epsilon(self, target_delta: float) -> float:
         left = self.remaining_delta(target_delta)
-        bound = min(self._rdp.get_epsilon(left), self._sum())
-        return min(bound, _epsilon(_mixed_log_tails(self._counts), left)) if self._can_be_searched() else bound
+        whole, searched = self._sum()
+        bound = min(self._rdp.get_epsilon(left), whole)
+        return min(bound, _epsilon(_mixed_log_tails(self._counts), left)) if searched else bound
 
     def get_delta(self, target_epsilon: float) -> float:
         require_non_negative("target_epsilon", target_epsilon)
-        bound = 0.0 if self._sum() <= target_epsilon else self._rdp.get_delta(target_epsilon)
-        if bound > 0 and self._can_be_searched():
+        whole, searched = self._sum()
+        bound = 0.0 if whole <= target_epsilon else self._rdp.get_delta(target_epsilon)
+        if bound > 0 and searched:
             bound = min(bound, _delta(_mixed_log_tails(self._counts), target_epsilon))
         return min(1.0, bound + self.failure_prob)
 
-    def _sum(self) -> float:
+    def _sum(self) -> tuple[float, bool]:
+        """The sum of the epsilons, and whether the losses of all releases can be summed."""
         with np.errstate(over="ignore"):
-            total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items())
-        return float(total * (1 + 1e-12))
-
-    def _can_be_searched(self) -> bool:
+            total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items()) * (1 + 1e-12)
         few = 0 < sum(self._counts.values()) <= _MOST_RELEASES and len(self._counts) <= _MOST_KINDS
-        return few and math.isfinite(self._sum())
-
-
-_GRID_POINTS = 4096
-_DEVIATIONS = 12.0  # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
-_LOG_ROUNDING = 2.0**-50
-_DENORMAL = 1e-290
-_ROUNDING = 1e-12  # relative: of the masses, whose logarithms are differences of large ones, and of their sums
+        return float(total), few and math.isfinite(total)
 
 
 def pure_dp_composition_delta(epsilon: float, *, count: int, target_epsilon: float) -> float:
@@ -145,10 +133,23 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
         return _log_tails(epsilon, count)
     variance = math.fsum(count * epsilon**2 for epsilon, count in counts.items())
     spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _GRID_POINTS
-    lowest, mass, never = 0, np.ones(1), 0.0
+    lowest, never, mass = 0, 0.0, np.ones(1)
     for epsilon, count in counts.items():
-        first, group, beyond = _gridded(epsilon, count, spacing)
-        lowest, mass, never = lowest + first, np.convolve(mass, group), never + beyond
+        # A loss between two points is split so that both distributions keep their mass; those below the range move up,
+        # and those above it count as infinite.
+        k = np.arange(count + 1, dtype=np.float64)
+        each = np.exp(log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
+        at_losses = (2 * k - count) * epsilon
+        middle, reach = count * epsilon * math.tanh(epsilon / 2), _DEVIATIONS * math.sqrt(count) * epsilon
+        first, last = math.floor((middle - reach) / spacing), math.ceil((middle + reach) / spacing)
+        inside = at_losses <= last * spacing
+        position = np.clip(at_losses[inside] / spacing - first, 0.0, float(last - first))
+        below = np.minimum(np.floor(position), float(last - first - 1))
+        upper = each[inside] * np.clip(np.expm1(-(position - below) * spacing) / math.expm1(-spacing), 0.0, 1.0)
+        at, size = below.astype(np.int64), last - first + 1
+        group = np.bincount(at, each[inside] - upper, size) + np.bincount(at + 1, upper, size)
+        lowest, never = lowest + first, never + float(each[~inside].sum())
+        mass = np.asarray(np.convolve(mass, group), dtype=np.float64)
     losses = (lowest + np.arange(len(mass))) * spacing
     rounding, never = _ROUNDING * (1 + sum(counts.values()) / 100), max(never, float(np.finfo(float).tiny))
     tail = np.cumsum(mass[::-1]) * (1 + rounding) + never
@@ -157,21 +158,3 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
     tail_after = np.cumsum(after[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):
         return np.log(np.append(never, tail)), np.log(np.append(0.0, tail_after))
-
-
-def _gridded(epsilon: float, count: int, spacing: float) -> tuple[int, Array, float]:
-    """One group on the grid: the index of its first loss, the masses, and the mass of an infinite loss."""
-    # A loss between two points is split so that both distributions keep their mass; those below the range move up.
-    k = np.arange(count + 1, dtype=np.float64)
-    mass = np.exp(log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
-    losses = (2 * k - count) * epsilon
-    middle, reach = count * epsilon * math.tanh(epsilon / 2), _DEVIATIONS * math.sqrt(count) * epsilon
-    first, last = math.floor((middle - reach) / spacing), math.ceil((middle + reach) / spacing)
-    inside = losses <= last * spacing
-    position = np.clip(losses[inside] / spacing - first, 0.0, float(last - first))
-    below = np.minimum(np.floor(position), float(last - first - 1))
-    upper = mass[inside] * np.clip(np.expm1(-(position - below) * spacing) / math.expm1(-spacing), 0.0, 1.0)
-    at = below.astype(np.int64)
-    size = last - first + 1
-    gridded = np.bincount(at, mass[inside] - upper, size) + np.bincount(at + 1, upper, size)
-    return first, np.asarray(gridded, dtype=np.float64), float(mass[~inside].sum())

@@ -1,27 +1,24 @@
-"""The Renyi accountant: adds curves over a grid of orders and converts once. Others are built beside it."""
+"""Accountants, which compose events and convert once; Renyi's adds curves, zCDP's a number, others stand beside."""
 
 from __future__ import annotations
 
 import copy
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import events, renyi
-from pate.accounting.accountant import Accountant
-from pate.accounting.conversion import Curve, rdp_to_deltas, rdp_to_epsilons
-from pate.accounting.events import Event, LeafCounts, LeafEvent, by_accesses, count_leaves, failure_probability
+from pate.accounting.conversion import Curve, rdp_to_deltas, rdp_to_epsilons, zcdp_to_delta, zcdp_to_epsilon
+from pate.accounting.events import Event, LeafCounts, LeafEvent, by_accesses, count_leaves, failure_probability, leaves
 from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
+from pate.accounting.special import Array
 from pate.accounting.winner import winner_rdp
-from pate.validation import require, require_count, require_each
-
-Array = NDArray[np.float64]
+from pate.validation import InvalidValue, require, require_count, require_each, require_probability
 
 DEFAULT_ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 461)
 """Orders from 1.001 to a million, 4.6% apart in a - 1."""
@@ -30,20 +27,65 @@ _REFINEMENT = 24
 _MOST_COUNTED = 1000  # different events of one composition that are looked up among those before
 
 
+class Accountant(ABC):
+    """Composes events and converts what was spent into (epsilon, delta).
+
+    Every figure is an upper bound for the adjacency that the events were made for.
+    """
+
+    name: ClassVar[str]  # as in the configuration and in reports
+    failure_prob: float  # the sum of the failure probabilities of what was composed
+
+    @abstractmethod
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event, `count` times, and returns itself; raises, and adds nothing, where it cannot price a part."""
+
+    @abstractmethod
+    def get_epsilon(self, target_delta: float) -> float:
+        """The epsilon spent at `target_delta`; raises if failure probabilities alone reach that."""
+
+    @abstractmethod
+    def get_delta(self, target_epsilon: float) -> float:
+        """The delta spent at `target_epsilon`, failure probabilities included, at most 1."""
+
+    def winner(self, target_delta: float) -> str:
+        """The name of the accountant whose figure `get_epsilon` returns: its own, unless it asks others."""
+        return self.name
+
+    def resolution(self, target_delta: float) -> float:
+        """The relative error of `get_epsilon`, where it is searched for: nearly equal releases may differ by that."""
+        return 0.0
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What beside its name decides its figures, in JSON's types; a ledger refuses an accountant of others."""
+        return {}
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        return copy.deepcopy(self)
+
+    def compose_all(self, counted: Iterable[tuple[Event, int]]) -> Self:
+        for event, count in counted:
+            self.compose(event, count)
+        return self
+
+    def remaining_delta(self, target_delta: float) -> float:
+        """What failure probabilities leave of `target_delta`, > 0, or raises."""
+        left = require_probability("target_delta", target_delta) - self.failure_prob
+        if left <= 0:
+            used = f"{self.failure_prob:.3g} in all uses up target_delta={target_delta}"
+            raise InvalidValue(f"failure_prob: {used}: expected the sum over all queries to stay below it")
+        return left
+
+
 class RdpAccountant(Accountant):
     """Adds Renyi curves; the quickest accountant that knows every event.
 
-    Epsilon and delta are the smallest over a grid of orders (Canonne, Kamath & Steinke 2020), so every grid gives a
-    valid bound. On the default grid the neighborhood of the best order is searched once more, 24 times as densely: a
-    stability table is cheap at its own order alone. Failure probabilities of approximate events are taken from delta
-    first.
-
-    Args:
-        orders: orders > 1 to use, and no others; None for the default grid and its refinement.
-
-    Attributes:
-        orders: `[A]` the grid.
-        rdp: `[A]` what has been spent at each.
+    Epsilon and delta are the smallest over a grid of orders `[A]`, each > 1 (Canonne, Kamath & Steinke 2020), so every
+    grid gives a valid bound. `rdp` is what has been spent at each. On the default grid the neighborhood of the best
+    order is searched once more, 24 times as densely: a stability table is cheap at its own order alone. Failure
+    probabilities of approximate events are taken from delta first.
     """
 
     name = "rdp"
@@ -65,18 +107,29 @@ class RdpAccountant(Accountant):
         spent = count_leaves(event, count=require_count("count", count, minimum=0))
         self.rdp = self.rdp + rdp_curve(spent, self.orders)
         self.failure_prob += count * failure_probability(event)
-        self._count(spent)
+        for kind, (parts, times) in spent.items():
+            all_leaves, all_times = self._spent.setdefault(kind, ([], []))
+            if len(parts) > _MOST_COUNTED:
+                all_leaves += parts
+                all_times += times
+                continue
+            for leaf, more in zip(parts, times, strict=True):  # one that was there before is counted, not listed again
+                place = self._places.setdefault(leaf, len(all_leaves))
+                if place == len(all_leaves):
+                    all_leaves.append(leaf)
+                    all_times.append(0)
+                all_times[place] += more
         return self
 
     def copy(self) -> Self:
         made = copy.copy(self)
-        made._spent = {kind: (leaves.copy(), times.copy()) for kind, (leaves, times) in self._spent.items()}
+        made._spent = {kind: (parts.copy(), times.copy()) for kind, (parts, times) in self._spent.items()}
         made._places = self._places.copy()
         return made
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The smallest epsilon over the orders; infinity where something was released without noise."""
-        return self._best_epsilon(target_delta)[0]
+        left = self.remaining_delta(target_delta)
+        return self._best(lambda orders, rdp: rdp_to_epsilons(orders, rdp, target_delta=left))[0]
 
     def get_delta(self, target_epsilon: float) -> float:
         delta, _ = self._best(lambda orders, rdp: rdp_to_deltas(orders, rdp, target_epsilon=target_epsilon))
@@ -88,28 +141,8 @@ class RdpAccountant(Accountant):
 
     def best_order(self, target_delta: float) -> float:
         """The order at which `get_epsilon` attains its value."""
-        return self._best_epsilon(target_delta)[1]
-
-    def _count(self, spent: LeafCounts) -> None:
-        """Keeps the events; one that an earlier composition had is counted there, not listed again."""
-        for kind, (leaves, times) in spent.items():
-            all_leaves, all_times = self._spent.setdefault(kind, ([], []))
-            if len(leaves) > _MOST_COUNTED:
-                all_leaves += leaves
-                all_times += times
-                continue
-            known = [self._places.get(leaf) for leaf in leaves]
-            for leaf, count, place in zip(leaves, times, known, strict=True):
-                if place is None:
-                    self._places[leaf] = len(all_leaves)
-                    all_leaves.append(leaf)
-                    all_times.append(count)
-                else:
-                    all_times[place] += count
-
-    def _best_epsilon(self, target_delta: float) -> tuple[float, float]:
         left = self.remaining_delta(target_delta)
-        return self._best(lambda orders, rdp: rdp_to_epsilons(orders, rdp, target_delta=left))
+        return self._best(lambda orders, rdp: rdp_to_epsilons(orders, rdp, target_delta=left))[1]
 
     def _best(self, convert: Callable[[Array, Array], Array]) -> tuple[float, float]:
         """The smallest value that a conversion gives at any order, and that order; 0 while nothing was spent."""
@@ -191,13 +224,47 @@ class LossAccountant(AccountantBesideRenyi):
 
 def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     """The Renyi curve of counted events, `[len(orders)]`."""
-    for kind in counts:
-        require(kind in _CURVES, "event", kind.__name__, "an event with a Renyi curve")
-    total = np.zeros_like(orders)
+    total, key = np.zeros_like(orders), orders.tobytes()
     with np.errstate(over="ignore", invalid="ignore"):
-        for kind, (leaves, times) in counts.items():
-            total += _CURVES[kind](leaves, np.array(times, dtype=np.float64), orders)
+        for kind, (parts, times) in counts.items():
+            numbers = np.array(times, dtype=np.float64)
+            if kind is events.GaussianEvent:
+                each = map(attrgetter("noise_multiplier"), parts)
+                multipliers = np.fromiter(each, dtype=np.float64, count=len(parts))
+                bare = bool((multipliers == 0).any())
+                total += np.inf if bare else orders * math.fsum(numbers * (1 / multipliers) ** 2 / 2)
+            else:
+                total += sum(number * _curve(leaf, key) for leaf, number in zip(parts, numbers, strict=True))
     return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
+
+
+@lru_cache(maxsize=4096)  # the same event comes again and again
+def _curve(leaf: LeafEvent, key: bytes) -> Array:
+    orders = np.frombuffer(key)
+    match leaf:
+        case events.NoOpEvent():
+            return np.zeros_like(orders)
+        case events.NonPrivateEvent():
+            return np.full_like(orders, np.inf)
+        case events.ZCdpEvent():
+            return orders * leaf.rho
+        case events.PureDpEvent():
+            return renyi.pure_dp_rdp(leaf.epsilon, orders)
+        case events.BoundedRangeEvent():
+            return renyi.bounded_range_rdp(leaf.epsilon, orders)
+        case events.NoisyMaxGaussianEvent():
+            return renyi.noisy_max_gaussian_rdp(leaf, orders)
+        case events.WinnerEvent():
+            return winner_rdp(leaf.noise_multiplier, leaf.num_moving, orders)
+        case events.SmoothSensitivityEvent():
+            return renyi.smooth_sensitivity_rdp(leaf, orders)
+        case events.SessionEvent():
+            return renyi.session_rdp(leaf, orders)
+        case events.SampledGaussianEvent():
+            return sampled_gaussian_rdp(leaf, orders)
+        case events.BitEvent():
+            return renyi.bit_rdp(leaf, orders)
+    raise InvalidValue(f"event={type(leaf).__name__}: expected an event with a Renyi curve")
 
 
 def curve_of(event: Event) -> Curve:
@@ -205,50 +272,101 @@ def curve_of(event: Event) -> Curve:
     return partial(rdp_curve, count_leaves(event))
 
 
-def gaussian_stand_in(*, selection_multiplier: float, test_multiplier: float) -> Event:
-    """Selection and test as papers price them, both Gaussian. For the selection that is false, for any adjacency."""
-    return events.ComposedEvent((events.GaussianEvent(selection_multiplier), events.GaussianEvent(test_multiplier)))
+class ZCdpAccountant(Accountant):
+    """Adds the rho of every release and converts the sum, as in textbooks; its bound is larger than Renyi's.
+
+    Every event is charged a rho with Renyi divergence at most rho * a at all orders a > 1, for its adjacency. The
+    conversion is the best over all real orders (Canonne, Kamath & Steinke 2020), not the classic
+    rho + 2 sqrt(rho log(1/delta)). Source: Bun & Steinke 2016; docs/proofs/zcdp.md.
+
+    >>> from pate.accounting import GaussianEvent
+    >>> round(ZCdpAccountant().compose(GaussianEvent(10.0), 20).get_epsilon(1e-6), 3)
+    2.142
+    """
+
+    name = "zcdp"
+
+    def __init__(self) -> None:
+        self.rho = 0.0
+        self.failure_prob = 0.0
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        event = by_accesses(event)
+        self.rho = math.fsum([self.rho, total_rho(event, count=require_count("count", count, minimum=0))])
+        self.failure_prob += count * failure_probability(event)
+        return self
+
+    def get_epsilon(self, target_delta: float) -> float:
+        left = self.remaining_delta(target_delta)
+        return math.inf if math.isinf(self.rho) else zcdp_to_epsilon(self.rho, target_delta=left)
+
+    def get_delta(self, target_epsilon: float) -> float:
+        delta = zcdp_to_delta(min(self.rho, float(np.finfo(float).max)), target_epsilon=target_epsilon)
+        return 1.0 if math.isinf(self.rho) else min(1.0, delta + self.failure_prob)
 
 
-def _gaussian(leaves: list[Any], counts: Array, orders: Array) -> Array:
-    multipliers = np.fromiter(map(attrgetter("noise_multiplier"), leaves), dtype=np.float64, count=len(leaves))
-    if (multipliers == 0).any():
-        return np.full_like(orders, np.inf)
-    return orders * math.fsum(counts * (1 / multipliers) ** 2 / 2)
+def total_rho(event: Event, *, count: int = 1) -> float:
+    """The sum of the rhos of an event's parts."""
+    return math.fsum(times * zcdp_rho(leaf) for leaf, times in leaves(event, count=count) if times)
 
 
-def _one_by_one(curve: Callable[[Any, Array], Array]) -> Callable[[list[Any], Array, Array], Array]:
-    """Lifts the curve of one event to many; curves are remembered, as the same event comes again and again."""
+def zcdp_rho(event: LeafEvent) -> float:
+    """A rho for which the event is rho-zCDP."""
+    match event:
+        case events.NoOpEvent():
+            return 0.0
+        case events.NonPrivateEvent():
+            return math.inf
+        case events.ZCdpEvent():
+            return event.rho
+        case events.GaussianEvent():
+            inverse = math.inf if event.noise_multiplier == 0 else 1 / event.noise_multiplier
+            return inverse * inverse / 2
+        case events.WinnerEvent():  # that of the counts: at high orders the winner costs no less
+            return event.num_moving * zcdp_rho(events.GaussianEvent(event.noise_multiplier))
+        case events.PureDpEvent() | events.BoundedRangeEvent():
+            ratio = 2 if isinstance(event, events.PureDpEvent) else 8
+            return min(event.epsilon * event.epsilon / ratio, _searched_rho(event))
+        case events.SessionEvent():  # that of all its calls; the price by hits is no multiple of the order
+            return event.num_calls * zcdp_rho(events.PureDpEvent(event.epsilon)) if event.num_calls else 0.0
+        case events.BitEvent():
+            return _searched_rho(event)
+        case events.NoisyMaxGaussianEvent():
+            if event.noise_multiplier == 0:
+                return math.inf
+            # Beyond the last order by the bound a D**2 / 2 + log(n) / (a - 1), D = 2 / noise_multiplier.
+            shift, order = 2 / event.noise_multiplier, float(DEFAULT_ORDERS[-1])
+            beyond = shift * shift / 2 + math.log(event.num_candidates) / (order * (order - 1))
+            return _searched_rho(event, beyond=beyond)
+    raise InvalidValue(f"event={type(event).__name__}: expected an event with a zCDP price")
 
-    @lru_cache(maxsize=512)
-    def remembered(leaf: LeafEvent, orders: bytes) -> Array:
-        return curve(leaf, np.frombuffer(orders))
 
-    def many(leaves: list[Any], counts: Array, orders: Array) -> Array:
-        key = orders.tobytes()
-        return np.asarray(sum(count * remembered(leaf, key) for leaf, count in zip(leaves, counts, strict=True)))
+@lru_cache(maxsize=256)
+def _searched_rho(event: LeafEvent, *, beyond: float | None = None) -> float:
+    """An upper bound for r(a) / a over all a > 1, from the Renyi curve r at the accountant's orders."""
+    orders, rdp = DEFAULT_ORDERS, rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
+    if beyond is None:  # no divergence exceeds the largest loss
+        beyond = renyi.pure_epsilon(event) / float(orders[-1])
+    # (a - 1) r(a) is convex and 0 at a = 1, so it lies below its chords. On a chord c + s a the ratio is
+    # -c / a + (c + s) / (a - 1), which has one maximum, at 1 - 1/a = sqrt((c + s) / c).
+    with np.errstate(over="ignore"):
+        moments = (orders - 1) * rdp
+    if not np.isfinite(moments).all():
+        return math.inf
+    left, low = np.append(1.0, orders[:-1]), np.append(0.0, moments[:-1])
+    slope = (moments - low) / (orders - left)
+    intercept = low - slope * left
+    first, second = np.maximum(-intercept, 0.0), np.maximum(-(intercept + slope), 0.0)  # both >= 0 but for rounding
+    with np.errstate(divide="ignore", invalid="ignore"):
+        peak = 1 / (1 - np.sqrt(np.divide(second, first)))
+        at = np.clip(np.where(np.isfinite(peak) & (peak > 0), peak, orders), left, orders)
+        ratios = (intercept + slope * at) / (at * (at - 1))
+    ratios[0] = rdp[0]  # the first chord begins at a = 1, where it vanishes: the ratio there is its slope
+    return float(max(np.nanmax(ratios), (rdp / orders).max(), beyond))
 
-    return many
 
-
-_OF_ONE: dict[type[LeafEvent], Callable[[Any, Array], Array]] = {
-    events.PureDpEvent: lambda leaf, orders: renyi.pure_dp_rdp(leaf.epsilon, orders),
-    events.BoundedRangeEvent: lambda leaf, orders: renyi.bounded_range_rdp(leaf.epsilon, orders),
-    events.NoisyMaxGaussianEvent: renyi.noisy_max_gaussian_rdp,
-    events.OpposedMaximaEvent: renyi.noisy_max_gaussian_rdp,
-    events.WinnerEvent: lambda leaf, orders: winner_rdp(leaf.noise_multiplier, leaf.num_moving, orders),
-    events.SmoothSensitivityEvent: renyi.smooth_sensitivity_rdp,
-    events.SessionEvent: renyi.session_rdp,
-    events.BoundarySessionEvent: renyi.session_rdp,
-    events.SampledGaussianEvent: sampled_gaussian_rdp,
-    events.OneBitEvent: renyi.bit_rdp,
-    events.ThresholdEvent: renyi.bit_rdp,
-}
-_CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
-    events.NoOpEvent: lambda leaves, counts, orders: np.zeros_like(orders),
-    events.NonPrivateEvent: lambda leaves, counts, orders: np.full_like(orders, np.inf),
-    events.GaussianEvent: _gaussian,
-    events.ZCdpEvent: lambda leaves, counts, orders: (
-        orders * math.fsum(count * leaf.rho for count, leaf in zip(counts, leaves, strict=True))
-    ),
-} | {kind: _one_by_one(curve) for kind, curve in _OF_ONE.items()}
+def require_maker(accountant: Any) -> Callable[[], Accountant]:
+    """Returns what makes an empty accountant, or raises: neither a name nor an accountant does."""
+    if not callable(accountant):
+        raise InvalidValue(f"accountant={accountant}: expected a class such as pate.accounting.RdpAccountant, uncalled")
+    return accountant  # type: ignore[no-any-return]  # calling it tells

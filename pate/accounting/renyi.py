@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import events
 from pate.accounting.events import BitEvent, LeafEvent, SessionEvent
-from pate.accounting.special import log_expit, log_ndtr
+from pate.accounting.special import Array, log_expit, log_ndtr
 from pate.validation import InvalidValue
-
-Array = NDArray[np.float64]
 
 _GRID_SIZE = 4001
 _MAX_SHIFT = 60.0
@@ -27,6 +25,9 @@ _MOST_PAIRS = 2**12
 _CENTER = 0.2  # noise stds from the threshold, within which runs are shortest
 _OUTWARD = 2.0**-40
 _LEAST = 1e-300
+_RELATIVE = 2.0**-40  # of costs of hits and calls: added, it covers the rounding of what is made without differences
+_OF_POWERS = 2.0**-44
+"""Per order: added to differences of a few powers, it covers their rounding, as powers lose digits with the order."""
 
 
 def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array) -> Array:
@@ -35,23 +36,17 @@ def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array
     zeros = orders * log_not_p - (orders - 1) * log_not_q
     log_moment = np.maximum(np.logaddexp(ones, zeros), 0.0)
     lead = ones - zeros  # the smaller of both brings as little of its error as of itself
-    size, other_size = (
-        np.minimum(-one, _LONGEST) + np.minimum(-two, _LONGEST) for one, two in ((log_p, log_q), (log_not_p, log_not_q))
-    )
+    logs = ((log_p, log_q), (log_not_p, log_not_q))
+    size, other_size = (np.minimum(-one, _LONGEST) + np.minimum(-two, _LONGEST) for one, two in logs)
     terms = 1 + np.exp(np.minimum(lead, 0)) * size + np.exp(np.minimum(-lead, 0)) * other_size
     return np.asarray((log_moment + _ROUNDING / 4 * orders * terms) / (orders - 1))
 
 
 def bit_rdp(event: BitEvent, orders: Array) -> Array:
     """The largest D_a between the distributions of a bit at any two neighbors."""
-    return pairs_rdp(bit_pairs(event), orders)
-
-
-def pairs_rdp(pairs: Array, orders: Array) -> Array:
-    """The largest D_a of pairs of logits `[2, P]`, the larger second, at each order."""
     # Branch and bound, for each order by itself. A run of pairs is dominated by the pair with the largest loss that one
     # of them has of a 1 and the largest that one has of a 0, so runs whose bound a single pair attains are dropped.
-    largest = np.zeros_like(orders)
+    pairs, largest = bit_pairs(event), np.zeros_like(orders)
     levels = [pairs]
     if pairs.shape[1] > _FEW:
         losses = np.stack([log_expit(pairs[1]) - log_expit(pairs[0]), log_expit(-pairs[0]) - log_expit(-pairs[1])])
@@ -104,15 +99,15 @@ def bit_pairs(event: BitEvent) -> Array:
 
     Their number depends neither on the teachers nor, beyond some thousands, on the noise.
     """
-    if isinstance(event, events.ThresholdEvent) and event.num_values > _MOST_PAIRS:
-        return _runs_of_threshold(event)
-    return pairs_apart(event.log_odds, event.reach)
-
-
-def _runs_of_threshold(event: events.ThresholdEvent) -> Array:
-    """A pair above each of some thousands of runs of neighboring pairs, shorter near the threshold."""
-    # Phi is log-concave: log Phi(z + h) - log Phi(z) falls in z, and the same of Phi(-z) rises. So of a run of values
-    # the first pair has the largest loss of a 1, and the last one that of a 0 (docs/proofs/gaussian_votes.md).
+    if not isinstance(event, events.ThresholdEvent) or event.num_values <= _MOST_PAIRS:
+        # The different logits exactly `reach` apart, or less at the end.
+        logits = event.log_odds
+        farther = logits[np.minimum(np.arange(len(logits)) + event.reach, len(logits) - 1)]
+        pairs = np.stack([logits, farther])[:, logits < farther]  # both rows rise: equal pairs stand side by side
+        return pairs[:, np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0))[: pairs.shape[1]]]
+    # A pair above each of some thousands of runs of neighboring pairs, shorter near the threshold. Phi is log-concave:
+    # log Phi(z + h) - log Phi(z) falls in z, and the same of Phi(-z) rises. So of a run of values the first pair has
+    # the largest loss of a 1, and the last one that of a 0 (docs/proofs/gaussian_votes.md).
     low, high = (event.lowest + place for place in (0, event.num_values - 1))
     unit = _CENTER * event.noise_std
     ends = np.linspace(math.asinh(low / unit), math.asinh(high / unit), _MOST_PAIRS)
@@ -120,20 +115,9 @@ def _runs_of_threshold(event: events.ThresholdEvent) -> Array:
     places = np.unique(np.clip(np.append(places, [0, event.num_values - 1]), 0, event.num_values - 1))
     first, last = (event.log_odds_at(at) for at in (places[:-1], places[1:]))
     second, before = event.log_odds_at(places[:-1] + 1), event.log_odds_at(places[1:] - 1)
-    one = _difference(log_expit(second), log_expit(first))
-    return pairs_of_losses(one, _difference(log_expit(-before), log_expit(-last)))
-
-
-def _difference(larger: Array, smaller: Array) -> Array:
-    """Of two logarithms <= 0, never below the true one."""
-    return np.asarray(larger - smaller - _ROUNDING * (larger + smaller))
-
-
-def pairs_apart(logits: Array, reach: int) -> Array:
-    """The different logits exactly `reach` apart, or less at the end: `[2, P]`, each pair once, the larger second."""
-    farther = logits[np.minimum(np.arange(len(logits)) + reach, len(logits) - 1)]
-    pairs = np.stack([logits, farther])[:, logits < farther]  # both rows rise: equal pairs stand side by side
-    return pairs[:, np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0))[: pairs.shape[1]]]
+    logs = (log_expit(second), log_expit(first)), (log_expit(-before), log_expit(-last))
+    one, zero = (more - less - _ROUNDING * (more + less) for more, less in logs)  # never below the true ones
+    return pairs_of_losses(one, zero)
 
 
 def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
@@ -186,17 +170,16 @@ def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
     points = low + np.linspace(0, 1, _GRID_SIZE)[:, None] * (high - low)  # [G, A]
     steps = (high - low) / (_GRID_SIZE - 1)
 
-    def log_density(x: Array) -> Array:  # of count * phi(x) * Phi(x)**(count - 1)
-        log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
-        return np.asarray(math.log(count) + log_phi + (count - 1) * log_ndtr(x))
-
-    def log_integral(one: Array, other: Array) -> Array:  # by trapezoids; the integrand vanishes at both ends
+    moved, still = (  # logs of the density count * phi(x) * Phi(x)**(count - 1)
+        math.log(count) + (-0.5 * x * x - 0.5 * math.log(2 * math.pi)) + (count - 1) * log_ndtr(x)
+        for x in (points - shift, points)
+    )
+    made = []
+    for one, other in ((moved, still), (still, moved)):  # by trapezoids; the integrand vanishes at both ends
         log_values = orders * one - (orders - 1) * other
         peak = log_values.max(axis=0)
-        return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
-
-    moved, still = log_density(points - shift), log_density(points)
-    return log_integral(moved, still), log_integral(still, moved)
+        made.append(np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps)))
+    return made[0], made[1]
 
 
 def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: Array) -> Array:
@@ -237,11 +220,6 @@ def pure_epsilon(event: LeafEvent) -> float:
             logs = [(log_expit(far), log_expit(near)), (log_expit(-near), log_expit(-far))]
             return max(float(np.max(more - less - _ROUNDING * less, initial=0.0)) for more, less in logs)
     raise InvalidValue(f"event={type(event).__name__}: expected an event that is pure DP, or another accountant")
-
-
-_RELATIVE = 2.0**-40  # of costs of hits and calls: added, it covers the rounding of what is made without differences
-_OF_POWERS = 2.0**-44
-"""Per order: added to differences of a few powers, it covers their rounding, as powers lose digits with the order."""
 
 
 def session_rdp(event: SessionEvent, orders: Array) -> Array:
@@ -298,7 +276,7 @@ def _range_cost(epsilon: float, orders: Array) -> Array:
     rare = np.where(lost < 1, -2 * np.expm1(gained + np.log1p(-np.where(lost < 1, lost, 0))), np.inf)
     rare = rare * (1 + _RELATIVE) + 2.0**-48 * (gained + lost)
     excess = _excess(bounded_range_rdp(epsilon, orders), orders)
-    return np.maximum(rare, _tie_cost(excess, 1 / (math.exp(epsilon) + 1), orders))
+    return np.maximum(rare, _near_ties(excess, 1 / (math.exp(epsilon) + 1), orders, answered=0))
 
 
 def _pure_cost(epsilon: float, orders: Array) -> Array:
@@ -307,7 +285,7 @@ def _pure_cost(epsilon: float, orders: Array) -> Array:
     inside, outside = _weighed(0.5, 1 - least, orders), _weighed(1.5, 1 + least, orders)
     rises = 2 - (_weighed(1 + least, 1.5, orders) - _weighed(1 - least, 0.5, orders)) / _weighed(least, 0.5, orders)
     falls = 2 - (outside - inside) / _weighed(0.5, least, orders)
-    ties = _tie_cost(_excess(pure_dp_rdp(epsilon, orders), orders), least, orders)
+    ties = _near_ties(_excess(pure_dp_rdp(epsilon, orders), orders), least, orders, answered=0)
     rounding = _OF_POWERS * orders
     cost = np.maximum(ties, np.maximum(rises, falls) + rounding)
     concave = (orders - 2) * math.atanh(0.5) <= (orders + 1) * math.atanh(least) * (1 - _RELATIVE)
@@ -315,21 +293,18 @@ def _pure_cost(epsilon: float, orders: Array) -> Array:
     return np.where(concave & convex & (cost < 1), cost, np.inf)
 
 
-def _tie_cost(excess: Array, least: float, orders: Array) -> Array:
-    return np.maximum(excess / least * (1 + _RELATIVE), _near_ties(excess, least, orders, answered=0))
-
-
 def _near_ties(excess: Array, least: float, orders: Array, *, answered: int) -> Array:
     """By how much a call's moment and the boundary's exceed that of their sum, as a share of that or of the boundary's.
 
-    Of the boundary's alone unless it counts that the call was `answered`.
+    Of the boundary's alone, then no less than the excess's, unless it counts that the call was `answered`.
     """
     corners = [
         (1 + excess + _weighed(one, other, orders) - _weighed(1 + one, 1 + other, orders))
         / _weighed(answered + one, answered + other, orders)
         for one, other in ((0.5, least), (least, 0.5))
     ]
-    return np.asarray(np.maximum(*corners) + _OF_POWERS * orders)
+    ties = np.maximum(*corners) + _OF_POWERS * orders
+    return np.asarray(ties if answered else np.maximum(excess / least * (1 + _RELATIVE), ties))
 
 
 def _weighed(one: float, other: float, orders: Array) -> Array:

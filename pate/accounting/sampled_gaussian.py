@@ -11,15 +11,12 @@ falls with their covariance. Both variances are at most C^2, and the covariance 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting.events import SampledGaussianEvent
-from pate.accounting.special import log_ndtr, ndtr
-
-Array = NDArray[np.float64]
+from pate.accounting.special import Array, log_ndtr, ndtr
 
 _ERROR = 1e-6  # of a Renyi divergence, relative: what the step and the ends of a sum may add to it
 _AT_ONCE = 32  # orders
@@ -34,32 +31,25 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
     # The first distribution is above γ times the second on one side of a place x. Any other x gives less, and an error
     # in x counts by its square.
     q, shift = event.sampling_prob, event.shift
-    if event.is_replaced:
-        return [_replaced(q, shift, epsilons)]
-    factor = np.exp(epsilons)
-    x = _place(q, shift, np.expm1(epsilons))  # removed: the mixture is above γ φ right of it
-    removed = mixture(-x, shift, q) - np.exp(epsilons + log_ndtr(-x))
-    x = _place(q, shift, np.expm1(-epsilons))  # added: the mixture is below φ / γ left of it
-    return [np.asarray(removed), np.asarray(ndtr(x) - factor * mixture(x, -shift, q))]
-
-
-def _place(q: float, shift: float, excess: Array) -> Array:
-    """Where the mixture with N(C, 1) is 1 + excess times N(0, 1), or -inf: 1 - q + q e^(C x - C^2 / 2) = 1 + excess."""
-    odds = 1 + excess / q
-    above = odds > 0
-    return np.where(above, (np.log(np.where(above, odds, 1.0)) + shift * shift / 2) / shift, -np.inf)
-
-
-def _replaced(q: float, shift: float, epsilons: Array) -> Array:
-    """Both mixtures. At γ < 1 the two neighbors are exchanged, H_γ(P || Q) = 1 - γ + γ H_(1/γ)(Q || P)."""
-    # With y = e^(C x) the place is where y - γ / y = (γ - 1) e^(C^2 / 2) (1 - q) / q, so that
-    # y = √γ e^(asinh(right side / (2 √γ))).
+    if not event.is_replaced:
+        factor = np.exp(epsilons)
+        # Where the mixture is 1 + e times N(0, 1), or -inf: 1 - q + q e^(C x - C^2 / 2) = 1 + e. Removed, it is above
+        # γ φ right of it; added, below φ / γ left of it.
+        right, left = (
+            np.where(odds > 0, (np.log(np.where(odds > 0, odds, 1.0)) + shift * shift / 2) / shift, -np.inf)
+            for odds in (1 + np.expm1(epsilons) / q, 1 + np.expm1(-epsilons) / q)
+        )
+        removed = mixture(-right, shift, q) - np.exp(epsilons + log_ndtr(-right))
+        return [np.asarray(removed), np.asarray(ndtr(left) - factor * mixture(left, -shift, q))]
+    # At γ < 1 the two neighbors are exchanged, H_γ(P || Q) = 1 - γ + γ H_(1/γ)(Q || P). With y = e^(C x) the place is
+    # where y - γ / y = (γ - 1) e^(C^2 / 2) (1 - q) / q, so that y = √γ e^(asinh(right side / (2 √γ))).
     size = np.abs(epsilons)
     with np.errstate(divide="ignore"):
-        right = np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
-        x = (size / 2 + np.arcsinh(np.exp(np.minimum(right, 300.0)) / 2) + np.maximum(right - 300.0, 0.0)) / shift
+        log_side = np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
+        y = np.arcsinh(np.exp(np.minimum(log_side, 300.0)) / 2) + np.maximum(log_side - 300.0, 0.0)
+        x = (size / 2 + y) / shift
         above = mixture(-x, shift, q) - np.exp(size + np.log(mixture(-x, -shift, q)))
-    return np.asarray(np.where(epsilons < 0, -np.expm1(-size) + np.exp(-size) * above, above))
+    return [np.asarray(np.where(epsilons < 0, -np.expm1(-size) + np.exp(-size) * above, above))]
 
 
 def mixture(x: Array, shift: float, q: float) -> Array:
@@ -86,7 +76,7 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
         log_norm = np.where(exponent < 1, near, exponent + far) * (orders / (orders - 1)) * (1 + 4 * _ULP)
         found = np.fmin(whole, log_norm - (np.log1p(-q) if event.is_replaced else 0.0))
         near = np.flatnonzero(exponent < _FAR + abs(log_odds))
-        steps = _Steps.of(event, orders[near])
+        steps = _steps(event, orders[near])
         near = near[np.argsort(steps.number)]
         near = near[: int((steps.number <= _MOST_NODES).sum())]
         for start in range(0, len(near), _AT_ONCE):
@@ -95,8 +85,7 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
     return np.asarray(found)
 
 
-@dataclass(frozen=True)
-class _Steps:
+class _Steps(NamedTuple):
     """How the integral over x of E = φ(x) w(x)^a v(x)^(1-a) becomes a sum, per order: `[A]` each."""
 
     first: Array  # the first place
@@ -105,37 +94,36 @@ class _Steps:
     margin: Array  # from the places where E falls to the ends
     error: Array  # a sum over all places of the line differs from the integral by at most this share of the integral
 
-    @classmethod
-    def of(cls, event: SampledGaussianEvent, orders: Array) -> _Steps:
-        """Steps so small that the error is `_ERROR` of the smallest divergence that there may be."""
-        # E is analytic. In a strip |Im| <= y, |φ(x + iy)| = e^(y^2 / 2) φ(x), |w(x + iy)| <= w(x), and |v(x + iy)| >=
-        # cos(C y / 2) v(x), because |A + B e^(it)|^2 = (A + B)^2 - 2 A B (1 - cos t) and 4 A B <= (A + B)^2. So the
-        # integral of |E| along the strip's border is at most e^growth times that of E, and the sum's error at most 2
-        # e^growth / (e^(2 pi y / h) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
-        q, shift = event.sampling_prob, event.shift
-        small = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)  # about the log of the moment - 1
-        digits = np.log(4 * (1 + orders) / _ERROR) - np.clip(small, -_MOST_DIGITS, 0.0)
-        if event.is_replaced:
-            height = np.minimum(np.sqrt(digits / (0.5 + (orders - 1) * (shift * shift / 8))), 2 / shift)
-            growth = height * height / 2 - (orders - 1) * np.log(np.cos(shift * height / 2))
-        else:
-            height = np.sqrt(2 * digits)
-            growth = height * height / 2
-        error = 2 * np.exp(-digits) / -np.expm1(-digits - growth)
-        margin = np.sqrt(2 * digits) + 1
-        # Right of (a + (a - 1) q) C + margin and left of -C - margin, log E falls outward with a slope >= margin:
-        # the slope of log w is at most C, that of -log v at most q C where x > 0.
-        first = -shift - margin
-        last = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
-        number = np.ceil((last - first) * (digits + growth) / (2 * np.pi * height)) + 1
-        return cls(first, last, np.nan_to_num(number, nan=np.inf), margin, error)
+
+def _steps(event: SampledGaussianEvent, orders: Array) -> _Steps:
+    """Steps so small that the error is `_ERROR` of the smallest divergence that there may be."""
+    # E is analytic. In a strip |Im| <= y, |φ(x + iy)| = e^(y^2 / 2) φ(x), |w(x + iy)| <= w(x), and |v(x + iy)| >=
+    # cos(C y / 2) v(x), because |A + B e^(it)|^2 = (A + B)^2 - 2 A B (1 - cos t) and 4 A B <= (A + B)^2. So the
+    # integral of |E| along the strip's border is at most e^growth times that of E, and the sum's error at most 2
+    # e^growth / (e^(2 pi y / h) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
+    q, shift = event.sampling_prob, event.shift
+    small = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)  # about the log of the moment - 1
+    digits = np.log(4 * (1 + orders) / _ERROR) - np.clip(small, -_MOST_DIGITS, 0.0)
+    height = np.sqrt(2 * digits)
+    growth = height * height / 2
+    if event.is_replaced:
+        height = np.minimum(np.sqrt(digits / (0.5 + (orders - 1) * (shift * shift / 8))), 2 / shift)
+        growth = height * height / 2 - (orders - 1) * np.log(np.cos(shift * height / 2))
+    error = 2 * np.exp(-digits) / -np.expm1(-digits - growth)
+    margin = np.sqrt(2 * digits) + 1
+    # Right of (a + (a - 1) q) C + margin and left of -C - margin, log E falls outward with a slope >= margin:
+    # the slope of log w is at most C, that of -log v at most q C where x > 0.
+    first = -shift - margin
+    last = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
+    number = np.ceil((last - first) * (digits + growth) / (2 * np.pi * height)) + 1
+    return _Steps(first, last, np.nan_to_num(number, nan=np.inf), margin, error)
 
 
 def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     """The Renyi divergences `[A]` from the sum of E - φ (a w - (a - 1) v), whose integral is the moment - 1."""
     # Its terms are >= 0, so nothing cancels where the moment is nearly 1. What is left out beyond the ends is at most
     # the last terms over the slope there; of E, and of (a - 1) φ v. Large moments are scaled down.
-    steps, q, shift = _Steps.of(event, orders), event.sampling_prob, event.shift
+    steps, q, shift = _steps(event, orders), event.sampling_prob, event.shift
     number = int(steps.number.max())
     width = (steps.last - steps.first) / number  # [A]
     a = orders[:, None]

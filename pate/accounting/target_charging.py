@@ -21,24 +21,16 @@ from pathlib import Path
 from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pate import validation
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.special import betaincc
+from pate.accounting.special import Array, betaincc
 from pate.files.disk import write_text
-from pate.files.values import to_json_line
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_array,
-    require_count,
-    require_kind,
-    require_non_negative,
-    require_positive,
-    require_probability,
-)
+from pate.files.values import plain, to_json_line
+from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
 
 __all__ = [
     "QTarget",
@@ -57,6 +49,20 @@ __all__ = [
     "run_twice",
     "tight_boundary",
 ]
+
+
+_SUM_TOLERANCE = 1e-9
+_MOST_ACCESSES = 2**53
+_OVERRUN_SHARE = 1e-3  # of delta: accesses beyond those that are played
+_MOST_WORK = 600_000  # accesses**2 * hits: a price comes in less than a second
+_LARGEST_EPSILON = 30.0  # of an access
+_CLOSE = 1e-4  # of the epsilon that is known to suffice
+_ROUNDING = 2.0**-44  # relative: of a loss, and per access of products and sums of numbers >= 0
+_FEWEST_SPLITS, _MOST_SPLITS = 8, 64
+_WORK = 400_000  # accesses composed over all splits together: a price comes in less than a fifth of a second
+_MOST_COMPOSED = 50_000  # accesses whose optimal composition is computed
+_SMALLEST_SHARE, _LARGEST_SHARE = 1e-3, 0.999
+_BITS = frozenset((bool, np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +86,14 @@ def not_prior(epsilon: float) -> QTarget:
 
     The prior may be anything that is known before the call. Also the target of a conditional release: the outcome is
     published if it is in a set, else a refusal.
-
-    Args:
-        epsilon: of the call, > 0.
     """
-    return QTarget(epsilon, _logistic(-require_positive("epsilon", epsilon)))
+    return QTarget(epsilon, (shrink := math.exp(-require_positive("epsilon", epsilon))) / (1 + shrink))
 
 
 def revise(epsilon: float) -> QTarget:
     """One more look at a stored outcome of an epsilon-DP call, released if it lies in a set not asked before.
 
     Charged as a not-prior call of 2 epsilon; one stored outcome gives at most one hit in its whole life.
-
-    Args:
-        epsilon: of the call whose outcome is stored, > 0.
     """
     return not_prior(2 * require_positive("epsilon", epsilon))
 
@@ -103,9 +103,6 @@ def boundary(epsilon: float) -> QTarget:
 
     q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls. The published figures use it;
     `tight_boundary` is proved as well and costs less.
-
-    Args:
-        epsilon: of the call that is wrapped, > 0.
     """
     wrapped = 4 * require_positive("epsilon", epsilon) / 3
     hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
@@ -117,9 +114,6 @@ def tight_boundary(epsilon: float) -> QTarget:
 
     t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), below 4/3 epsilon, and
     q = (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2), which rises to 4/13 as epsilon falls.
-
-    Args:
-        epsilon: of the call that is wrapped, > 0.
     """
     lost = -math.expm1(-require_positive("epsilon", epsilon))  # 1 - e^-epsilon; lost_wrapped is 1 - e^-t
     wrapped = epsilon - math.log1p(-lost / 3)
@@ -133,13 +127,9 @@ def between_thresholds(epsilon: float, *, width: float) -> QTarget:
 
     Outcomes below, between and above; q = (1 - e^(-width epsilon)) / (e^epsilon + 1), tight. The same q holds for
     whole numbers with discrete Laplace noise and whole thresholds; for a sensitivity of s, divide the width by s.
-
-    Args:
-        epsilon: of one noisy value, > 0.
-        width: distance of the thresholds, in units of the value, > 0.
     """
     scaled_width = require_positive("width", width) * require_positive("epsilon", epsilon)
-    return QTarget(epsilon, -math.expm1(-scaled_width) * _logistic(-epsilon))
+    return QTarget(epsilon, -math.expm1(-scaled_width) * not_prior(epsilon).hit_prob)
 
 
 def run_twice(epsilon: float) -> QTarget:
@@ -147,9 +137,6 @@ def run_twice(epsilon: float) -> QTarget:
 
     q is the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2, which
     rises to 1/2 as epsilon falls; both are attained.
-
-    Args:
-        epsilon: of one of the two runs, > 0.
     """
     shrink = math.exp(-require_positive("epsilon", epsilon))
     rare = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
@@ -157,42 +144,18 @@ def run_twice(epsilon: float) -> QTarget:
 
 
 def common_target(targets: Iterable[QTarget]) -> QTarget:
-    """The cheapest target that covers all of them: the largest epsilon and the smallest hit_prob.
-
-    Args:
-        targets: those of all calls that the session may make.
-
-    Raises:
-        InvalidValue: no targets.
-    """
+    """The cheapest target that covers all of these, one at least: the largest epsilon and the smallest hit_prob."""
     listed = list(targets)
     require(len(listed) > 0, "targets", listed, "at least one target")
     for target in listed:
-        require_kind("targets", target, QTarget, "QTargets")
+        validation.require_kind("targets", target, QTarget, "QTargets")
     return QTarget(max(target.epsilon for target in listed), min(target.hit_prob for target in listed))
-
-
-def _logistic(x: float) -> float:
-    """1 / (1 + e^-x) for x < 0."""
-    return math.exp(x) / (1 + math.exp(x))
-
-
-Array = NDArray[np.float64]
-
-_SUM_TOLERANCE = 1e-9
 
 
 def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike, epsilon: float) -> float:
     """The largest q for which a set is a q-target of one pair of neighboring distributions; 1 where they are equal.
 
-    Args:
-        first: `[Y]` the distribution on one data set.
-        second: `[Y]` the distribution on a neighbor, within e^epsilon of the first.
-        in_target: bool `[Y]`.
-        epsilon: > 0.
-
-    Raises:
-        InvalidValue: no distributions, shapes that differ, or distributions farther apart than epsilon.
+    Both are `[Y]`, within e^epsilon of each other, or it raises; `in_target` is bool `[Y]`.
     """
     distributions = np.stack([_distributions("first", first, 1), _distributions("second", second, 1)])
     target = np.asarray(in_target, dtype=bool)
@@ -211,13 +174,10 @@ def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike,
 
 
 def boundary_distribution(probabilities: ArrayLike) -> Array:
-    """The distribution of a call in the boundary wrapper: `[..., Y + 1]`, the boundary outcome last, at most 1/3.
+    """The distribution of a call `[..., Y]` in the boundary wrapper: `[..., Y + 1]`, that outcome last, at most 1/3.
 
-    With pi = min(1 - largest probability, 1/2) the wrapper answers "boundary" with probability pi / (1 + pi) and
-    otherwise runs the call.
-
-    Args:
-        probabilities: `[..., Y]` the distribution of the call on the data, which the wrapper knows.
+    With pi = min(1 - largest probability, 1/2) the wrapper, which knows the distribution on the data, answers
+    "boundary" with probability pi / (1 + pi) and otherwise runs the call.
     """
     distribution = _distributions("probabilities", probabilities)
     others = distribution.copy()  # pi is the sum of the other probabilities, so no digits cancel
@@ -227,7 +187,7 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
 
 
 def _distributions(name: str, values: Any, rank: int | None = None) -> Array:
-    array: Array = require_array(name, values).astype(np.float64)
+    array: Array = validation.require_array(name, values).astype(np.float64)
     require(rank in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
     require(array.ndim > 0 and array.shape[-1] > 0, f"{name}.shape", array.shape, "at least one outcome")
     proper = (array >= 0).all(axis=-1) & (np.abs(array.sum(axis=-1) - 1) <= _SUM_TOLERANCE)
@@ -236,18 +196,10 @@ def _distributions(name: str, values: Any, rank: int | None = None) -> Array:
     return array
 
 
-_MOST_ACCESSES = 2**53
-
-
 def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float) -> float:
     """The largest probability that a session of `target_hits` hits accesses the data more than `num_accesses` times.
 
     P[Bin(num_accesses, hit_prob) < target_hits], exact (Cohen & Lyu 2023, Theorem B.4).
-
-    Args:
-        num_accesses: n, >= 0.
-        target_hits: tau, >= 1.
-        hit_prob: q, in (0, 1).
     """
     n = require_count("num_accesses", num_accesses, minimum=0)
     hits = require_count("target_hits", target_hits)
@@ -257,16 +209,7 @@ def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float)
 
 
 def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
-    """The smallest number of accesses that is exceeded with probability at most `overrun_prob`.
-
-    Args:
-        target_hits: hits after which the session halts, >= 1.
-        hit_prob: q of the target.
-        overrun_prob: the delta that this takes, in (0, 1).
-
-    Raises:
-        InvalidValue: more than 2**53 accesses would have to be paid.
-    """
+    """The smallest number of accesses, at most 2**53, that is exceeded with probability at most `overrun_prob`."""
     require_probability("overrun_prob", overrun_prob)
 
     def suffices(num_accesses: int) -> bool:
@@ -280,13 +223,6 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
         middle = (low + high) // 2
         low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
-
-
-_OVERRUN_SHARE = 1e-3  # of delta: accesses beyond those that are played
-_MOST_WORK = 600_000  # accesses**2 * hits: a price comes in less than a second
-_LARGEST_EPSILON = 30.0  # of an access
-_CLOSE = 1e-4  # of the epsilon that is known to suffice
-_ROUNDING = 2.0**-44  # relative: of a loss, and per access of products and sums of numbers >= 0
 
 
 @lru_cache(maxsize=256)  # the same session is priced again and again
@@ -311,14 +247,25 @@ def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, tar
     require(target.epsilon <= _LARGEST_EPSILON, "target.epsilon", target.epsilon, rule)
     # Losses are multiples of the target's epsilon: every call is a mixture of outcomes with ratios e^epsilon and
     # e^-epsilon, and the probabilities of a hit on both neighbors lie in a polygon whose corners are tried.
+    rise, least = math.expm1(target.epsilon), target.hit_prob
+    rare, both = 1 / (rise + 2), math.expm1(2 * target.epsilon)
+    most = min(rise * least, -math.expm1(-target.epsilon) * (1 - least))  # by which a hit can be likelier
+    corners = [(1.0, 0.0), (least, 0.0), (least, most), (least + most, -most)]
+    if least < rare:
+        corners += [(rare, rise * rare), ((rise + 1) * rare, -rise * rare)]
+
+    def split(first: float, more: float) -> tuple[float, float]:
+        """Outcomes of ratios e^epsilon and e^-epsilon in place of one: their probabilities on the first neighbor."""
+        up, down = (rise + 1) * (rise * first - more), rise * first + (rise + 1) * more
+        return max(up, 0.0) / both, max(down, 0.0) / both
+
+    moves = dict.fromkeys(split(*hit) + split(1 - hit[0], -hit[1]) for hit in corners)
     losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
     beyond = losses - target_epsilon + _ROUNDING * (np.abs(losses) + target_epsilon)  # rounded up
     stick = -np.expm1(-np.maximum(beyond, 0.0))  # [2 n + 3]
     values = np.tile(stick, (target_hits + 1, 1))  # by hits that are left
-    moves = _moves(target)
     for _ in range(num_accesses):
-        best = values[1:, 1:-1].copy()
-        up, down = values[:, 2:], values[:, :-2]
+        best, up, down = values[1:, 1:-1].copy(), values[:, 2:], values[:, :-2]
         for hit_up, hit_down, missed_up, missed_down in moves:
             value = hit_up * up[:-1]
             value += hit_down * down[:-1]
@@ -327,29 +274,6 @@ def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, tar
             np.maximum(best, value, out=best)
         values[1:, 1:-1] = best
     return float(values[target_hits, num_accesses + 1]) * (1 + num_accesses * _ROUNDING)
-
-
-def _moves(target: QTarget) -> list[tuple[float, float, float, float]]:
-    rise, least = math.expm1(target.epsilon), target.hit_prob
-    rare = 1 / (rise + 2)
-    most = min(rise * least, -math.expm1(-target.epsilon) * (1 - least))  # by which a hit can be likelier
-    corners = [(1.0, 0.0), (least, 0.0), (least, most), (least + most, -most)]
-    if least < rare:
-        corners += [(rare, rise * rare), ((rise + 1) * rare, -rise * rare)]
-    both = math.expm1(2 * target.epsilon)
-
-    def split(first: float, more: float) -> tuple[float, float]:
-        """Outcomes of ratios e^epsilon and e^-epsilon in place of one: their probabilities on the first neighbor."""
-        up, down = (rise + 1) * (rise * first - more), rise * first + (rise + 1) * more
-        return max(up, 0.0) / both, max(down, 0.0) / both
-
-    return list(dict.fromkeys(split(*hit) + split(1 - hit[0], -hit[1]) for hit in corners))
-
-
-_FEWEST_SPLITS, _MOST_SPLITS = 8, 64
-_WORK = 400_000  # accesses composed over all splits together: a price comes in less than a fifth of a second
-_MOST_COMPOSED = 50_000  # accesses whose optimal composition is computed
-_SMALLEST_SHARE, _LARGEST_SHARE = 1e-3, 0.999
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,16 +314,13 @@ def best_session_price(
         target_delta: of the whole session.
         num_counters: how many targets are counted apart; the session ends with the one hit least, and delta is shared
             equally among them.
-        failure_prob: the sum of the deltas of the calls, >= 0.
+        failure_prob: the sum of the deltas of the calls, >= 0; raises where it leaves nothing of `target_delta`.
         by_play: whether the best play is looked for. False where accesses are composed in any case.
-
-    Raises:
-        InvalidValue: the deltas of the calls leave nothing of `target_delta`.
     """
-    require_kind("target", target, QTarget, "a QTarget")
+    validation.require_kind("target", target, QTarget, "a QTarget")
     hits = require_count("target_hits", target_hits)
     left = require_probability("target_delta", target_delta) / require_count("num_counters", num_counters)
-    left -= require_non_negative("failure_prob", failure_prob)
+    left -= validation.require_non_negative("failure_prob", failure_prob)
     require(left > 0, "failure_prob", failure_prob, "less than target_delta / num_counters")
     epsilon, num_accesses, overrun = _best_split(target, hits, left)
     if by_play:
@@ -410,10 +331,8 @@ def best_session_price(
 @lru_cache(maxsize=256)
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple[float, int, float]:
     """The least epsilon over splits of delta, with how many accesses it composes and the probability of more."""
-    few, many = (
-        min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=share * target_delta)
-        for share in (_LARGEST_SHARE, _SMALLEST_SHARE)
-    )
+    ends = (_LARGEST_SHARE * target_delta, _SMALLEST_SHARE * target_delta)
+    few, many = (min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=end) for end in ends)
     found = []
     splits = min(max(_WORK // many, _FEWEST_SPLITS), _MOST_SPLITS)
     for num_accesses in np.unique(np.linspace(few, many, splits).astype(np.int64)).tolist():
@@ -452,16 +371,13 @@ class HeldBudget:
             raise InvalidValue(f"process={os.getpid()}: expected {rule}")
 
 
-_BITS = frozenset((bool, np.bool_))
-
-
 class TargetCharging(HeldBudget):
     """Counts hits, refuses calls after the last hit, and states its price before the first call.
 
     The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP. This
     holds whatever calls are chosen on the way, and however early it ends (Cohen & Lyu 2023, Theorem B.4 and its version
     for several targets). That needs two things: every call is a q-target call with an epsilon and a q no worse than the
-    session's, and its caller obeys `require_open`.
+    session's `target`, and its caller obeys `require_open`.
 
     Edge cases: threads may share a session; an outcome whose charge raised must not be released. It refuses to be
     copied or pickled, and to be charged in a forked process. A `state` is a copy too: of the sessions that resume from
@@ -473,14 +389,8 @@ class TargetCharging(HeldBudget):
         hit_prob: q, in (0, 1); the smallest of all calls.
         target_delta: of the whole session.
         num_counters: how many targets are counted apart, each a q-target of every call. The session halts when all of
-            them reached `target_hits`: the one hit least is paid for.
+            them reached `target_hits`: the one hit least is paid for. `hits` so far are `[num_counters]`.
         failure_prob: the most that the deltas of the calls may sum to.
-
-    Attributes:
-        target: the epsilon and q that every call has to keep.
-        price: of the whole session.
-        hits: `[num_counters]` so far.
-        num_calls: charged so far.
 
     >>> session = TargetCharging(0.1, 2, hit_prob=0.47, target_delta=1e-6)
     >>> [session.charge(hit) for hit in (False, True, False, True)]
@@ -501,22 +411,10 @@ class TargetCharging(HeldBudget):
     ) -> None:
         super().__init__()
         self.target = QTarget(epsilon, hit_prob)
-        self.price: SessionPrice = best_session_price(
-            self.target,
-            target_hits=target_hits,
-            target_delta=target_delta,
-            num_counters=num_counters,
-            failure_prob=failure_prob,
-        )
+        shape: dict[str, Any] = {"target_hits": target_hits, "target_delta": target_delta, "num_counters": num_counters}
+        self.price: SessionPrice = best_session_price(self.target, failure_prob=failure_prob, **shape)
         self.target_hits, self.target_delta, self.failure_prob = target_hits, target_delta, failure_prob
-        self._parameters = {
-            "epsilon": float(epsilon),
-            "hit_prob": float(hit_prob),
-            "target_hits": int(target_hits),
-            "target_delta": float(target_delta),
-            "num_counters": int(num_counters),
-            "failure_prob": float(failure_prob),
-        }
+        self._parameters = plain({"epsilon": epsilon, "hit_prob": hit_prob, **shape, "failure_prob": failure_prob})
         self.hits = [0] * num_counters
         self.num_calls = 0
         self._spent_failure_prob = 0.0
@@ -593,52 +491,39 @@ class TargetCharging(HeldBudget):
     def charge_batch(self, outcomes_in_target: ArrayLike, *, target: QTarget | None = None) -> int:
         """Counts calls drawn at once, in their order, and returns how many of them were made before the session halted.
 
-        The outcomes of the calls after that are to be thrown away: they were never paid.
-
-        Args:
-            outcomes_in_target: bool `[Q]`, or `[Q, num_counters]` with several counters.
-            target: of each call; None for the session's.
+        Outcomes are bool `[Q]`, or `[Q, num_counters]` with several counters. Those of the calls after that are to be
+        thrown away: they were never paid. The target is that of each call; None for the session's.
         """
-        outcomes = np.asarray(outcomes_in_target)
-        shape, counters = outcomes.shape, len(self.hits)
+        outcomes, counters = np.asarray(outcomes_in_target), len(self.hits)
         with self._turn():
             self.require_open(target)
             require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
-            expected = (shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
+            expected = (outcomes.shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
             rule = "[Q], or [Q, num_counters] with several counters"
-            require(shape == expected, "outcomes_in_target.shape", shape, rule)
-            if len(outcomes) == 0:
-                return 0
-            totals = np.array(self.hits) + np.cumsum(outcomes.reshape(-1, counters), axis=0)
-            halting = np.flatnonzero(totals.min(axis=1) >= self.target_hits)
-            made = int(halting[0]) + 1 if halting.size else len(outcomes)
-            self.hits = totals[made - 1].tolist()
-            self.num_calls += made
+            require(outcomes.shape == expected, "outcomes_in_target.shape", outcomes.shape, rule)
+            totals = np.cumsum(np.vstack([self.hits, outcomes.reshape(-1, counters)]), axis=0)  # after 0, 1, … calls
+            made = min(int((totals.min(axis=1) < self.target_hits).sum()), len(outcomes))
+            self.hits, self.num_calls = totals[made].tolist(), self.num_calls + made
             return made
 
     @property
     def state(self) -> dict[str, Any]:
         """Parameters and counts as plain values for JSON, from which `resume` continues."""
         with self._turn():
-            return {
-                "target_charging": 1,
-                "parameters": self._parameters,
-                "hits": list(self.hits),
-                "num_calls": self.num_calls,
-                "spent_failure_prob": self._spent_failure_prob,
-            }
+            counts = {"hits": list(self.hits), "num_calls": self.num_calls}
+            spent = {"spent_failure_prob": self._spent_failure_prob}
+            return {"target_charging": 1, "parameters": self._parameters} | counts | spent
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Continues from the state of a session with equal parameters; raises if this one has been charged."""
         parameters = state.get("parameters")
         require(parameters == self._parameters, "parameters", parameters, f"{self._parameters}, as of this session")
         hits, calls = state.get("hits"), require_count("num_calls", state.get("num_calls", -1), minimum=0)
-        counters = len(self.hits)
-        require(isinstance(hits, list) and len(hits) == counters, "hits", hits, f"{counters} counts")
-        counts = [require_count("hits", count, minimum=0) for count in hits or []]
-        possible = max(counts) <= calls and min(counts) <= self.target_hits
-        require(possible, "hits", counts, f"at most num_calls={calls}, and one at most {self.target_hits}")
-        spent = require_non_negative("spent_failure_prob", state.get("spent_failure_prob", -1.0))
+        counts = [require_count("hits", count, minimum=0) for count in (hits if isinstance(hits, list) else [])]
+        possible = len(counts) == len(self.hits) and max(counts) <= calls and min(counts) <= self.target_hits
+        rule = f"{len(self.hits)} counts, at most num_calls={calls}, and one at most {self.target_hits}"
+        require(possible, "hits", hits, rule)
+        spent = validation.require_non_negative("spent_failure_prob", state.get("spent_failure_prob", -1.0))
         require(spent <= self.failure_prob, "spent_failure_prob", spent, f"at most {self.failure_prob}")
         with self._turn():
             require(self.num_calls == 0, "num_calls", self.num_calls, "0: only a session without calls can resume")
@@ -652,8 +537,8 @@ class TargetCharging(HeldBudget):
         """Continues from a file that `save` wrote; raises as `resume`, or where the file is no such state."""
         try:
             state = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise InvalidValue(f"path={path}: expected the state of a session as JSON") from error
-        known = isinstance(state, dict) and state.get("target_charging") == 1
+            known = state["target_charging"] == 1
+        except (ValueError, RecursionError, TypeError, LookupError):
+            known = False
         require(known, "path", path, "the state of a session as JSON")
         self.resume(state)

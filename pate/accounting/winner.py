@@ -1,8 +1,7 @@
 """The price of a noisy maximum that releases the winner alone, where one or two counts move (docs/proofs/winner.md).
 
-The file begins with the law of a winner, pairs of distributions that dominate it, and bounds on how its law bends. A
-cover of the plane of places has a pair above each part. From these follow the Renyi curve, and the tree of pairs for
-optimal composition.
+First the law of a winner, pairs of distributions that dominate it, and bounds on how its law bends. A cover of the
+plane of places has a pair above each part. From these follow the Renyi curve, and the tree for optimal composition.
 """
 
 from __future__ import annotations
@@ -13,14 +12,35 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.accounting.special import gauss_legendre, log_ndtr, lower_hull, ndtr
+from pate.accounting.special import Array, gauss_legendre, log_ndtr, lower_hull, ndtr
 
-Array = NDArray[np.float64]
+Range = tuple[Array, Array]
 
-_MANY_NODES, _FEW_NODES = 64, 16  # nodes
+SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 0.25, 1e7
+"""With less noise, or more, the counts themselves are priced."""
+_MANY_NODES, _FEW_NODES = 64, 16
 _FARTHEST_PLACE = 9.0
+_FARTHEST = 8.3  # standard deviations: what lies beyond has a mass of 5e-17 and is missing, or by a closed form
+_LEAST_EXCESS = -1 + 2.0**-50  # below it is rounding
+_TANGENTS = np.array([-_FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, _FARTHEST])
+_LOWEST = -1.8  # of a place: below it its count is censored
+_HIGHEST_SUM = 2.8  # of both places: above it one bit is released, but for a share
+_FAR_BIT = 2.4  # where the threshold of a bit is farther off than this, the censored statistic is released
+_HALF = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
+_THRESHOLDS = np.append(-_HALF[:0:-1], _HALF)
+_SMALL = 1e-3  # a shift so small that the squares for it are good for all
+_TARGET = 1.3  # of a corner's cost; no law's second moment over shift**2 exceeds 1.2800
+_SKEW = 0.1  # what large losses count extra
+_STEEPEST = 4.0  # slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off
+_WIDEST, _NARROWEST = 0.64, 0.16
+_CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+_OF_CORNERS = 1e-13
+_BEND_OF_NORMAL, _BEND_OF_DENSITY = 0.2420, 0.3990  # the largest first and second derivative of the normal density
+_ROUNDING, _UP = 2.0**-50, 1 + 1e-12
+_STEPS = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, _FARTHEST])
+_EDGES = np.append(-_STEPS[:0:-1], _STEPS)
+_FEW_PAIRS = 40
 
 
 def density(z: Array) -> Array:
@@ -56,11 +76,6 @@ def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
     return masses, np.stack([first, first + rest, rest, -rest])
 
 
-FARTHEST = 8.3  # standard deviations: what lies beyond has a mass of 5e-17 and counts as missing, or by a closed form
-_LEAST_EXCESS = -1 + 2.0**-50  # below it is rounding
-_TANGENTS = np.array([-FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, FARTHEST])
-
-
 @dataclass(frozen=True, eq=False)
 class Pair:
     """Outcomes with their masses under Q and P = Q (1 + excess)."""
@@ -71,7 +86,6 @@ class Pair:
 
     @property
     def second_moment(self) -> float:
-        """Of P / Q - 1 under Q: a measure, not a bound."""
         return float(self.masses @ (self.excess * self.excess))
 
     def curve(self) -> tuple[Array, Array]:
@@ -83,17 +97,14 @@ class Pair:
 
     @property
     def losses(self) -> Array:
-        """log(P / Q), `[K]`."""
         with np.errstate(divide="ignore"):  # -inf where an outcome has become impossible
             return np.log1p(self.excess)
 
     def beside(self, other: Pair, *, share: float) -> Pair:
         """The experiment that is the other one with probability `share`, and says so."""
-        return Pair(
-            np.concatenate([(1 - share) * self.masses, share * other.masses]),
-            np.concatenate([self.excess, other.excess]),
-            (1 - share) * self.missing + share * other.missing,
-        )
+        masses = np.concatenate([(1 - share) * self.masses, share * other.masses])
+        missing = (1 - share) * self.missing + share * other.missing
+        return Pair(masses, np.concatenate([self.excess, other.excess]), missing)
 
     def times(self, other: Pair) -> Pair:
         """Both experiments, independent of each other."""
@@ -110,27 +121,34 @@ def polygon(q: Array, height: Array, *, shift: float) -> Pair:
     slopes = np.concatenate([np.diff(y) / width, tangent_slope])
     offsets = np.concatenate([y[:-1], tangent_height]) - slopes * np.concatenate([x[:-1], tangent_q])
     needed = (slopes >= tangent_slope[0]) & (slopes <= tangent_slope[-1])  # fewer lines are higher ones
-    return _below(slopes[needed], offsets[needed])
-
-
-def common_pair(pairs: list[Pair]) -> Pair:
-    """The least pair above several."""
-    if len(pairs) == 1:
-        return pairs[0]
-    curves = [pair.curve() for pair in pairs]
-    x, y = _upper_hull(np.concatenate([q for q, _ in curves]), np.concatenate([height for _, height in curves]))
-    width = np.diff(x)
-    return Pair(width, np.maximum(np.diff(y) / width, _LEAST_EXCESS), float(y[0]))
+    slopes, offsets = slopes[needed], offsets[needed]
+    # The pair whose curve is the least of these lines on [0, 1].
+    here, corners, pieces = 0.0, [0.0], []
+    line = min(range(len(slopes)), key=lambda i: (offsets[i], slopes[i]))
+    missing = max(float(offsets[line]), 0.0)
+    while True:
+        pieces.append(line)
+        lower = np.flatnonzero(slopes < slopes[line])
+        crossings = (offsets[lower] - offsets[line]) / (slopes[line] - slopes[lower])
+        if lower.size == 0 or crossings.min() >= 1:
+            break
+        nearest = crossings.min()
+        here = max(here, float(nearest))
+        corners.append(here)
+        ties = lower[crossings <= nearest]
+        line = int(ties[np.argmin(slopes[ties])])
+    masses = np.diff(np.array([*corners, 1.0]))
+    return Pair(masses[masses > 0], slopes[pieces][masses > 0], missing)
 
 
 def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
     """max(Z, threshold) of Z under P = N(0, 1) and Q = N(-shift, 1), or N(shift, 1) where it rises: few outcomes."""
     beyond = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
     if falls:
-        edges = np.append(threshold + shift + beyond, FARTHEST + shift)
+        edges = np.append(threshold + shift + beyond, _FARTHEST + shift)
         below = float(ndtr(threshold + shift)), float(moved_mass(np.array([threshold + shift]), shift)[0])
     else:
-        edges = np.append(-FARTHEST, -threshold + shift - beyond[::-1])
+        edges = np.append(-_FARTHEST, -threshold + shift - beyond[::-1])
         below = float(ndtr(threshold - shift)), -float(moved_mass(np.array([threshold]), shift)[0])
     above = gaussian_pair(shift, edges)
     q, moved = below
@@ -145,7 +163,7 @@ def gaussian_pair(shift: float, edges: Array) -> Pair:
     masses = np.zeros(len(edges))
     masses[1:] += upper
     masses[:-1] += width - upper
-    far_below, far_above = edges[0] <= -FARTHEST, edges[-1] >= FARTHEST
+    far_below, far_above = edges[0] <= -_FARTHEST, edges[-1] >= _FARTHEST
     if far_below:
         masses[0] += ndtr(edges[0])
     return Pair(masses, slopes, float(q[-1] + height[-1]) if far_above else 0.0)
@@ -163,35 +181,12 @@ def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
     return x[corners], y[corners]
 
 
-def _below(slopes: Array, offsets: Array) -> Pair:
-    """The pair whose curve is the least of these lines on [0, 1]."""
-    here, corners, pieces = 0.0, [0.0], []
-    line = min(range(len(slopes)), key=lambda i: (offsets[i], slopes[i]))
-    missing = max(float(offsets[line]), 0.0)
-    while True:
-        pieces.append(line)
-        lower = np.flatnonzero(slopes < slopes[line])
-        crossings = (offsets[lower] - offsets[line]) / (slopes[line] - slopes[lower])
-        if lower.size == 0 or crossings.min() >= 1:
-            break
-        nearest = crossings.min()
-        here = max(here, float(nearest))
-        corners.append(here)
-        ties = lower[crossings <= nearest]
-        line = int(ties[np.argmin(slopes[ties])])
-    masses = np.diff(np.array([*corners, 1.0]))
-    kept = masses > 0
-    return Pair(masses[kept], slopes[pieces][kept], missing)
-
-
-Range = tuple[Array, Array]
-
-
 def bend_of_mass(own: Range, other: Range, difference: Range, total: Range) -> Array:
     """Of P(X > max(0, Y)): the sum of both second derivatives' absolute values, `own` the place of X."""
     # In the place of X it is φ(a) Φ(-b) + φ(d) Φ(t) / √2, in that of Y it is -φ(d) Φ(t) / √2, with d = (a - b) / √2 and
     # t = (a + b) / √2.
-    crossed = (_slope(difference) * ndtr(total[1]) + _density(difference) * _density(total)) / 2
+    both = density(np.clip(0.0, *difference)) * density(np.clip(0.0, *total))
+    crossed = (_slope(difference) * ndtr(total[1]) + both) / 2
     return np.asarray(_slope(own) * ndtr(-other[0]) + 2 * crossed)
 
 
@@ -199,21 +194,20 @@ def bend_of_change(own: Range, other: Range, difference: Range, total: Range) ->
     """Of the derivative of P(X > max(0, Y)) as a falls and b rises, downwards: the sum of both second derivatives."""
     # It is φ(a) Φ(-b) + √2 φ(d) Φ(t); its second derivatives are, in a, φ''(a) Φ(-b) and, in b, φ(a) b φ(b), and of the
     # other term (φ'' Φ ± 2 φ' φ + φ φ') / √2.
-    bulge = _bulge(difference) * ndtr(total[1]) + 2 * _slope(difference) * _density(total)
-    crossed = (bulge + _density(difference) * _rise(total)) / 2**0.5
-    alone = _bulge(own) * ndtr(-other[0]) + _density(own) * _rise((-other[1], -other[0]))
+    bulge = _bulge(difference) * ndtr(total[1]) + 2 * _slope(difference) * density(np.clip(0.0, *total))
+    crossed = (bulge + density(np.clip(0.0, *difference)) * _rise(total)) / 2**0.5
+    alone = _bulge(own) * ndtr(-other[0]) + density(np.clip(0.0, *own)) * _rise((-other[1], -other[0]))
     return np.asarray(alone + 2 * crossed)
 
 
 def bend_of_rest(own: Range, other: Range) -> Array:
     """Of the derivative of P(X < 0 and Y < 0), -φ(a) Φ(-b) + Φ(-a) φ(b), as a falls and b rises, downwards."""
-    falling = _dip(own) * ndtr(-other[0]) + _density(own) * _rise(other)
-    rising = _rise((-own[1], -own[0])) * _density(other) + ndtr(-own[0]) * _bulge(other)
+    # The largest φ''(x) = (x² - 1) φ(x) is at ±√3.
+    top = 2 * density(np.sqrt([3.0]))
+    dip = _largest(lambda x: (x * x - 1) * density(x), own, (-(3**0.5), 3**0.5), top)
+    falling = dip * ndtr(-other[0]) + density(np.clip(0.0, *own)) * _rise(other)
+    rising = _rise((-own[1], -own[0])) * density(np.clip(0.0, *other)) + ndtr(-own[0]) * _bulge(other)
     return np.asarray(falling + rising)
-
-
-def _density(places: Range) -> Array:
-    return density(np.clip(0.0, *places))
 
 
 def _slope(places: Range) -> Array:
@@ -224,11 +218,6 @@ def _slope(places: Range) -> Array:
 def _rise(places: Range) -> Array:
     """The largest x φ(x), at least 0."""
     return _largest(lambda x: x * density(x), places, (1.0,), density(np.ones(1)))
-
-
-def _dip(places: Range) -> Array:
-    """The largest φ''(x) = (x² - 1) φ(x), at least 0; it is largest at ±√3."""
-    return _largest(lambda x: (x * x - 1) * density(x), places, (-(3**0.5), 3**0.5), 2 * density(np.sqrt([3.0])))
 
 
 def _largest(function: Callable[[Array], Array], places: Range, tops: tuple[float, ...], top: Array) -> Array:
@@ -243,27 +232,9 @@ def _bulge(places: Range) -> Array:
     return np.maximum((1 - x * x) * density(x), 0.0)
 
 
-SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 0.25, 1e7
-"""With less noise, or more, the counts themselves are priced."""
-LOWEST = -1.8  # of a place: below it its count is censored
-HIGHEST_SUM = 2.8  # of both places: above it one bit is released, but for a share
-FAR_BIT = 2.4  # where the threshold of a bit is farther off than this, the censored statistic is released
-
-_HALF = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
-_THRESHOLDS = np.append(-_HALF[:0:-1], _HALF)
-_SMALL = 1e-3  # a shift so small that the squares for it are good for all
-_TARGET = 1.3  # of a corner's cost; no law's second moment over shift**2 exceeds 1.2800
-_SKEW = 0.1  # what large losses count extra
-_STEEPEST = 4.0  # slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off
-_WIDEST, _NARROWEST = 0.64, 0.16
-_CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-_OF_CORNERS = 1e-13
-_BEND_OF_NORMAL, _BEND_OF_DENSITY = 0.2420, 0.3990  # the largest first and second derivative of the normal density
-
-
 @lru_cache(maxsize=64)
 def bits(shift: float) -> tuple[Pair, ...]:
-    """Pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with shift - t in -FAR_BIT..FAR_BIT."""
+    """Pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with shift - t in -_FAR_BIT.._FAR_BIT."""
     steps = np.diff(_THRESHOLDS)
     width = np.maximum(np.append(steps, 0), np.append(0, steps))
     q, height = ndtr(_THRESHOLDS - shift), moved_mass(_THRESHOLDS, shift)
@@ -277,7 +248,8 @@ def bits(shift: float) -> tuple[Pair, ...]:
 def squares(shift: float) -> tuple[Pair, ...]:
     """Pairs above the laws at all places between the regions that are dominated otherwise."""
     lowest, width = _squares()
-    places, corner_of = np.unique(_corners(lowest, width).reshape(-1, 2).round(6), axis=0, return_inverse=True)
+    corners = lowest[:, None] + width[:, None, None] * _CORNERS  # [S, 4, 2]
+    places, corner_of = np.unique(corners.reshape(-1, 2).round(6), axis=0, return_inverse=True)
     slack = np.zeros((5, len(places)))
     for side, of_square in zip(slack, _slacks(lowest, width, shift), strict=True):
         np.maximum.at(side, corner_of.ravel(), np.repeat(of_square, 4))
@@ -288,35 +260,25 @@ def squares(shift: float) -> tuple[Pair, ...]:
 @lru_cache(maxsize=1)
 def _squares() -> tuple[Array, Array]:
     """The lowest corners `[S, 2]` and the widths `[S]` of squares that cover what lies between the other regions."""
-    starts = LOWEST + _WIDEST * np.arange(round((HIGHEST_SUM - 2 * LOWEST) / _WIDEST))
+    starts = _LOWEST + _WIDEST * np.arange(round((_HIGHEST_SUM - 2 * _LOWEST) / _WIDEST))
     lowest = np.stack([*map(np.ravel, np.meshgrid(starts, starts))], axis=1)
     done, width = list[tuple[Array, Array]](), _WIDEST
     while len(lowest):
-        lowest = lowest[lowest.sum(axis=1) < HIGHEST_SUM - 1e-9]
-        good = (_costs(lowest, width) <= _TARGET).all(axis=1) | (width < 1.5 * _NARROWEST)
+        lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]
+        # About the second moments of the pairs at corners, over shift**2, large losses counted extra.
+        slack = np.repeat(_slacks(lowest, np.full(len(lowest), width), _SMALL), 4, axis=1)
+        corners = (lowest[:, None] + width * _CORNERS).reshape(-1, 2)
+        q, height = vertices(corners[:, 0], corners[:, 1], _SMALL)
+        above = (height + slack[1:]) / _SMALL
+        masses = np.stack([q[0] - slack[0], q[1] - q[0] - 2 * slack[0], 1 - q[1] - slack[0]])
+        rises = np.stack([above[0], above[1] - above[0], -above[1]])
+        masses = np.maximum(masses, np.abs(rises) / _STEEPEST)
+        costs = (rises**2 / masses * np.maximum(1 + _SKEW * rises / masses, 1)).sum(axis=0).reshape(-1, 4)
+        good = (costs <= _TARGET).all(axis=1) | (width < 1.5 * _NARROWEST)
         done.append((lowest[good], np.full(int(good.sum()), width)))
         width /= 2
         lowest = (lowest[~good][:, None] + width * _CORNERS).reshape(-1, 2)
     return np.concatenate([places for places, _ in done]), np.concatenate([widths for _, widths in done])
-
-
-def _corners(lowest: Array, width: Array) -> Array:
-    """`[S, 4, 2]`."""
-    return np.asarray(lowest[:, None] + width[:, None, None] * _CORNERS)
-
-
-def _costs(lowest: Array, width: float) -> Array:
-    """About the second moments of the pairs at corners, over shift**2, large losses counted extra: `[S, 4]`."""
-    widths = np.full(len(lowest), width)
-    slack = np.repeat(_slacks(lowest, widths, _SMALL), 4, axis=1)
-    corners = _corners(lowest, widths).reshape(-1, 2)
-    q, height = vertices(corners[:, 0], corners[:, 1], _SMALL)
-    above = (height + slack[1:]) / _SMALL
-    masses = np.stack([q[0] - slack[0], q[1] - q[0] - 2 * slack[0], 1 - q[1] - slack[0]])
-    rises = np.stack([above[0], above[1] - above[0], -above[1]])
-    masses = np.maximum(masses, np.abs(rises) / _STEEPEST)
-    costs = (rises**2 / masses * np.maximum(1 + _SKEW * rises / masses, 1)).sum(axis=0)
-    return np.asarray(costs.reshape(-1, 4))
 
 
 def _slacks(lowest: Array, width: Array, shift: float) -> Array:
@@ -339,10 +301,6 @@ def _polygons(q: Array, height: Array, slack: Array, shift: float) -> list[Pair]
     return [polygon(np.append(x, y), np.append(z, z), shift=shift) for x, y, z in points]
 
 
-_ROUNDING = 2.0**-50
-_UP = 1 + 1e-12
-
-
 def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array:
     """An upper bound for the Renyi curve of a winner, never above that of all counts: `[A]`."""
     if noise_multiplier == 0:
@@ -353,12 +311,12 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
         return counts
     with np.errstate(over="ignore", invalid="ignore"):
         one = math.sqrt(num_moving) * shift  # of the worst bit of N(one, 1) and N(0, 1): E[(P/Q)^a] - 1
-        excess = np.maximum(np.expm1(_log_censored(orders, one, FAR_BIT)), _excess(bits(one), orders, one))
+        excess = np.maximum(np.expm1(_log_censored(orders, one, _FAR_BIT)), _excess(bits(one), orders, one))
         if num_moving == 2:
             wide = math.sqrt(2) * shift
-            rare = math.exp(log_ndtr(-HIGHEST_SUM / math.sqrt(2))) * _UP
+            rare = math.exp(log_ndtr(-_HIGHEST_SUM / math.sqrt(2))) * _UP
             high = (1 - rare) * excess + rare * np.expm1(_log_moment(orders, wide))
-            low = np.expm1(_log_censored(orders, shift, -LOWEST) + _log_moment(orders, shift))
+            low = np.expm1(_log_censored(orders, shift, -_LOWEST) + _log_moment(orders, shift))
             excess = np.maximum(np.maximum(high, low), _excess(squares(shift), orders, wide))
         curve = np.log1p(excess) * _UP / (orders - 1)
     return np.where(np.isfinite(curve), np.minimum(curve, counts), counts)
@@ -367,7 +325,7 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
 def _excess(pairs: Iterable[Pair], orders: Array, shift: float) -> Array:
     """The largest E[(P/Q)^a] - 1 among pairs, and what their missing mass may add: `[A]`."""
     worst = np.zeros_like(orders)
-    far = np.exp(orders * (orders - 1) * (shift * shift / 2) + log_ndtr(orders * shift - FARTHEST))
+    far = np.exp(orders * (orders - 1) * (shift * shift / 2) + log_ndtr(orders * shift - _FARTHEST))
     for pair in pairs:
         losses = pair.losses
         grown = orders[:, None] * losses
@@ -386,20 +344,12 @@ def _log_moment(orders: Array, shift: float) -> Array:
 def _log_censored(orders: Array, shift: float, threshold: float) -> Array:
     """The same of max(Z, threshold), Z ~ N(0, 1) against N(-shift, 1) or N(shift, 1), the larger of both: `[A]`."""
     moved = (orders - 1) * shift
-    sides = [
-        np.logaddexp(
-            orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * shift),
-            _log_moment(orders, shift) + log_ndtr(sign * moved - threshold),
-        )
-        for sign in (1, -1)
-    ]
+    sides = []
+    for sign in (1, -1):
+        below = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * shift)
+        sides.append(np.logaddexp(below, _log_moment(orders, shift) + log_ndtr(sign * moved - threshold)))
     rounding = _ROUNDING * (1 + orders * -log_ndtr(threshold - shift))
     return np.asarray(np.maximum(np.maximum(*sides), 0.0) + rounding)
-
-
-_STEPS = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, FARTHEST])
-_EDGES = np.append(-_STEPS[:0:-1], _STEPS)
-_FEW_PAIRS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,40 +362,33 @@ class Winner:
 
     @property
     def variance(self) -> float:
-        """The largest second moment of the finest pairs: a measure, not a bound."""
         return max(pair.second_moment for pair in self.levels[-1])
 
 
 @lru_cache(maxsize=16)
 def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
-    """The tree for a noise multiplier > 0 and one or two counts that move."""
-    shift = 1 / noise_multiplier
-    if num_moving == 1:
-        return _tree([*_bit_pairs(shift)])
-    wide = math.sqrt(2) * shift
-    rare, everything = 0.5 * math.erfc(HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _UP, gaussian_pair(wide, _EDGES)
-    high = [pair.beside(everything, share=rare) for pair in _bit_pairs(wide)]
-    one = gaussian_pair(shift, _EDGES)
-    low = [censored_pair(shift, -LOWEST, falls=falls).times(one) for falls in (True, False)]
-    return _tree([*high, *low, *squares(shift)])
-
-
-def _bit_pairs(shift: float) -> list[Pair]:
-    far = [censored_pair(shift, FAR_BIT, falls=falls) for falls in (True, False)]
-    return [*bits(shift), *far]
-
-
-def _tree(pairs: list[Pair]) -> Winner:
-    """Halves pairs by what speaks clearly for either side, again and again; upwards, a pair above four."""
+    """The tree for a noise multiplier > 0 and one or two counts that move: upwards, a pair above four."""
+    shift, wide = 1 / noise_multiplier, math.sqrt(num_moving) / noise_multiplier
+    pairs = [*bits(wide), *(censored_pair(wide, _FAR_BIT, falls=falls) for falls in (True, False))]
+    if num_moving == 2:
+        rare = 0.5 * math.erfc(_HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _UP
+        everything = gaussian_pair(wide, _EDGES)
+        one = gaussian_pair(shift, _EDGES)
+        low = [censored_pair(shift, -_LOWEST, falls=falls).times(one) for falls in (True, False)]
+        pairs = [*(pair.beside(everything, share=rare) for pair in pairs), *low, *squares(shift)]
+    # halved by what speaks clearly for either side, again and again
     scale = max(pair.second_moment for pair in pairs) ** 0.5 / 4
-    order = _near_first(
-        np.array([[p.masses[p.excess > scale].sum(), p.masses[p.excess < -scale].sum()] for p in pairs])
-    )
-    levels, children = [tuple(pairs[i] for i in order)], list[tuple[tuple[int, ...], ...]]()
+    clear = [[p.masses[p.excess > scale].sum(), p.masses[p.excess < -scale].sum()] for p in pairs]
+    levels, children = [tuple(pairs[i] for i in _near_first(np.array(clear)))], list[tuple[tuple[int, ...], ...]]()
     while len(levels[0]) > _FEW_PAIRS:
-        below = levels[0]
+        below, above = levels[0], list[Pair]()
         runs = [tuple(range(start, min(start + 4, len(below)))) for start in range(0, len(below), 4)]
-        levels.insert(0, tuple(common_pair([below[i] for i in run]) for run in runs))
+        for run in runs:
+            curves = [below[i].curve() for i in run]
+            x, y = _upper_hull(np.concatenate([q for q, _ in curves]), np.concatenate([height for _, height in curves]))
+            least = Pair(np.diff(x), np.maximum(np.diff(y) / np.diff(x), _LEAST_EXCESS), float(y[0]))
+            above.append(least if len(run) > 1 else below[run[0]])
+        levels.insert(0, tuple(above))
         children.insert(0, tuple(runs))
     return Winner(tuple(levels), tuple(children))
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import DEFAULT_ORDERS, Accountant, AutoAccountant, Event, RdpAccountant
-from pate.accounting.accountant import require_maker
 from pate.accounting.calibration import largest_count
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import failure_probability
+from pate.accounting.rdp import require_maker
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared, require_delta_left
 from pate.files.values import digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +19,8 @@ from pate.accounting import (
     RdpAccountant,
     ZCdpEvent,
 )
-from pate.accounting.conversion import Curve, converted, corollary_9_rdp
-from pate.accounting.rdp import curve_of, gaussian_stand_in
+from pate.accounting.conversion import Curve, converted
+from pate.accounting.rdp import curve_of
 from pate.aggregators import StableTopK
 
 NUM_QUERIES, NUM_LABELS, NUM_TEACHERS = 600, 40, 800
@@ -113,20 +114,19 @@ def _gaussian_with_gaussian_test(adjacency: Adjacency) -> Event:
 
 def _corollary_9(adjacency: Adjacency) -> Curve:
     multiplier, test = SELECTION_STD / adjacency.gap_sensitivity, curve_of(_test(adjacency))
-    return lambda orders: corollary_9_rdp(orders, noise_multiplier=multiplier, num_labels=NUM_LABELS) + test(orders)
+    # Of Zhu & Wang (2022), for the Gaussian noisy maximum: 2 a / z**2 + log(m) / (a - 1).
+    return lambda orders: 2 * orders / multiplier**2 + math.log(NUM_LABELS) / (orders - 1) + test(orders)
 
 
 def _stand_in(adjacency: Adjacency) -> Curve:
-    sensitivity = adjacency.gap_sensitivity
-    return curve_of(
-        gaussian_stand_in(selection_multiplier=SELECTION_STD / sensitivity, test_multiplier=TEST_STD / sensitivity)
-    )
+    """Selection and test as papers price them, both Gaussian. For the selection that is false, for any adjacency."""
+    return curve_of(ComposedEvent((GaussianEvent(SELECTION_STD / adjacency.gap_sensitivity), _test(adjacency))))
 
 
 def _doubled_stand_in(adjacency: Adjacency) -> Curve | None:
     if adjacency is Adjacency.REPLACE_ONE:
         return None
-    return curve_of(gaussian_stand_in(selection_multiplier=SELECTION_STD / 2, test_multiplier=TEST_STD))
+    return curve_of(ComposedEvent((GaussianEvent(SELECTION_STD / 2), GaussianEvent(TEST_STD))))
 
 
 def _zcdp(adjacency: Adjacency) -> Curve:

@@ -8,8 +8,7 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_delta
 from pate.accounting.events import LeafEvent
-from pate.accounting.rdp import rdp_curve
-from pate.accounting.zcdp import zcdp_rho
+from pate.accounting.rdp import rdp_curve, zcdp_rho
 from pate.aggregators import StableTopK
 from pate.mechanisms import StabilityTest
 
