@@ -99,12 +99,9 @@ def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
 
 def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
     """The paper's threshold b log(1/delta_t) is ours for half the failure probability; floor 1."""
-    test = StabilityTest.laplace(
-        test_std=inputs["scale"] * math.sqrt(2),
-        failure_prob=inputs["delta_t"] / 2,
-        num_teachers=inputs["gap"],
-        adjacency=pa.Adjacency.ADD_REMOVE,
-    )
+    shape = {"num_teachers": inputs["gap"], "adjacency": pa.Adjacency.ADD_REMOVE}
+    scale, failure = inputs["scale"] * math.sqrt(2), inputs["delta_t"] / 2
+    test = StabilityTest.laplace(test_std=scale, failure_prob=failure, **shape)
     return float(test.pass_probabilities(np.array(inputs["gap"])))
 
 

@@ -94,9 +94,8 @@ def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> No
     yes = ndtr((np.arange(teachers + 1) - share * teachers) / std)
 
     def renyi(one: float, other: float) -> float:
-        return math.log(one**order * other ** (1 - order) + (1 - one) ** order * (1 - other) ** (1 - order)) / (
-            order - 1
-        )
+        moment = one**order * other ** (1 - order) + (1 - one) ** order * (1 - other) ** (1 - order)
+        return math.log(moment) / (order - 1)
 
     for count in range(teachers + 1):
         others = [near for near in (count - 1, count + 1) if 0 <= near <= teachers]

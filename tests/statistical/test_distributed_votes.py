@@ -29,10 +29,8 @@ def test_draws_have_the_mass_of_the_discrete_gaussian(variance: int) -> None:
 def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[np.int64]:
     """The sum of what that many holders with no votes send."""
     none = np.zeros((size, 1), dtype=np.int64)
-    parts = [
-        aggregator.contribution(none, num_teachers=3, rng=np.random.default_rng([7, holder]))
-        for holder in range(present)
-    ]
+    rngs = [np.random.default_rng([7, holder]) for holder in range(present)]
+    parts = [aggregator.contribution(none, num_teachers=3, rng=rng) for rng in rngs]
     return np.asarray(np.sum(parts, axis=0)).ravel()
 
 
@@ -63,7 +61,6 @@ def test_labels_are_those_of_one_gaussian() -> None:
 def test_shares_of_different_holders_are_independent() -> None:
     aggregator = DistributedVotes(noise_std=20.0, num_holders=2)
     none = np.zeros((20_000, 1), dtype=np.int64)
-    first, second = (
-        aggregator.contribution(none, num_teachers=1, rng=np.random.default_rng(seed)).ravel() for seed in (0, 1)
-    )
+    rngs = (np.random.default_rng(seed) for seed in (0, 1))
+    first, second = (aggregator.contribution(none, num_teachers=1, rng=rng).ravel() for rng in rngs)
     assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(20_000)

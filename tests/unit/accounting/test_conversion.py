@@ -2,20 +2,16 @@
 
 import itertools
 import math
+import operator
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
-from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.special import logsumexp
 
 import pate.accounting as pa
-from pate.accounting.conversion import (
-    conversion_penalty,
-    rdp_to_deltas,
-    rdp_to_epsilons,
-    rdp_to_hockey_sticks,
-)
+from pate.accounting.conversion import conversion_penalty, rdp_to_deltas, rdp_to_epsilons
 
 mpmath.mp.dps = 50
 
@@ -26,15 +22,6 @@ def test_penalty_falls_in_the_order_epsilon_is_never_negative_and_delta_never_ab
     orders = np.array([1.5, 100.0])
     assert (rdp_to_epsilons(orders, np.zeros(2), target_delta=0.9) == 0).all()
     assert (rdp_to_deltas(orders, np.array([50.0, np.inf]), target_epsilon=1.0) == 1).all()
-
-
-def test_hockey_sticks_at_several_epsilons_are_the_best_over_the_orders() -> None:
-    orders = 1 + np.geomspace(1e-2, 1e3, 50)
-    epsilons = np.array([-2.0, 0.0, 0.5, 3.0])
-    sticks = rdp_to_hockey_sticks(orders, 0.1 * orders, epsilons=epsilons)
-    for epsilon, stick in zip(epsilons[1:], sticks[1:], strict=True):
-        assert stick == pytest.approx(rdp_to_deltas(orders, 0.1 * orders, target_epsilon=epsilon).min(), rel=1e-12)
-    assert -math.expm1(-2.0) <= sticks[0] <= 1
 
 
 FEW_ORDERS = np.array([1.01, 1.5, 3.0, 10.0, 80.0])
@@ -86,25 +73,15 @@ def true_mu(multiplier: float, count: int = 1) -> Any:
         return mpmath.sqrt(count) / mpmath.mpf(multiplier)
 
 
-def plain_delta(mu: float, epsilon: float) -> float:
-    """The formula in double precision."""
-    near, far = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
-    return max(0.0, float(ndtr(near) - math.exp(epsilon + log_ndtr(far))))
-
-
 @pytest.mark.parametrize("multiplier", MULTIPLIERS)
-def test_epsilon_is_never_below_the_truth_and_hardly_above(multiplier: float) -> None:
+def test_epsilon_and_delta_are_never_below_the_truth_and_hardly_above(multiplier: float) -> None:
+    """The difference of two normal probabilities puts epsilon 49% too low at a multiplier of 1e13, delta 1e-300."""
     mu = 1 / multiplier
     for delta in DELTAS:
         epsilon = pa.gaussian_epsilon(mu, target_delta=delta)
         assert true_delta(mu, epsilon) <= delta
         if epsilon > 0:
             assert true_delta(mu, max(epsilon * (1 - CLOSE) - CLOSE * mu, 0)) > delta
-
-
-@pytest.mark.parametrize("multiplier", MULTIPLIERS)
-def test_delta_is_never_below_the_truth_and_hardly_above(multiplier: float) -> None:
-    mu = 1 / multiplier
     for place in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
         epsilon = mu * (place + mu / 2)
         truth = true_delta(mu, epsilon)
@@ -157,9 +134,7 @@ def test_gaussians_beside_pure_releases_are_never_below_the_truth(pure: float) -
     """Randomized response is the worst that pure releases do; its losses and a Gaussian's add up."""
     count = 3
     for multiplier in (0.4, 30.0, 1e6, 1e13):
-        event: pa.Event = pa.ComposedEvent(
-            (pa.GaussianEvent(multiplier), pa.SelfComposedEvent(pa.PureDpEvent(pure), count))
-        )
+        event = pa.ComposedEvent((pa.GaussianEvent(multiplier), pa.SelfComposedEvent(pa.PureDpEvent(pure), count)))
         with mpmath.workdps(100):
             p = 1 / (1 + mpmath.exp(-mpmath.mpf(pure)))
             chances = [math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(count + 1)]
@@ -169,20 +144,9 @@ def test_gaussians_beside_pure_releases_are_never_below_the_truth(pure: float) -
                 epsilon = made.get_epsilon(delta)
                 with mpmath.workdps(100):
                     losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
-                    truth = mpmath.fsum(
-                        chance * true_delta(1 / mpmath.mpf(multiplier), epsilon, loss)
-                        for chance, loss in zip(chances, losses, strict=True)
-                    )
+                    each = [true_delta(1 / mpmath.mpf(multiplier), epsilon, loss) for loss in losses]
+                    truth = mpmath.fsum(map(operator.mul, chances, each))
                 assert truth <= delta
-
-
-def test_the_plain_difference_is_what_this_finds_out() -> None:
-    """At a multiplier of 1e13 and delta 1e-300 it put epsilon 49% too low."""
-    mu = 1e-13
-    epsilon = pa.gaussian_epsilon(mu, target_delta=1e-300)
-    halves = (epsilon * np.linspace(0.51, 0.52, 100)).tolist()
-    assert true_delta(mu, halves[-1]) > 1e-153  # half of epsilon is no epsilon at all
-    assert min(plain_delta(mu, half) for half in halves) <= 1e-300
 
 
 @pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 1e17), (1e-3, 1e300), (1e-300, 1.0), (1.0, 1e3)])

@@ -91,13 +91,8 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
         values = np.array([log_term(x) for x in grid[::20]])
         peak = float(values.max())
         center = float(grid[::20][values.argmax()])
-        integral = quad(
-            lambda x: math.exp(log_term(x) - peak),
-            grid[0],
-            grid[-1],
-            points=[center - 1, center, center + 1],
-            limit=400,
-        )[0]
+        peaks = [center - 1, center, center + 1]
+        integral = quad(lambda x: math.exp(log_term(x) - peak), grid[0], grid[-1], points=peaks, limit=400)[0]
         return (peak + math.log(integral)) / (order - 1)
 
     apart = divergence(shift / 2, 0.0) + divergence(0.0, shift / 2)

@@ -52,13 +52,10 @@ def test_limits_are_reached() -> None:
     assert tight_boundary(1e-9).epsilon == pytest.approx(4e-9 / 3)
     assert run_twice(1e-9).hit_prob == pytest.approx(1 / 2)
     assert between_thresholds(1e-3, width=1e6).hit_prob == pytest.approx(not_prior(1e-3).hit_prob)
-
-
-@pytest.mark.parametrize(("target_hits", "hit_prob"), [(1, 0.5), (3, 0.9), (10, 0.2786), (200, 0.1)])
-def test_one_access_fewer_overruns_too_often(target_hits: int, hit_prob: float) -> None:
-    fewest = min_accesses(target_hits=target_hits, hit_prob=hit_prob, overrun_prob=1e-7)
-    assert overrun_probability(fewest, target_hits=target_hits, hit_prob=hit_prob) <= 1e-7
-    assert overrun_probability(fewest - 1, target_hits=target_hits, hit_prob=hit_prob) > 1e-7
+    for target_hits, hit_prob in ((1, 0.5), (3, 0.9), (10, 0.2786), (200, 0.1)):
+        fewest = min_accesses(target_hits=target_hits, hit_prob=hit_prob, overrun_prob=1e-7)
+        overruns = [overrun_probability(fewest - n, target_hits=target_hits, hit_prob=hit_prob) for n in (0, 1)]
+        assert overruns[0] <= 1e-7 < overruns[1]
 
 
 def test_a_session_halts_at_its_last_hit_and_refuses_the_next_call() -> None:
@@ -180,9 +177,8 @@ def test_a_price_is_that_of_the_play_and_below_that_of_accesses(target: QTarget,
     counted = best_session_price(target, target_hits=target_hits, target_delta=1e-5, by_play=False)
     assert played_out.epsilon < counted.epsilon
     assert (played_out.num_accesses, played_out.overrun_prob) == (counted.num_accesses, counted.overrun_prob)
-    beyond = best_play_delta(
-        target, target_hits=target_hits, num_accesses=150, target_epsilon=0.99 * played_out.epsilon
-    )
+    almost = 0.99 * played_out.epsilon
+    beyond = best_play_delta(target, target_hits=target_hits, num_accesses=150, target_epsilon=almost)
     assert beyond > 1e-5 * 0.99
 
 
@@ -203,14 +199,8 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
         growth, rare = mpmath.exp(epsilon), 1 / (mpmath.exp(epsilon) + 1)
         most = min(growth * least, 1 - (1 - least) / growth)
         one = mpmath.mpf(1)
-        corners = [
-            (one, one),
-            (least, least),
-            (least, most),
-            (most, least),
-            (rare, growth * rare),
-            (growth * rare, rare),
-        ]
+        corners = [(one, one), (least, least), (least, most), (most, least)]
+        corners += [(rare, growth * rare), (growth * rare, rare)]
 
         def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
             return growth * (growth * first - second) / (growth**2 - 1), (growth * second - first) / (growth**2 - 1)
@@ -228,9 +218,6 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
         return value(num_accesses, target_hits, 0)
 
 
-# Sessions beside others.
-
-
 def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     price = session(3, num_counters=4).price
     assert price.event == pa.ApproximateEvent(pa.PureDpEvent(price.epsilon), price.delta)
@@ -239,9 +226,6 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     counted = best_session_price(opened.target, by_play=False, **options).epsilon
     assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(counted, rel=2e-3)
     assert opened.price.epsilon < counted
-
-
-# Files.
 
 
 def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
@@ -290,12 +274,6 @@ def test_a_state_of_another_session_or_of_none_is_refused(name: str, state: dict
     assert (opened.hits, opened.num_calls) == ([0], 0)
 
 
-# Batches.
-
-
-# Limits.
-
-
 @pytest.mark.parametrize(
     ("epsilon", "hits", "hit_prob", "delta"),
     [
@@ -320,9 +298,8 @@ def test_prices_at_the_ends_are_numbers_between_none_and_all_accesses(
 
 def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
     """40,000 accesses are composed optimally, 60,000 by Renyi divergence; prices rise in between."""
-    prices = [
-        best_session_price(QTarget(0.01, 0.3), target_hits=hits, target_delta=1e-6) for hits in (11_000, 14_000, 18_000)
-    ]
+    target, some = QTarget(0.01, 0.3), (11_000, 14_000, 18_000)
+    prices = [best_session_price(target, target_hits=hits, target_delta=1e-6) for hits in some]
     assert [price.num_accesses > 50_000 for price in prices] == [False, False, True]
     assert prices[0].epsilon < prices[1].epsilon < prices[2].epsilon < 1.3 * prices[1].epsilon
 
@@ -330,9 +307,8 @@ def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
 def test_the_tight_boundary_is_a_call_of_the_published_one_and_cheaper(epsilon: float) -> None:
     assert boundary(epsilon).covers(tight_boundary(epsilon))
-    published, tight = (
-        best_session_price(make(epsilon), target_hits=10, target_delta=1e-6) for make in (boundary, tight_boundary)
-    )
+    made, options = (boundary(epsilon), tight_boundary(epsilon)), {"target_hits": 10, "target_delta": 1e-6}
+    published, tight = (best_session_price(target, **options) for target in made)
     assert tight.epsilon < 0.98 * published.epsilon
 
 
@@ -423,13 +399,11 @@ def test_a_fork_in_the_middle_of_a_turn_is_refused_and_does_not_wait() -> None:
 def _refused_in_a_fork(session: TargetCharging) -> int:
     child = os.fork()
     if child == 0:
-        code = 1
         try:
             session.charge(True)
         except InvalidValue:
-            code = 7
-        finally:
-            os._exit(code)
+            os._exit(7)
+        os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -439,16 +413,11 @@ def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) ->
     assert sum(result is not None for result in results) == session.hits[0] == session.num_calls == 1000
 
 
-def test_threads_publish_no_more_outcomes_than_were_paid_for(eager_switches: None) -> None:
-    stored = ConditionalRelease(charging())
-    generator = rng()
+def test_threads_publish_no_more_outcomes_than_were_paid_for_and_each_once(eager_switches: None) -> None:
+    stored, generator = ConditionalRelease(charging()), rng()
     ask = lambda: stored.release(lambda rng: rng.integers(9), lambda y: True, epsilon=EPSILON, rng=generator)  # noqa: E731
-    published = [result for result in at_once(ask, calls=20) if result is not None]
-    assert len(published) == HITS
-    assert sorted(result.key for result in published) == list(range(HITS))
-
-
-def test_an_outcome_is_published_once_whoever_asks(eager_switches: None) -> None:
+    published = [result.key for result in at_once(ask, calls=20) if result is not None]
+    assert sorted(published) == list(range(HITS))
     stored = ConditionalRelease(charging())
     keys = [stored.release(lambda rng: 5, lambda y: False, epsilon=EPSILON, rng=rng()).key for _ in range(20)]
     results = at_once(lambda: [_revised(stored, key) for key in keys], calls=1)
