@@ -89,13 +89,6 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
         assert_delta_covered(*distributions, event)
 
 
-def test_the_price_of_add_remove_does_not_cover_replace_one() -> None:
-    """Charging tau where a record can trade tau votes for tau others."""
-    cheap = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=Adjacency.ADD_REMOVE)
-    distributions = [joint_distribution(counts, 1.0) for counts in neighboring_counts(Adjacency.REPLACE_ONE, 1, "l1")]
-    assert_refuted(largest_renyi(*distributions), price_curve(cheap.event_for(**SHAPE)))
-
-
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
     rng = np.random.default_rng(0)
     votes = rng.random((5, 4, 6)) < 0.7

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.aggregators import StableTopK
-from pate.mechanisms import GapSelection, LimitedDomainTopK, PermuteAndFlipTopK, StabilityTest
+from pate.mechanisms import GapSelection, LimitedDomainTopK, StabilityTest
 from pate.mechanisms.gap_selection import Ranking
 from pate.validation import InvalidValue
 from pate.verification import Claim, PriceRefuted, Verdict, verify, verify_densities, verify_distributions
@@ -174,16 +174,6 @@ def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str)
     kind = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
     price = kind(adjacency.gap_sensitivity / 1.0)
     assert selection_verdict(noise, 1.0, adjacency, price, num_labels=3).refuted
-
-
-@pytest.mark.parametrize("adjacency", pa.Adjacency)
-def test_permute_and_flip_is_no_exponential_mechanism(adjacency: pa.Adjacency) -> None:
-    """epsilon**2 / 8 zCDP holds for Gumbel noise only."""
-    mechanism = PermuteAndFlipTopK(k=1, epsilon=0.5, adjacency=adjacency)
-    shape = {"num_labels": 3, "num_teachers": 3, "adjacency": adjacency}
-    assert verify(mechanism.distribution, event=mechanism.event, **shape).sound
-    verdict = verify(mechanism.distribution, event=pa.BoundedRangeEvent(0.5), **shape)
-    assert verdict.renyi.exceeds
 
 
 def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None:

@@ -1,8 +1,8 @@
 """Whole sessions of small tau: their exact hockey stick stays below the price, and exceeds that of tau accesses."""
 
 import math
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
 from itertools import permutations, product
 from typing import Any
 
@@ -14,6 +14,7 @@ from pate.accounting import Adjacency
 from pate.accounting.pure_dp import pure_dp_composition_delta, pure_dp_composition_epsilon
 from pate.accounting.target_charging import TargetCharging, exact_hit_prob, run_twice
 from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, SparseVector, SweepTopK
+from pate.verification.divergences import hockey_stick
 from tests.privacy.call_distributions import (
     Array,
     Pair,
@@ -29,15 +30,14 @@ ADJACENCIES = tuple(Adjacency)
 EPSILONS = (0.5, 1.0, 2.0, 3.0)
 
 
-def hockey_sticks(first: Array, second: Array) -> Array:
-    """The exact delta at each of `EPSILONS`."""
-    return np.maximum(first - np.exp(EPSILONS)[:, None] * second, 0).sum(axis=1)
-
-
-def deltas(call_epsilon: float, count: int) -> Array:
-    """What is charged at each of `EPSILONS`, with a failure of 1e-6."""
-    found = [pure_dp_composition_delta(call_epsilon, count=count, target_epsilon=epsilon) for epsilon in EPSILONS]
-    return np.array(found) + 1e-6
+def assert_priced(pairs: Iterable[Pair], *, call_epsilon: float, count: int, too_few: tuple[float, int]) -> None:
+    """At every epsilon and with a failure of 1e-6, what is charged is enough for all pairs; a smaller one is not."""
+    exact = np.array([hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs])
+    price, small = (
+        1e-6 + np.array([pure_dp_composition_delta(each, count=times, target_epsilon=epsilon) for epsilon in EPSILONS])
+        for each, times in ((call_epsilon, count), too_few)
+    )
+    assert (exact <= price).all() and (exact > small).any()
 
 
 # ------------------------------------------------------------------------------------------------ whole sessions
@@ -154,17 +154,12 @@ def sweep_distribution(counts: tuple[int, ...], k: int, rate: float, *, reach: i
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(adjacency: Adjacency, k: int) -> None:
     sweep = SweepTopK(k=k, epsilon=1.0, failure_prob=1e-6, adjacency=adjacency)
-    count, target = sweep.event.event.count, sweep.target
-    first, second = neighbors(3, 2, adjacency)
-    price, too_small = deltas(target.epsilon, count), deltas(1.0, k)
-    exceeded = False
-    for one, other in {(tuple(a), tuple(b)) for a, b in zip(first.tolist(), second.tolist(), strict=True)}:
-        distributions = [sweep_distribution(counts, k, float(sweep.noise.rate), reach=26) for counts in (one, other)]
-        assert distributions[0].sum() == pytest.approx(1, abs=1e-8)
-        exact = hockey_sticks(distributions[0], distributions[1])
-        assert (exact <= price).all()
-        exceeded |= bool((exact > too_small).any())
-    assert exceeded
+    sides = (map(tuple, side.tolist()) for side in neighbors(3, 2, adjacency))
+    law = partial(sweep_distribution, k=k, rate=float(sweep.noise.rate), reach=26)
+    pairs = [(law(one), law(other)) for one, other in set(zip(*sides, strict=True))]
+    assert all(first.sum() == pytest.approx(1, abs=1e-8) for first, _ in pairs)
+    count = sweep.event.event.count
+    assert_priced(pairs, call_epsilon=sweep.target.epsilon, count=count, too_few=(1.0, k))
 
 
 # ------------------------------------------------------------------------------------------------ sparse vector
@@ -213,12 +208,8 @@ def sparse_vector_pairs(adjacency: Adjacency, num_queries: int) -> Iterator[tupl
 def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(adjacency: Adjacency, item_hits: int) -> None:
     num_queries = 3 if adjacency is Adjacency.REPLACE_ONE else 4
     mechanism = SparseVector(epsilon=1.0, item_hits=item_hits, failure_prob=1e-6, adjacency=adjacency)
-    count, rate = mechanism.event.event.count, float(mechanism.noise.rate)
-    price, too_small = deltas(1.0, count), deltas(1.0, 1)
-    exceeded = False
-    for pair in sparse_vector_pairs(adjacency, num_queries):
-        first, second = sparse_vector_distributions(*pair, rate, item_hits)
-        exact = hockey_sticks(first, second)
-        assert (exact <= price).all()
-        exceeded |= bool((exact > too_small).any())
-    assert exceeded
+    rate = float(mechanism.noise.rate)
+    pairs = (
+        sparse_vector_distributions(*bits, rate, item_hits) for bits in sparse_vector_pairs(adjacency, num_queries)
+    )
+    assert_priced(pairs, call_epsilon=1.0, count=mechanism.event.event.count, too_few=(1.0, 1))
