@@ -1,4 +1,4 @@
-"""Discrete Gaussian draws, and sums of what holders send, against the laws that are priced."""
+"""Sums of what holders send against the laws that are priced."""
 
 from collections import Counter
 
@@ -8,22 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pate.aggregators import DistributedVotes
-from pate.mechanisms.noise.whole_numbers import DiscreteGaussian
 from tests.statistical.chi_square import p_value
-
-
-def law_of(variance: float) -> dict[int, float]:
-    """Discrete Gaussian of that variance, written down a second time."""
-    values = np.arange(-round(12 * variance**0.5) - 2, round(12 * variance**0.5) + 3)
-    weights = np.exp(-(values**2) / (2 * variance))
-    return dict(zip(values.tolist(), (weights / weights.sum()).tolist(), strict=True))
-
-
-@pytest.mark.parametrize("variance", [1, 2, 7, 64, 900])
-def test_draws_have_the_mass_of_the_discrete_gaussian(variance: int) -> None:
-    drawn = Counter(DiscreteGaussian(variance).sample((60_000,), np.random.default_rng(5)).tolist())
-    assert p_value(drawn, law_of(variance)) > 1e-3
-    assert p_value(drawn, law_of(variance * 1.1)) < 1e-6
+from tests.statistical.test_whole_numbers import discrete_gaussian
 
 
 def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[np.int64]:
@@ -40,8 +26,8 @@ def test_the_sum_has_one_gaussian_law_however_many_dropped_out(present: int) -> 
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
     drawn = Counter(total_of(aggregator, present, 40_000).tolist())
     variance = present * aggregator.shares.share_variance
-    assert p_value(drawn, law_of(variance)) > 1e-3
-    assert p_value(drawn, law_of(variance * present / (present + 1))) < 1e-6
+    assert p_value(drawn, discrete_gaussian(variance)) > 1e-3
+    assert p_value(drawn, discrete_gaussian(variance * present / (present + 1))) < 1e-6
     assert variance >= aggregator.shares.variance * aggregator.shares.steps**2
 
 

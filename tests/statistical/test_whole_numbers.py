@@ -1,0 +1,49 @@
+"""Rounded and discrete Gaussian noise against their distributions."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import kstest
+
+from pate.mechanisms.noise.whole_numbers import DiscreteGaussian, RoundedGaussian
+from tests.statistical.chi_square import p_value
+
+
+def rounded_gaussian(std: float) -> dict[int, float]:
+    values = np.arange(-round(12 * std) - 2, round(12 * std) + 3)
+    return dict(zip(values.tolist(), (ndtr((values + 0.5) / std) - ndtr((values - 0.5) / std)).tolist(), strict=True))
+
+
+def discrete_gaussian(variance: float) -> dict[int, float]:
+    values = np.arange(-round(12 * variance**0.5) - 2, round(12 * variance**0.5) + 3)
+    weights = np.exp(-(values**2) / (2 * variance))
+    return dict(zip(values.tolist(), (weights / weights.sum()).tolist(), strict=True))
+
+
+LAWS = [*((RoundedGaussian, rounded_gaussian, std, 1.05) for std in (0.05, 0.3, 1.0, 2.7, 30.0))]
+LAWS += [(DiscreteGaussian, discrete_gaussian, variance, 1.1) for variance in (1, 2, 7, 64, 900)]
+
+
+@pytest.mark.parametrize(("kind", "law", "width", "wrong"), LAWS)
+def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
+    kind: Any, law: Any, width: float, wrong: float
+) -> None:
+    drawn = Counter(kind(width).sample((60_000,), np.random.default_rng(5)).tolist())
+    assert p_value(drawn, law(width)) > 1e-3
+    assert width < 0.1 or p_value(drawn, law(width * wrong)) < 1e-6
+
+
+def test_wide_noise_is_normal() -> None:
+    drawn = RoundedGaussian(2.0**36).sample((200_000,), np.random.default_rng(1)) / 2.0**36
+    assert kstest(drawn, "norm").pvalue > 1e-3
+    assert kstest(drawn * 1.02, "norm").pvalue < 1e-4
+
+
+def test_entries_are_independent() -> None:
+    drawn = RoundedGaussian(100.0).sample((2, 50_000), np.random.default_rng(2)) / 100.0
+    for lag in (1, 2, 7):
+        assert abs(np.mean(drawn[0, lag:] * drawn[0, :-lag])) < 5 / np.sqrt(50_000)
+    assert abs(np.mean(drawn[0] * drawn[1])) < 5 / np.sqrt(50_000)
