@@ -15,12 +15,13 @@ from omegaconf import DictConfig
 from pate.cli.app import run_app
 from pate.cli.run import require_named
 from pate.data import ImageForm, TableSchema
+from pate.data.arrays_file import read_npy
 from pate.data.table.cells import as_texts, require_column, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import strange_lines
 from pate.features.features import ExtractedForm
-from pate.files.arrays import UNREADABLE, read_array, read_arrays
-from pate.files.disk import read_bytes, replacing
+from pate.files.arrays import read_arrays
+from pate.files.disk import replacing
 from pate.files.spreadsheet import SpreadsheetRows
 from pate.report.console import print_lines
 from pate.run.bundle import Bundle
@@ -120,18 +121,12 @@ def _pictures(form: ImageForm, path: Path) -> Iterator[Block]:
 
 def _array(path: Path) -> NDArray[Any]:
     """The array of an .npy file, or the only one, or `inputs`, of an .npz file."""
-    remedy = "save it with numpy.save(FILE, inputs)"
-    if path.suffix == ".npz":
-        arrays = read_arrays(path, remedy=remedy, most=2**36)
-        if len(arrays) == 1:
-            return next(iter(arrays.values()))
-        require("inputs" in arrays, "data", path, "an array `inputs`")
-        return arrays["inputs"]
-    content = read_bytes(path, rule="an .npy file", remedy=remedy)
-    try:
-        return read_array(io.BytesIO(content), len(content))
-    except UNREADABLE as error:
-        raise InvalidValue(f"data={path}: expected an array of numbers; {remedy}") from error
+    if path.suffix == ".npy":
+        return read_npy(path)
+    arrays = read_arrays(path, remedy="save it with numpy.savez(FILE, inputs=…)", most=2**36)
+    name = "inputs" if len(arrays) > 1 else next(iter(arrays), "inputs")
+    require(name in arrays, "data", path, "an array `inputs`")
+    return arrays[name]
 
 
 main = partial(run_app, predict, "predict")

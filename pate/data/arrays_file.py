@@ -16,6 +16,7 @@ from pate.files.disk import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
+_FILE = "an .npz file of inputs"
 _MOST_BYTES = 2**38
 _UNGROUPED = "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
 _FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm("biu", (None, None))}
@@ -51,7 +52,9 @@ class Arrays:
     def require_settings(self) -> None:
         """Raises unless settings name three files; none is opened."""
         for split in SPLITS:
-            _require_named(f"data.{split}", getattr(self, split))
+            require(
+                isinstance(getattr(self, split), str), f"data.{split}", getattr(self, split), f"{_FILE} with labels"
+            )
 
     def load(self) -> Dataset:
         """Reads the files; groups, where there are none, are the records themselves."""
@@ -95,30 +98,28 @@ class Arrays:
 
 def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     """The arrays of a split: an .npz file, or the folder of inputs.npy and labels.npy."""
-    _require_named(name, file)
-    path = Path(str(file))
+    path = Path(file or "")
+    good = file is not None and (path.is_file() or (path / "inputs.npy").is_file())
+    require(good, name, file, f"{_FILE} that is there, or a folder with inputs.npy and labels.npy")
     needed = {each: form for each, form in _FORMS.items() if (name, each) != ("data.public", "labels")}
-    if path.is_dir():
-        known = [each for each in (*_FORMS, *_BESIDE) if (path / f"{each}.npy").is_file()]
-        for each in needed:
-            require(each in known, name, path, f"a folder with {each}.npy")
-        return {each: _npy(path / f"{each}.npy", (_FORMS | _BESIDE)[each]) for each in known}
-    require(path.is_file(), name, path, "an .npz file that is there, or a folder with inputs.npy and labels.npy")
-    return read_arrays(path, needed, beside=_FORMS | _BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
+    if path.is_file():
+        return read_arrays(path, needed, beside=_FORMS | _BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
+    forms = {
+        each: form for each, form in (_FORMS | _BESIDE).items() if each in needed or (path / f"{each}.npy").exists()
+    }
+    return {each: read_npy(path / f"{each}.npy", form) for each, form in forms.items()}
 
 
-def _require_named(name: str, file: str | None) -> None:
-    require(isinstance(file, str), name, file, "an .npz file with inputs and labels")
-
-
-def _npy(path: Path, form: ArrayForm) -> NDArray[Any]:
-    content = read_bytes(path, rule="an .npy file", remedy="save it with numpy.save")
+def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
+    """The array of an .npy file; raises `DamagedFile` where it is none of that form."""
+    rule, remedy = f"{path.stem} as {form}", "save it with numpy.save(FILE, inputs)"
+    content = read_bytes(path, rule=rule, remedy=remedy)
     try:
         array = read_array(io.BytesIO(content), len(content), kinds="biufU")
     except UNREADABLE as error:
-        raise InvalidValue(f"file={path}: expected an array of numbers; save it with numpy.save") from error
+        raise damaged(path, rule, type(error).__name__, remedy) from error
     if wrong := form.mismatch(array):
-        raise damaged(path, f"{path.stem} as {form}", wrong, "save it with numpy.save")
+        raise damaged(path, rule, wrong, remedy)
     return array
 
 

@@ -53,44 +53,41 @@ def read_attributes(folder: Path) -> Attributes:
     # CSV form has the names in its first. Then a row for each image: its file, and 1 or -1 an attribute (1 or 0 in some
     # CSV copies). Copies that were cut to a part of the images often keep the old number.
     path, rows = _read_rows(folder, ATTRIBUTES)
-    if path.suffix == ".csv":
-        names, rows = rows[0][1:], rows[1:]
-        header = ",".join(names)[:_SHOWN]
-        require(bool(names and rows), f"{path.name} line 1", header, "names, and a row for each image")
-        announced = len(rows)
-    else:
-        first = " ".join(rows[0])[:_SHOWN]
-        require(first.isdecimal(), f"{path.name} line 1", first, "the number of images")
-        require(len(rows) > 2, f"{path.name} line 1", first, "names in line 2 and a row for each image")
-        announced, names, rows = int(first), rows[1], rows[2:]
-    for row in rows:
-        rule = f"{len(names)} values, one for each attribute"
-        require(len(row) == len(names) + 1, f"{path.name} row {row[0]}", f"{len(row) - 1} values", rule)
+    first = " ".join(rows[0])[:_SHOWN]
+    announced, names = (str(len(rows) - 1), rows[0][1:]) if path.suffix == ".csv" else (first, [*rows, []][1])
+    rows = rows[1 if path.suffix == ".csv" else 2 :]
+    rule = "the number of images, names in line 2 and a row for each image; of a .csv names and rows"
+    require(announced.isdecimal() and bool(names and rows), f"{path.name} line 1", first, rule)
     found = {value for row in rows for value in row[1:]}
-    if not (found <= {"1", "-1"} or found <= {"1", "0"}):  # a copy that mixes them says nothing for certain
-        good = ("1", "-1") if "-1" in found else ("1", "0")
-        pairs = ((row[0], pair) for row in rows for pair in zip(names, row[1:], strict=True))
-        file, (name, value) = next((file, pair) for file, pair in pairs if pair[1] not in good)
-        rule = "1 or -1, or in all rows 1 or 0"
-        require(False, f"{path.name} row {file}, {name[:_SHOWN]}", value[:_SHOWN], rule)
+    good = {"1", "-1"} if "-1" in found else {"1", "0"}  # a copy that mixes them says nothing for certain
+    for row in rows:
+        rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
+        wrong = next(
+            (each for each in zip(names, row[1:], strict=False) if each[1] not in good), ("", "fewer, or more")
+        )
+        fits = len(row) == len(names) + 1 and good.issuperset(row[1:])
+        require(fits, f"{path.name} row {row[0]}, {wrong[0][:_SHOWN]}", wrong[1][:_SHOWN], rule)
     files = tuple(row[0] for row in rows)
     require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
     held = np.fromiter((value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names))
-    return Attributes(tuple(names), files, announced, held.reshape(len(rows), len(names)))
+    return Attributes(tuple(names), files, int(announced), held.reshape(len(rows), len(names)))
 
 
-def read_numbers(folder: Path, stem: str) -> dict[str, int]:
-    """Reads `list_eval_partition` or `identity_CelebA`: a whole number of at most 18 digits for each file, once."""
+def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray[np.int64], int]:
+    """Of `list_eval_partition` or `identity_CelebA` a whole number of at most 18 digits for each file, listed once.
+
+    Beside them how many files more the list has.
+    """
     path, rows = _read_rows(folder, stem)
     numbers: dict[str, int] = {}
     for row in rows[1:] if path.suffix == ".csv" else rows:
-        if len(row) != 2 or not row[1].isdecimal() or len(row[1]) > _DIGITS:
-            shown = " ".join(row)[:_SHOWN]
-            raise InvalidValue(f"{path.name} row={shown}: expected a file name and a whole number, and nothing else")
-        if row[0] in numbers:
-            raise InvalidValue(f"{path.name} row={row[0][:_SHOWN]}: expected each image once, found it twice")
+        good = len(row) == 2 and row[1].isdecimal() and len(row[1]) <= _DIGITS and row[0] not in numbers
+        rule = "a file name, once, and a whole number, and nothing else"
+        require(good, f"{path.name} row", " ".join(row)[:_SHOWN], rule)
         numbers[row[0]] = int(row[1])
-    return numbers
+    if lacking := [file for file in files if file not in numbers]:
+        raise InvalidValue(f"{stem}={lacking[0]}: expected a row for each image of {ATTRIBUTES}, found none")
+    return np.array([numbers[file] for file in files], dtype=np.int64), len(numbers) - len(files)
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
@@ -105,13 +102,11 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
         rule = f"{stem}.txt or {stem}.csv in it, from where the photographs came from"
         raise InvalidValue(f"data.root={folder}: expected {rule}")
     lines = [line for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines() if line.strip()]
-    if not lines:
-        raise InvalidValue(f"{path}=empty: expected a list of images")
     if path.suffix == ".txt":
-        return path, [line.split() for line in lines]
-    separator = ";" if lines[0].count(";") > lines[0].count(",") else ","
+        return path, [line.split() for line in lines] or [[]]
+    separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
     try:
-        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True)) or [[""]]
     except csv.Error as error:
         raise InvalidValue(f"{path}={error}: expected a list of images, separated by commas") from error
     rows = [[field.strip() for field in row] for row in rows]
@@ -136,18 +131,18 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
                 if entry.is_file():
                     status = entry.stat()
                     stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (2**62) + 1
-    loosely = {} if stamps.keys() >= set(files) else {_loose(name): name for name in sorted(stamps, reverse=True)}
-    names = tuple(file if file in stamps else loosely.get(_loose(file), file) for file in files)
+
+    def loose(name: str) -> str:
+        path = PurePath(name)
+        return path.stem if path.suffix.lower() in _PICTURES else name
+
+    loosely = {} if stamps.keys() >= set(files) else {loose(name): name for name in sorted(stamps, reverse=True)}
+    names = tuple(file if file in stamps else loosely.get(loose(file), file) for file in files)
     there = [name for name in names if name in stamps]
     if len(set(there)) < len(there):  # otherwise one picture could be private and public
         name = next(name for name in there if there.count(name) > 1)
         raise InvalidValue(f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it")
     return images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64)
-
-
-def _loose(name: str) -> str:
-    path = PurePath(name)
-    return path.stem if path.suffix.lower() in _PICTURES else name
 
 
 def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = None) -> NDArray[np.uint8]:
@@ -235,9 +230,21 @@ class CelebA:
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
             self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
-        split_of = self._splits(folder, attributes.files)
+        split_of, others = read_numbers(folder, SPLITS, attributes.files)
+        if others:
+            self._lacks(f"{ATTRIBUTES}={len(split_of)} images: expected also the {others} that only {SPLITS} lists")
+        for row in np.flatnonzero(split_of > max(_OFFICIAL.values()))[:1]:
+            rule = "0 (training), 1 (validation) or 2 (test)"
+            require(False, f"{SPLITS} row {attributes.files[row]}", split_of[row], rule)
         record_ids = np.arange(1, len(attributes.files) + 1)
-        known_by = self._people(folder, attributes.files)
+        try:
+            rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
+            require(find_table(folder, IDENTITIES) is not None, "data.root", self.root, rule)
+            known_by, _ = read_numbers(folder, IDENTITIES, attributes.files)
+        except InvalidValue:  # no list says whose photographs they are
+            if self.partition_by_identity:
+                raise
+            known_by = None
         group_ids = record_ids if known_by is None or not self.partition_by_identity else known_by
         images, names, stamps = _find_photographs(folder, attributes.files)
         rows_of = {role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()}
@@ -266,17 +273,6 @@ class CelebA:
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue(f"data.root={self.root}: expected {rule}")
 
-    def _people(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64] | None:
-        """Whose photographs they are; None where no list says it and nothing is dealt by it."""
-        try:
-            rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
-            require(find_table(folder, IDENTITIES) is not None, "data.root", self.root, rule)
-            return _in_order(read_numbers(folder, IDENTITIES), IDENTITIES, files)
-        except InvalidValue:
-            if self.partition_by_identity:
-                raise
-            return None
-
     def _rows(self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]) -> NDArray[np.int64]:
         rows, count = np.flatnonzero(listed & present), int(listed.sum())
         rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {count}"
@@ -291,21 +287,3 @@ class CelebA:
         if self.missing == "error":
             raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
         _log.warning("%s; going on with what is there (data.missing=error refuses)", printable(message))
-
-    def _splits(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
-        listed = read_numbers(folder, SPLITS)
-        if others := len(listed.keys() - set(files)):
-            self._lacks(f"{ATTRIBUTES}={len(files)} images: expected also the {others} that only {SPLITS} lists")
-        numbers = _in_order(listed, SPLITS, files)
-        strange = np.flatnonzero(~np.isin(numbers, list(_OFFICIAL.values())))
-        if len(strange):
-            rule = "0 (training), 1 (validation) or 2 (test)"
-            raise InvalidValue(f"{SPLITS} row {files[strange[0]]}={numbers[strange[0]]}: expected {rule}")
-        return numbers
-
-
-def _in_order(numbers: dict[str, int], stem: str, files: tuple[str, ...]) -> NDArray[np.int64]:
-    unlisted = next((file for file in files if file not in numbers), None)
-    if unlisted is not None:
-        raise InvalidValue(f"{stem}={unlisted}: expected a row for each image of {ATTRIBUTES}, found none")
-    return np.array([numbers[file] for file in files], dtype=np.int64)

@@ -196,11 +196,11 @@ class Yeast:
 def _river_file() -> Path:
     require_extra("data=yeast", "yeast")
     spec = find_spec("river")
-    for folder in (spec.submodule_search_locations if spec is not None else None) or ():
-        path = Path(folder) / "datasets" / "yeast.csv.gz"
-        if path.is_file():
-            return path
-    raise InvalidValue(f"data=yeast: expected a file of the package river: {how_to_install('yeast')}")
+    folders = (spec.submodule_search_locations if spec is not None else None) or ()
+    paths = [path for folder in folders if (path := Path(folder) / "datasets" / "yeast.csv.gz").is_file()]
+    if not paths:
+        raise InvalidValue(f"data=yeast: expected a file of the package river: {how_to_install('yeast')}")
+    return paths[0]
 
 
 def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.bool_]]:
@@ -208,18 +208,15 @@ def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArr
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("ascii")
         header, *lines = text.splitlines()
-        table = np.array([line.split(",") for line in lines], dtype=np.float64)
-    except OSError as error:
-        raise InvalidValue(f"data.path={path}: expected a readable CSV file") from error
-    except (ValueError, EOFError) as error:
-        rule = "a header and rows of numbers, as many in each"
-        raise InvalidValue(f"data.path={path}: expected {rule}") from error
-    names = header.split(",")
-    is_label = np.array([name.startswith(_LABEL_PREFIX) for name in names])
-    good = table.ndim == 2 and table.shape[1] == len(names) and bool(np.isfinite(table).all())
-    require(good, "data.path", path, f"{len(names)} finite numbers a row, as the header says")
-    labels = table[:, is_label]
-    good = labels.size > 0 and not is_label.all() and bool(np.isin(labels, (0, 1)).all())
-    require(good, "data.path", path, f"features, and columns {_LABEL_PREFIX}1, {_LABEL_PREFIX}2, ... of 0 and 1")
+        names, table = header.split(","), np.array([line.split(",") for line in lines], dtype=np.float64)
+        is_label = np.array([name.startswith(_LABEL_PREFIX) for name in names])
+        labels = table[:, is_label]  # which raises where rows are of another length
+        if is_label.all() or not is_label.any() or not np.isfinite(table).all() or not np.isin(labels, (0, 1)).all():
+            raise ValueError("other columns")
+    except (OSError, ValueError, LookupError, EOFError) as error:
+        rule = (
+            f"a readable CSV file, in each row as many finite numbers as the header says; columns {_LABEL_PREFIX}1, …"
+        )
+        raise InvalidValue(f"data.path={path}: expected {rule} are labels of 0 and 1, all others features") from error
     label_names = tuple(name for name in names if name.startswith(_LABEL_PREFIX))
     return label_names, table[:, ~is_label].astype(np.float32), labels.astype(np.bool_)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Split, require_distinct
+from pate.data.dataset import Split
 from pate.validation import InvalidValue, require, require_array, require_count, require_generator
 
 _COLUMNS = ("record_ids", "group_ids", "teachers")
@@ -101,21 +101,24 @@ class Partition:
     @classmethod
     def from_json(cls, text: str, split: Split) -> Partition:
         """Reads a manifest; raises where it was edited, or is none of this split, and as `verify`."""
-        num_teachers, digest, columns = _parse(text)
+        try:
+            content: Any = json.loads(text)
+            if not all(type(value) is int for name in _COLUMNS for value in content[name]):
+                raise TypeError("not whole numbers")
+            columns = [np.array(content[name], np.int64) for name in _COLUMNS]
+            num_teachers, digest = int(content["num_teachers"]), content["sha256"]
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise InvalidValue(f"manifest={type(error).__name__}: expected the JSON that to_json writes") from error
+        whole = len({len(column) for column in columns}) == 1 and digest == _digest(num_teachers, columns)
+        require(whole, "manifest.sha256", "another", "the digest of its content")
         records, groups, teachers = columns
-        _require_one_teacher("record", records, teachers)
-        require_distinct("manifest.record_ids", records)
-        order = np.argsort(records)
-        if missing := len(np.setdiff1d(split.record_ids, records)):
-            raise InvalidValue(f"manifest.record_ids: expected a teacher for each private record, {missing} have none")
-        if unknown := len(np.setdiff1d(records, split.record_ids)):
-            raise InvalidValue(f"manifest.record_ids: expected private records, {unknown} of them are not")
-        require(digest == _digest(num_teachers, columns), "manifest.sha256", "another", "the digest of its content")
-        rows = order[np.searchsorted(records[order], split.record_ids)]
-        if moved := int((groups[rows] != split.group_ids).sum()):
-            rule = f"the groups of the private split, {moved} records have others"
-            raise InvalidValue(f"manifest.group_ids: expected {rule}")
-        partition = cls(teachers[rows], num_teachers)
+        places = [np.argsort(ids, kind="stable") for ids in (records, split.record_ids)]
+        same = np.array_equal(records[places[0]], split.record_ids[places[1]])
+        same = same and np.array_equal(groups[places[0]], split.group_ids[places[1]])
+        require(same, "manifest", "others", "the private records, each once, and their groups")
+        teacher_of = np.empty_like(teachers)
+        teacher_of[places[1]] = teachers[places[0]]
+        partition = cls(teacher_of, num_teachers)
         partition.verify(split)
         return partition
 
@@ -127,20 +130,6 @@ def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[
     if len(broken):
         first, second = sorted(order[broken[0] : broken[0] + 2].tolist())
         raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, found two, in rows {first} and {second}")
-
-
-def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:
-    try:
-        content: Any = json.loads(text)
-        if not all(type(value) is int for name in _COLUMNS for value in content[name]):
-            raise TypeError("not whole numbers")
-        columns = [np.array(content[name], np.int64) for name in _COLUMNS]
-        num_teachers, digest = require_count("num_teachers", content["num_teachers"]), str(content["sha256"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise InvalidValue(f"manifest={type(error).__name__}: expected the JSON that to_json writes") from error
-    lengths = {len(column) for column in columns}
-    require(len(lengths) == 1, "manifest", sorted(lengths), "columns of one length")
-    return num_teachers, digest, columns
 
 
 def _digest(num_teachers: int, columns: list[NDArray[np.int64]]) -> str:

@@ -115,9 +115,15 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, changes: dict[str, Any], line
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^data\.private=None: expected an \.npz file with inputs and labels$"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.private=None: expected an \.npz file of inputs that is there, or a"
+    ):
         Arrays().load()
-    with pytest.raises(InvalidValue, match=r"^data\.private=nowhere\.npz: expected an \.npz file that is there"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.private=nowhere\.npz: expected an \.npz file of inputs that is there"
+    ):
         Arrays(private="nowhere.npz").load()
-    with pytest.raises(InvalidValue, match=r"^data\.private=\S+: expected a folder with inputs\.npy$"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.private=\S+: expected an \.npz file of .* with inputs\.npy and labels\.npy$"
+    ):
         Arrays(private=str(tmp_path)).load()

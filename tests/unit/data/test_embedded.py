@@ -187,35 +187,20 @@ def test_a_small_table_by_hand(genes: Path) -> None:
             assert labels.tolist() == [record % 2 == 1, True, False]
 
 
-REFUSED = {
-    "a header and rows of numbers, as many in each": [
-        "",
-        f"{HEADER}\n0.1,0.2,1,0\n0.1,0.2,1,0,0\n",
-        f"{HEADER}\n0.1,gene,1,0,0\n",
-    ],
-    "5 finite numbers a row, as the header says": [
-        f"{HEADER}\n{rows}" for rows in ("0.1,1,0,0\n", "", "nan,0.2,1,0,0\n")
-    ],
-    "features, and columns Class1, Class2, ... of 0 and 1": [
-        f"{HEADER}\n0.1,0.2,2,0,0\n",
-        "Att1,Att2\n0.1,0.2\n",
-        "Class1,Class2\n0,1\n",
-    ],
-}
+REFUSED = ["", "Att1\n", f"{HEADER}\n0.1,1,0,0\n", f"{HEADER}\n0.1,0.2,0.3,1\n0.1\n", f"{HEADER}\nnan,0.2,1,0,0\n"]
+REFUSED += [f"{HEADER}\n0.1,0.2,2,0,0\n", f"{HEADER}\n0.1,x,1,0,0\n", "Att1,Att2\n0.1,0.2\n", "Class1,Class2\n0,1\n"]
+REFUSED += ["Ä,Class1\n0.1,1\n"]
 
 
-@pytest.mark.parametrize("rule", REFUSED)
-def test_a_file_that_is_no_such_table_is_refused_in_one_line(tmp_path: Path, rule: str) -> None:
-    path, torn = tmp_path / "bad.csv", tmp_path / "torn.csv.gz"
-    for content in REFUSED[rule]:
+def test_a_file_that_is_no_such_table_is_refused_in_one_line(tmp_path: Path) -> None:
+    files = [tmp_path / f"{place}.csv" for place in range(len(REFUSED))]
+    for path, content in zip(files, REFUSED, strict=True):
         path.write_text(content)
-        with pytest.raises(InvalidValue, match=rf"^data\.path=\S+bad\.csv: expected {rule}$"):
-            Yeast(path=path).load()
-    with pytest.raises(InvalidValue, match=r"^data\.path=\S+absent\.csv: expected a readable CSV file$"):
-        Yeast(path=tmp_path / "absent.csv").load()
+    torn = tmp_path / "torn.csv.gz"
     torn.write_bytes(gzip.compress(b"Att1,Class1\n0.5,1\n")[:-9])
-    with pytest.raises(InvalidValue, match=r"^data\.path=\S+torn\.csv\.gz: expected a header and rows"):
-        Yeast(path=torn).load()
+    for path in (*files, torn, tmp_path / "absent.csv"):
+        with pytest.raises(InvalidValue, match=rf"^data\.path={path}: expected a readable CSV file, in each row as "):
+            Yeast(path=path).load()
 
 
 def test_splits_larger_than_the_table_are_refused(genes: Path) -> None:
