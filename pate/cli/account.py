@@ -20,7 +20,7 @@ from pate.config import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER, file_of, members
 from pate.files.disk import make_folder
 from pate.report.console import PlainConsole, print_found, print_json, print_page
-from pate.validation import InvalidValue, require, require_choice
+from pate.validation import require, require_choice
 
 
 def account(config: DictConfig) -> None:
@@ -90,9 +90,8 @@ def _others(asked: Any, known: tuple[str, ...]) -> Iterable[str]:
     """The accountants to show side by side: all that there are, or those named."""
     if asked is None or asked == "all":
         return () if asked is None else known
-    if not isinstance(asked, (str, ListConfig)):
-        raise InvalidValue(f"accountants={asked}: expected all, or a list of {', '.join(known)}")
     names = [asked] if isinstance(asked, str) else asked
+    require(isinstance(names, (list, ListConfig)), "accountants", asked, f"all, or a list of {', '.join(known)}")
     return [require_choice("accountants", str(name), known) for name in names]
 
 

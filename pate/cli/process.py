@@ -27,13 +27,10 @@ _ENDING = tuple(each for each in signal.Signals if each.name in ("SIGINT", "SIGT
 _PATIENCE_S = 0.4
 _TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
 _NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"  # it would print what it cleaned up after our last line
-_STREAMS = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
+_STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}  # by number
 _SHORTAGES = (  # what CPython and the dynamic loader say where they have no error of its own for it
-    "can't start new thread",
-    "failed to map segment",
-    "annot allocate memory",
-    "without exception set",
-    "without setting an exception",
+    *("can't start new thread", "failed to map segment", "annot allocate memory"),
+    *("without exception set", "without setting an exception"),
 )
 
 
@@ -42,12 +39,8 @@ class Stopped(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         self.code = 128 + number
-        super().__init__(_said_of(number))
-
-
-def _said_of(number: int) -> str:
-    how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-    return f"{how}; the same command continues where it stopped"
+        how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        super().__init__(f"{how}; the same command continues where it stopped")
 
 
 @contextmanager
@@ -106,7 +99,7 @@ def _watch(reading: int, heard: list[signal.Signals]) -> None:
                 time.sleep(_PATIENCE_S)
                 end_descendants()
                 with suppress(OSError):
-                    os.write(2, _said_of(number).encode() + b"\n")
+                    os.write(2, f"{Stopped(number)}\n".encode())
                 os._exit(128 + number)
 
 
@@ -170,7 +163,7 @@ def mend_streams() -> None:
 
     A number that is free would go to the next file that is opened, and whatever prints would write into that.
     """
-    for _, number, _ in _STREAMS:
+    for number in range(len(_STREAMS)):
         try:
             os.fstat(number)
         except OSError:
@@ -178,7 +171,7 @@ def mend_streams() -> None:
             if null != number:
                 os.dup2(null, number)
                 os.close(null)
-    for name, _, mode in _STREAMS:
+    for name, mode in _STREAMS.items():
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
     if sys.stderr is sys.__stderr__ and type(sys.stderr) is io.TextIOWrapper:

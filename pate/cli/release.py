@@ -114,8 +114,9 @@ def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort
     paths = _paths(config)
     own = [is_vote_file(path) or is_sum_file(path) for path in paths]
     if all(own):
-        gathered = GatheredVotes.read(paths)
-        return gathered, Cohort.of_files(gathered)
+        kind: Any = SummedVotes if any(map(is_sum_file, paths)) else GatheredVotes
+        votes = kind.read(paths)
+        return votes, Cohort.of_files(votes)
     if any(own):
         for path, known in zip(paths, own, strict=True):
             if not (known or is_whole_archive(path)):
@@ -168,7 +169,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
 def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:
     privacy, summary = terms.privacy, terms.release
     count = 0 if places is None else places.num_holders
-    holders = f"{count} holder{'' if count == 1 else 's'}, " if count else ""
+    holders = f"{count} holder{'s' * (count != 1)}, " * bool(count)
     print_lines(
         f"{output_dir / 'release'}: {summary.num_answered} of {summary.num_queries} queries answered, "
         f"{terms.num_labels} labels, by {holders}{terms.num_teachers} teachers",

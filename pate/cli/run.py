@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,22 +75,18 @@ def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, An
 
 def run_heading(settings: Mapping[str, Any], said: Iterable[str], choices: Mapping[str, Any]) -> Heading:
     """The heading of a run by its settings, the overrides of its command line, and the YAML file of each group."""
-    given, names = given_settings(said), dict[str, str]()
-    for group in filter(settings.__contains__, _GROUPS):
-        chosen = choices.get(group)  # its YAML file; the class where another one was given, or no file was chosen
-        is_file = chosen and f"{group}._target_" not in given
-        names[group] = str(chosen if is_file else str(settings[group]["_target_"]).rpartition(".")[2])
-    terms: dict[str, Any] = {name: settings[name] for name in _TERMS if name in settings}
+    given, names = given_settings(said), dict[str, Any]()
+    for group in filter(settings.__contains__, _GROUPS):  # its YAML file; the class where another or no file was given
+        own = None if f"{group}._target_" in given else choices.get(group)
+        names[group] = str(own or str(settings[group]["_target_"]).rpartition(".")[2])
+    others = {name: value for name, value in given.items() if name not in BESIDE}
+    terms = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
     return Heading(
         aggregator=names["aggregator"],
         is_public=(CONFIG_FOLDER / "aggregator" / f"{names['aggregator']}.yaml").is_file(),
-        given={name: value for name, value in given.items() if name not in BESIDE},
-        compared={
-            **names,
-            **terms,
-            **{name: value for name, value in given.items() if name not in {*names, *terms, *BESIDE}},
-        },
+        given=others,
+        compared={**names, **terms, **others, **names, **terms},
     )
 
 
@@ -124,9 +120,11 @@ class ConsoleMonitor:
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
         """A stage of `total` steps, or of unknown length."""
-        started = time.monotonic()
-        last = ""
-        with self._bars() as bar:
+        started, last, outer = time.monotonic(), "", self._bar  # of which there can be one set on a console
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        how: Any = {"console": self._console, "transient": True, "disable": not self._console.is_terminal}
+        with nullcontext(outer) if outer else Progress(*columns, TextColumn("{task.fields[note]}"), **how) as bar:
+            self._bar = bar
             task = bar.add_task(name, total=total, note="")
 
             def advance(done: int, note: str = "") -> None:
@@ -134,31 +132,17 @@ class ConsoleMonitor:
                 last = note
                 bar.update(task, completed=done, note=note)
 
-            yield advance
-            bar.remove_task(task)
+            try:
+                yield advance
+                bar.remove_task(task)
+            finally:
+                self._bar = outer
         end = f" ({last})" if last else ""
         self._console.print(f"{name}: {time.monotonic() - started:.1f} s{end}", style="dim")
 
     def say(self, line: str) -> None:
         """A line of its own."""
         self._console.print(line, style="yellow", markup=False, soft_wrap=True)
-
-    @contextmanager
-    def _bars(self) -> Iterator[Progress]:
-        """The bars on the console, of which there can be one set at a time."""
-        if self._bar is not None:
-            yield self._bar
-            return
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        note = TextColumn("{task.fields[note]}")
-        with Progress(
-            *columns, note, console=self._console, transient=True, disable=not self._console.is_terminal
-        ) as bar:
-            self._bar = bar
-            try:
-                yield bar
-            finally:
-                self._bar = None
 
 
 def watched_load(

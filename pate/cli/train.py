@@ -45,13 +45,8 @@ _SCORES = {
     "macro_f1": "macro- F1",
     "accuracy": "accuracy",
 }
-_COLUMNS = {
-    "epsilon": "epsilon",
-    "answered": "answered",
-    **_SCORES,
-    "share_of_reachable": "reached",
-    "beats_constant": "beats constant",
-}
+_COLUMNS = {"epsilon": "epsilon", "answered": "answered", **_SCORES}
+_COLUMNS |= {"share_of_reachable": "reached", "beats_constant": "beats constant"}
 _BESIDE = ("all_records_model", "best_constant")  # the top and the bottom of the scale, no runs
 _JOB, _JOBS = "a job of this sweep", "[0-9]*.json"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
@@ -134,10 +129,8 @@ class SweepTable(Callback):
         """Keeps what the run gave, and the table so far: a sweep that is stopped has one too. Says why a run failed."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
-        if job_return.status == JobStatus.COMPLETED:
-            result = job_return.return_value if isinstance(job_return.return_value, dict) else {}
-        else:
-            result = {"note": "failed"}
+        ended = job_return.return_value if job_return.status == JobStatus.COMPLETED else {"note": "failed"}
+        result = ended if isinstance(ended, dict) else {}
         if note := result.get("note"):
             PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)
         folder = Path(config.hydra.sweep.dir)
@@ -166,12 +159,9 @@ def _write(folder: Path) -> list[dict[str, Any]]:
     """Writes sweep.csv, and returns what it was written from."""
     jobs = [read_json(path, rule=_JOB, remedy=_REMEDY) for path in sorted((folder / "jobs").glob(_JOBS))]
     if jobs:
-        text = io.StringIO()
-        names = ["run", *_given(jobs), *_COLUMNS, "note", "folder"]
+        text, names = io.StringIO(), ["run", *_given(jobs), *_COLUMNS, "note", "folder"]
         rows = SpreadsheetRows(text, "\n")
-        rows.write(names)
-        for job in jobs:
-            row = job["given"] | job["result"]
+        for row in ({name: name for name in names}, *(job["given"] | job["result"] for job in jobs)):
             rows.write(row.get(name, "") for name in names)
         write_text(folder / "sweep.csv", text.getvalue())
     return jobs
@@ -203,14 +193,10 @@ def _table(jobs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if name == "epsilon":
-        return format_epsilon(number(value))
-    if name == "share_of_reachable":
-        return percent(value)
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    if name in ("epsilon", "share_of_reachable"):
+        return format_epsilon(number(value)) if name == "epsilon" else percent(value)
     return value if isinstance(value, str) else f"{value:.3f}"
 
 

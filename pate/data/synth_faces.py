@@ -95,11 +95,9 @@ _HAIR: dict[str, Color] = {
     "Brown_Hair": (118, 72, 38),
     "Gray_Hair": (172, 172, 176),
 }
-_AUBURN: Color = (160, 52, 36)
-_WHITE: Color = (250, 250, 250)
-_DARK: Color = (28, 24, 24)
-_GOLD: Color = (240, 205, 60)
-_ROSE: Color = (232, 96, 110)
+_AUBURN, _WHITE, _DARK, _GOLD, _ROSE = (
+    (160, 52, 36), (250, 250, 250), (28, 24, 24), (240, 205, 60), (232, 96, 110),
+)  # fmt: skip
 
 _OFFICIAL = (162_770, 19_867, 19_962)  # train, validation, test
 _BOX = {"x_1": 24, "y_1": 8, "width": 52, "height": 74}
@@ -213,8 +211,7 @@ class Face:
     whims: list[float]  # `NUM_WHIMS` numbers in [0, 1)
 
     def draw(self, pen: _Pen) -> None:
-        behind = (self._hair_behind, self._body, self._head, self._beard, self._eyes, self._nose, self._mouth)
-        for part in (*behind, self._age, self._hair_in_front):
+        for part in (self._hair_behind, self._body, self._head, self._eyes, self._nose_and_mouth, self._in_front):
             part(pen)
 
     @property
@@ -277,9 +274,7 @@ class Face:
                 pen.line((50 + side * 11, 63), (50 + side * 19, 57), color=mixed(skin, _WHITE, 0.75), width=3)
             if self.has["Rosy_Cheeks"]:
                 pen.disc(50 + side * 14, 64, 5.5, 4, mixed(skin, _ROSE, 0.7))
-
-    def _beard(self, pen: _Pen) -> None:
-        skin, hair, wide, chin = self._skin, self._hair, self._half_width, self._chin
+        hair, chin = self._hair, self._chin
         if self.has["5_o_Clock_Shadow"]:
             pen.disc(50, 69, wide * 0.82, chin - 69, mixed(skin, (70, 72, 80), 0.4))
         if self.has["Sideburns"]:
@@ -312,15 +307,13 @@ class Face:
         if self.has["Eyeglasses"]:
             pen.line((47, 48), (53, 48), color=_DARK, width=2)
 
-    def _nose(self, pen: _Pen) -> None:
+    def _nose_and_mouth(self, pen: _Pen) -> None:
         shade = mixed(self._skin, _DARK, 0.42)
         half = 2.6 + 4.6 * self.has["Big_Nose"] + 1.0 * self.whims[12]
         if self.has["Pointy_Nose"]:
             pen.shape((50, 48), (50 - half, 61), (50 + half, 61), color=shade)
         else:
             pen.disc(50, 59, half, 2.6 + 1.2 * self.has["Big_Nose"], shade)
-
-    def _mouth(self, pen: _Pen) -> None:
         color = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(self._skin, (104, 36, 40), 0.6)
         wide, thick = 9.0 + 2.0 * self.whims[13], 2.2 + 2.6 * self.has["Big_Lips"]
         bend = 4.5 if self.has["Smiling"] else -0.8
@@ -332,7 +325,7 @@ class Face:
         points = [(50 - wide, ends), (50 - wide / 2, middle - 0.6), (50, middle), (50 + wide / 2, middle - 0.6)]
         pen.line(*points, (50 + wide, ends), color=color, width=thick)
 
-    def _age(self, pen: _Pen) -> None:
+    def _in_front(self, pen: _Pen) -> None:
         shade = mixed(self._skin, _DARK, 0.5)
         if not self.has["Young"]:
             for y in (30, 34):
@@ -342,8 +335,6 @@ class Face:
         if not self.has["Attractive"]:
             for x, y in ((35 + 4 * self.whims[14], 58), (62 + 4 * self.whims[15], 60), (54, 76)):
                 pen.disc(x, y, 1.3, 1.3, mixed(shade, _ROSE, 0.4))
-
-    def _hair_in_front(self, pen: _Pen) -> None:
         hair, wide = self._hair, self._half_width
         if not self.has["Bald"]:
             line = 17.0 if self.has["Receding_Hairline"] else 26.0
@@ -457,9 +448,8 @@ class SynthFaces:
         levels = np.empty(shape, np.uint8)
         with stage(_STAGE, count) as advance:
             for first in range(0, count, BLOCK):
-                rows = np.arange(first, min(first + BLOCK, count))
-                levels[rows] = self._faces(rows)
-                advance(first + len(rows))
+                levels[first : first + BLOCK] = self._faces(np.arange(first, min(first + BLOCK, count)))
+                advance(min(first + BLOCK, count))
         return levels
 
     def _faces(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -519,19 +509,16 @@ class FaceCopy:
 
     def _claim(self, folder: Path) -> int:
         """Makes the folder this copy's and returns how many blocks are in it."""
-        marker = folder / MARKER
-        if not marker.exists():
+        rule = "a new folder or a part of this copy"
+        if not (folder / MARKER).exists():
             names = os.listdir(folder) if folder.is_dir() else []
-            strange = sorted(name for name in names if not name.endswith(".partial"))
-            if strange:
-                raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {strange[0]}")
-            make_folder(folder)
-            self._note(folder, 0)
-        content = read_json(marker, rule="the marker of a copy", remedy="remove the folder and make it anew")
+            for name in sorted(name for name in names if not name.endswith(".partial"))[:1]:
+                raise InvalidValue(f"output={folder}: expected {rule}, found {name}")
+            self._note(make_folder(folder), 0)
+        content = read_json(folder / MARKER, rule="the marker of a copy", remedy="remove the folder and make it anew")
         wanted = {"synthetic": True, **asdict(self)}
-        found = ", ".join(f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key])
-        if found:
-            raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {found}")
+        if found := ", ".join(f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key]):
+            raise InvalidValue(f"output={folder}: expected {rule}, found {found}")
         remove_partials(folder, (r"\w+\.(?:txt|csv)", re.escape(MARKER)))
         return int(content["blocks_written"])
 
@@ -559,15 +546,16 @@ class FaceCopy:
         yield ATTRIBUTES, NAMES, np.where(attributes, 1, -1)  # last: the folder is a copy once it is there
 
     def _write_list(self, folder: Path, stem: str, columns: tuple[str, ...], numbers: NDArray[np.int64]) -> None:
-        bare = self.form == "csv" or stem in (SPLITS, IDENTITIES)
-        names = " ".join(columns) + (" " if stem == ATTRIBUTES else "")  # as in the genuine file
-        header = [] if bare else [str(len(numbers)), names]
-        between, width, suffix = " ", 1 if bare else 2, "txt"
+        bare, between, suffix = stem in (SPLITS, IDENTITIES), " ", "txt"
+        # as in the genuine files: a blank behind the names of attributes
+        header = [] if bare else [str(len(numbers)), " ".join(columns) + " " * (stem == ATTRIBUTES)]
         if self.form == "csv":
-            header, between, suffix = [",".join(["image_id", *columns])], ",", "csv"
-        rows = enumerate(numbers.tolist())
-        lines = [between.join([_file(row), *(f"{value:{width}d}" for value in values)]) for row, values in rows]
-        write_text(folder / f"{stem}.{suffix}", "\n".join([*header, *lines]) + "\n")
+            bare, between, suffix, header = True, ",", "csv", [",".join(["image_id", *columns])]
+        rows = (
+            [_file(row), *(f"{value:{1 if bare else 2}d}" for value in values)]
+            for row, values in enumerate(numbers.tolist())
+        )
+        write_text(folder / f"{stem}.{suffix}", "\n".join([*header, *map(between.join, rows)]) + "\n")
 
 
 def _file(row: int) -> str:

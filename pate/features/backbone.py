@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -38,7 +37,6 @@ from pate.validation import (
 IN_A_PACKAGE = "efficientnet_lite0"
 """The network whose ImageNet weights pip alone can bring."""
 
-_RULE = "a file of weights"
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and spread that published weights expect
 _LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
 _SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
@@ -65,12 +63,6 @@ class Net:
         """Of the numbers that weights have to bring, by name."""
         kept = self.module.state_dict().items()
         return {name: tuple(each.shape) for name, each in kept if each.dtype.is_floating_point}
-
-    def load(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-        """Takes weights of these shapes."""
-        tensors = {name: torch.from_numpy(np.array(arrays[name])) for name in self.shapes}
-        self.module.load_state_dict(tensors, strict=False)
-        self.module.eval().requires_grad_(False)
 
 
 def net_of(name: str) -> Net:
@@ -108,35 +100,29 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
     The file must come from PUBLIC data: what it was trained on is covered by no epsilon. Raises `InvalidValue` for one
     that cannot be read, or that is of another network.
     """
-    net, found = net_of(name), _state(path)
+    plain, net = path.suffix == ".safetensors", net_of(name)
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
+    require(plain or version >= _SAFE_TORCH, "features.weights", path, rule)
+    try:
+        state: Any = load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
+        state = state.get("state_dict", state)
+        found: dict[str, torch.Tensor] = {str(key).removeprefix("module."): each for key, each in state.items()}
+        if not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
+            raise ValueError("not of tensors alone")
+    except Exception as error:  # `_WRONG`, and what a damaged pickle raises
+        reason = type(error).__name__ + (f": {error}".splitlines()[0][:80] if isinstance(error, _WRONG) else "")
+        raise InvalidValue(f"features.weights={path}: expected a file of weights ({reason})") from error
     shapes = net.shapes
     wrong = [key for key, shape in shapes.items() if key not in found or tuple(found[key].shape) != shape]
-    beyond = [key for key in found if key not in shapes and not key.startswith(f"{net.head}.")]
-    beyond = [key for key in beyond if found[key].is_floating_point()]
-    if wrong or beyond:
-        reason = f"{len(wrong)} of {len(shapes)} are not so, {len(beyond)} are of others; {(wrong + beyond)[0]}"
+    others = (key for key in found if key not in shapes and not key.startswith(f"{net.head}."))
+    if wrong := [*wrong, *(key for key in others if found[key].is_floating_point())]:
+        reason = f"{len(wrong)} of {len(shapes)} are not so, or of others; {wrong[0]}"
         raise InvalidValue(f"features.weights={path}: expected weights of {name} ({reason})")
     arrays = {key: found[key].float().numpy() for key in shapes}
     bad = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
     require(bad is None, "features.weights", path, f"finite numbers, {bad} holds others")
     return arrays
-
-
-def _state(path: Path) -> dict[str, torch.Tensor]:
-    plain = path.suffix == ".safetensors"
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
-    require(plain or version >= _SAFE_TORCH, "features.weights", path, rule)
-    try:
-        found: Any = load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
-        found = found.get("state_dict", found)
-        tensors: dict[str, torch.Tensor] = {str(name).removeprefix("module."): each for name, each in found.items()}
-        if not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
-            raise ValueError("not of tensors alone")
-    except Exception as error:  # `_WRONG`, and what a damaged pickle raises
-        reason = type(error).__name__ + (f": {error}".splitlines()[0][:80] if isinstance(error, _WRONG) else "")
-        raise InvalidValue(f"features.weights={path}: expected a file of weights ({reason})") from error
-    return tensors
 
 
 def _without_head(name: str, module: torch.nn.Module, wants: tuple[tuple[float, ...], tuple[float, ...]]) -> Net:
@@ -187,9 +173,9 @@ class BackboneExtractor(Extractor):
     @cached_property
     def _net(self) -> Net:
         net = net_of(str(self.settings["model"]))
-        own = {name.removeprefix(PREFIX): array for name, array in self.arrays.items() if name.startswith(PREFIX)}
-        net.load(own)
-        net.module.to(require_device("auto"))
+        tensors = {name: torch.from_numpy(np.array(self.arrays[f"{PREFIX}{name}"])) for name in net.shapes}
+        net.module.load_state_dict(tensors, strict=False)
+        net.module.eval().requires_grad_(False).to(require_device("auto"))
         return net
 
 
@@ -246,14 +232,17 @@ class Backbone(Features):
             return network.fitted(*found)
 
     def identity(self, pictures: PublicPictures) -> str:
-        weights = file_digest(weights_path(self.model, self.weights), rule=_RULE, remedy=how_to_install("backbone"))
-        return hashlib.sha256(f"{super().identity(pictures)}{weights}".encode()).hexdigest()
+        return hashlib.sha256(f"{super().identity(pictures)}{self._digest}".encode()).hexdigest()
+
+    @property
+    def _digest(self) -> str:
+        path = weights_path(self.model, self.weights)
+        return file_digest(path, rule="a file of weights", remedy=how_to_install("backbone"))
 
     def _network(self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]) -> BackboneExtractor:
         """The network with its weights, and no projection yet."""
-        path = weights_path(self.model, self.weights)
-        arrays = {f"{PREFIX}{name}": array for name, array in read_net(self.model, path).items()}
+        read = read_net(self.model, weights_path(self.model, self.weights))
+        arrays = {f"{PREFIX}{name}": array for name, array in read.items()}
         size = self.image_size or max(_LEAST_SIDE, *picture_shape[1:])
         settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}
-        digest = file_digest(path, rule=_RULE, remedy=how_to_install("backbone"))
-        return BackboneExtractor(arrays, settings, origin | {"model": self.model, "weights_sha256": digest})
+        return BackboneExtractor(arrays, settings, origin | {"model": self.model, "weights_sha256": self._digest})

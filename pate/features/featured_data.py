@@ -58,14 +58,12 @@ class FeaturedData:
         with writable("features.cache", folder):
             make_folder(folder)
         extractor, known = self._extractor(folder, pictures, stage)
-
-        def featured(name: str) -> Rows:
+        features = {}
+        for name in SPLITS:
             of_first = known if name == "public" else None
-            return _features_of(getattr(dataset, name).inputs, extractor, folder, name, stage, of_first)
-
+            features[name] = _features_of(getattr(dataset, name).inputs, extractor, folder, name, stage, of_first)
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
-        made = _with_features(dataset, {name: featured(name) for name in SPLITS}, form)
-        return replace(made, private_cells=dataset.private_digest())
+        return replace(_with_features(dataset, features, form), private_cells=dataset.private_digest())
 
     def _extractor(self, folder: Path, pictures: PublicPictures, stage: Stage) -> tuple[Extractor, Rows | None]:
         """The one that was kept, or else fitted and kept, and what it knows; a process that wants the same waits."""
@@ -83,8 +81,7 @@ class FeaturedData:
 def _is_whole(folder: Path) -> bool:
     """Whether an extractor is there, and is what was written."""
     try:
-        found = file_digest(folder / FILE, remedy=_REMEDY)
-        return read_text(folder / _DIGEST, remedy=_REMEDY).strip() == found
+        return read_text(folder / _DIGEST, remedy=_REMEDY).strip() == file_digest(folder / FILE, remedy=_REMEDY)
     except (OSError, DamagedFile):
         return False
 

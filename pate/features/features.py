@@ -49,8 +49,7 @@ class PublicPictures:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height and width."""
-        channels, height, width = self.inputs.shape[1:]
-        return channels, height, width
+        return tuple(self.inputs.shape[1:])  # type: ignore[return-value]  # pictures have three
 
     def batch(self, first: int, size: int) -> Array:
         """At most so many pictures from that one on."""
@@ -152,10 +151,10 @@ class Extractor(Fitted):
         return getattr(import_module(f"pate.features.{module}"), name)
 
     @property
-    def picture_shape(self) -> tuple[int, int, int]:
+    def picture_shape(self) -> tuple[int, ...]:
         """Channels, height and width of the pictures that it takes."""
-        channels, height, width = self.settings["picture_shape"]
-        return int(channels), int(height), int(width)
+        channels, height, width = map(int, self.settings["picture_shape"])
+        return channels, height, width
 
     @property
     def num_features(self) -> int:
