@@ -141,10 +141,7 @@ def _seeds(values: Any) -> tuple[int, ...]:
 
 
 def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
-    """Prints the scores, the cheapest epsilon for each goal, what no epsilon covers, and the files in the folder.
-
-    The spread over the seeds is left out where the terminal has no room for it.
-    """
+    """Prints scores, the cheapest epsilon for each goal and what none covers; spreads where there is room."""
     console = console or PlainConsole()
     room = console.width - max(len(line.name) for line in frontier.lines) - len("  teachers")
     spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")

@@ -104,10 +104,7 @@ def _watch(reading: int, heard: list[signal.Signals]) -> None:
 
 
 def leave(code: int) -> None:
-    """Ends the process with what was registered for its end, such as the semaphores of workers, but no later than soon.
-
-    What is kept is whole. Taking the interpreter down, torch and its threads included, would take seconds.
-    """
+    """Ends the process soon, with what was registered for its end; taking the interpreter down would take seconds."""
 
     def soon() -> None:
         time.sleep(_PATIENCE_S)
@@ -159,10 +156,7 @@ def _drop(stream: TextIO) -> None:
 
 
 def mend_streams() -> None:
-    """Opens closed standard streams on nothing, and has standard error drop what it cannot write.
-
-    A number that is free would go to the next file that is opened, and whatever prints would write into that.
-    """
+    """Opens closed standard streams on nothing, as the next file would take their number."""
     for number in range(len(_STREAMS)):
         try:
             os.fstat(number)
@@ -189,10 +183,7 @@ def nobody_reads() -> bool:
 
 
 def tell_shortages() -> None:
-    """Has Python say in one line what is no fault of ours, from the first import on, with exit code 2 what is missing.
-
-    Nothing is said of a thread that found no memory to begin with: it was one that a command can go on without.
-    """
+    """Has Python say in one line what is no fault of ours; a thread that found no memory is not missed."""
     before = sys.unraisablehook
 
     def unraised(unraised: sys.UnraisableHookArgs) -> None:

@@ -104,10 +104,7 @@ def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
 
 
 class ConsoleMonitor:
-    """Shows stages on standard error; a bar on a terminal, a line at the end of each stage anywhere.
-
-    Sent to another process, as with the data that a comparison's workers read for themselves, it shows nothing there.
-    """
+    """Shows stages on standard error, a bar on a terminal, a line at each end anywhere; nothing in another process."""
 
     def __init__(self, console: Console | None = None) -> None:
         real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move

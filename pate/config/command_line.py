@@ -140,11 +140,7 @@ def quoted(word: str) -> str:
 
 
 def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
-    """Refuses words that Hydra is not given.
-
-    They are text in another encoding, which no file of settings could name, and the option to run a configuration that
-    was pickled, as a pickle is code. Settings that are written like options are others: argparse answers with a page.
-    """
+    """Refuses words that Hydra is not given: no UTF-8, settings like options, and a configuration that was pickled."""
     options = [option for action in get_args_parser()._actions for option in action.option_strings]
     for word in words:
         if not is_utf8(word) or word.startswith(("=", "@")):
@@ -243,11 +239,7 @@ def _key_hint(error: Exception, key: str) -> str:
 
 
 def require_sound(config: DictConfig, schema: type, command: str) -> None:
-    """Refuses a composed configuration that is none of the command.
-
-    That is one with settings that + added and that nothing reads, or, from a file of one's own, one in which a key is
-    not there, something else stands for a part, or a text is none.
-    """
+    """Refuses a composed configuration with other keys than the command's, or with odd text."""
     fields = dataclasses.fields(schema)
     known = tuple(field.name for field in fields)
     for key in map(str, config):

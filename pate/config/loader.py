@@ -43,11 +43,7 @@ _STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)
 def start(
     task: Callable[[DictConfig], Any], command: str, words: Sequence[str], chosen: Sequence[str] = ()
 ) -> list[Any]:
-    """Does what a command line asks of Hydra: runs a task, or several, or prints the configuration, or help.
-
-    It is what `hydra.main` does with `sys.argv`, but for the loader, with choices beside those of the words, and
-    returns what the tasks did.
-    """
+    """What `hydra.main` does with `sys.argv`, but for the loader and choices beside the words."""
     version.setbase("1.3")
     parser = get_args_parser()
     args = parser.parse_intermixed_args(words)
@@ -150,10 +146,7 @@ class FileGuard(ConfigLoaderImpl):
 
 
 class _Files(ConfigRepository):
-    """Hydra's files; one that is no settings, or more than `plain_loader` reads, is refused by its name and line.
-
-    Where no file has the name, it may be that of a part of an installed package.
-    """
+    """Hydra's files, refused by name and line where `plain_loader` reads more; or a part of an installed package."""
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         source = self._find_object_source(config_path, ObjectType.CONFIG)

@@ -62,10 +62,7 @@ def release_settings(
     num_queries: int,
     num_teachers: int,
 ) -> str:
-    """The same as `public_settings` of a release whose votes come from holders, with `holder_settings` of them all.
-
-    The student is still to come.
-    """
+    """`public_settings` of a release of holders' votes, with `holder_settings` of them all; without a student."""
     public = _terms({"max_epsilon": None, **settings, "num_queries": num_queries}, aggregator)
     public["accountant"] = _component(settings["accountant"])
     public |= {part: node for part, text in holders.items() if (node := _of_holder(part, text))}

@@ -49,10 +49,7 @@ class _Shared(dict[str, Any]):
 
 
 def register_configs(*, allowed: Iterable[str] = ()) -> None:
-    """Makes the schemas known to Hydra, each as soon as its command is composed or its member is chosen.
-
-    For that classes of pate, scikit-learn and the modules that are `allowed` are loaded.
-    """
+    """Makes schemas known to Hydra once a command or member is composed; loads trusted and `allowed` classes."""
     store, trusted = ConfigStore.instance().store, (*TRUSTED_PREFIXES, *allowed)
     ConfigStore.instance().repo["schema"] = _Shared()
 
@@ -97,11 +94,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
-    """The schema of a member: that of its class.
-
-    It is without keys, and open to all, if its class has no trusted prefix, is none of the group's, is no dataclass or
-    cannot be loaded. Such a member is composed unchecked, and building it says what is wrong.
-    """
+    """The schema of a member: that of its class, or open to all where building it will say what is wrong."""
     target = target_of(group, name)
     if target is None or not (is_within(target, trusted) or is_part_of_others(target)):
         return {}

@@ -58,10 +58,7 @@ class StampedFile:
     def fill(
         self, missing: Callable[[], Numbers], make: Callable[[Numbers], Iterable[Made]], name: str, stage: Stage
     ) -> None:
-        """Makes the blocks that are `missing`, which is asked again once nobody else writes; the stage has that name.
-
-        Raises `InvalidValue` where the folder cannot be written, `OSError` for a full disk: what was made is kept.
-        """
+        """Makes the blocks that are `missing`, asked again once nobody else writes; a full disk keeps what was made."""
         if not len(missing()):
             return
         with ExitStack() as stack:

@@ -74,10 +74,7 @@ def read_attributes(folder: Path) -> Attributes:
 
 
 def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray[np.int64], int]:
-    """Of `list_eval_partition` or `identity_CelebA` a whole number of at most 18 digits for each file, listed once.
-
-    Beside them how many files more the list has.
-    """
+    """A whole number of at most 18 digits for each file of a list, each once; and how many more the list has."""
     path, rows = _read_rows(folder, stem)
     numbers: dict[str, int] = {}
     for row in rows[1:] if path.suffix == ".csv" else rows:
@@ -116,11 +113,7 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
 
 
 def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
-    """Looks a copy's photographs up by their names, or else by what comes before `.jpg`, `.JPG` or `.png`.
-
-    Gives their folder; the name of each, in the list where it is not there; and a stamp for each, 0 where it is not
-    there. A stamp changes when the file does: its length, or when it was written.
-    """
+    """A copy's folder of photographs, their names, and stamps that change with a file; 0 where it is not there."""
     # They may lie in a folder of the same name, as the CSV form is often unpacked, or in the authors' `Img`.
     places = [parent / inner for parent in (folder, folder / "Img") for inner in (f"{IMAGES}/{IMAGES}", IMAGES)]
     images = next((place for place in places if place.is_dir()), folder / IMAGES)
@@ -220,11 +213,7 @@ class CelebA:
                 require_count(name, getattr(self, name))
 
     def load(self, stage: Stage = unwatched) -> Dataset:
-        """Reads the lists and decodes the photographs that the cache lacks, which is announced.
-
-        Raises `InvalidValue` for a folder, list or split that is not as it should be, an image that cannot be decoded,
-        or a person in two splits where identities are the groups; `OSError` for a full disk.
-        """
+        """Reads the lists and decodes what the cache lacks, which is announced; `OSError` for a full disk."""
         folder = self._folder()
         attributes = read_attributes(folder)
         if attributes.announced != len(attributes.files):

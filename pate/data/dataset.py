@@ -620,10 +620,7 @@ class PrivateRecords:
     notes: tuple[str, ...] = ()
 
     def asked(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
-        """A data set of these records and the public samples `[P, …]` that they are asked about.
-
-        Nothing is tested at a holder: the test split is one empty record.
-        """
+        """These records and the public samples `[P, …]` that they are asked about; one empty record is for test."""
         shape, found = self.records.inputs.shape[1:], inputs.shape[1:]
         require(found == shape, "queries.inputs.shape[1:]", found, f"{shape} as in data.private")
         free = 1 + max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))

@@ -88,10 +88,7 @@ class Partition:
         return _digest(self.num_teachers, [self.teacher_of])
 
     def to_json(self, split: Split) -> str:
-        """The manifest: record id, group id and teacher of every private record, and their digest.
-
-        The partition is verified first. It names private records: it is the owner's, and no epsilon covers it.
-        """
+        """The manifest, the owner's: id, group and teacher of each private record, and a digest; verified first."""
         self.verify(split)
         columns = dict(zip(_COLUMNS, (split.record_ids, split.group_ids, self.teacher_of), strict=True))
         content = {name: column.tolist() for name, column in columns.items()}

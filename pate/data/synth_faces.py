@@ -426,10 +426,7 @@ class SynthFaces:
         require_count("seed", self.seed, minimum=0)
 
     def load(self, stage: Stage = unwatched) -> Dataset:
-        """Draws the faces, which is announced: images in [0, 1]; record ids are their numbers from 1.
-
-        Raises `InvalidValue` for a cache folder that cannot be written, `OSError` for a full disk.
-        """
+        """Draws the faces, which is announced: images in [0, 1]; record ids are their numbers from 1."""
         ends = np.cumsum([self.num_private, self.num_public, self.num_test])
         count = int(ends[-1])
         labels = np.concatenate([draw_attributes(self.seed, block) for block in range(-(-count // BLOCK))])[:count]
@@ -487,11 +484,7 @@ class FaceCopy:
         require_choice("format", self.form, ("text", "csv"))
 
     def write(self, folder: Path | str, stage: Stage = unwatched) -> None:
-        """Writes what is missing in the folder: pictures block after block, the lists last.
-
-        What was written before a full disk is kept, and the same call goes on from there. A folder that holds something
-        else is refused.
-        """
+        """Writes what is missing in the folder, pictures first: the same call goes on after a full disk."""
         folder = Path(folder)
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
         done = self._claim(folder)

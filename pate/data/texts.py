@@ -79,10 +79,7 @@ _WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError, Me
 
 @cache
 def patterns() -> tuple[str, re.Pattern[str]]:
-    """A word: letters, digits and their marks, such as vowels of Indian scripts; marks of which no script has so many.
-
-    The order of these would take long to find.
-    """
+    """A word: letters, digits and marks, such as vowels of Indian scripts; more marks than any script has."""
     marks = "".join(re.escape(chr(code)) for code in range(0x300, 0x10000) if category(chr(code)) in ("Mn", "Mc"))
     return rf"[\w{marks}]+", re.compile(f"[{marks}]{{9,}}")
 

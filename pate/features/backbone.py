@@ -95,11 +95,7 @@ def weights_path(name: str, weights: str | None) -> Path:
 
 
 def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
-    """The weights of a network from a file; no code in it is run, and its last layer is left out.
-
-    The file must come from PUBLIC data: what it was trained on is covered by no epsilon. Raises `InvalidValue` for one
-    that cannot be read, or that is of another network.
-    """
+    """A network's weights from a file, of PUBLIC data, without its last layer; no code in it is run."""
     plain, net = path.suffix == ".safetensors", net_of(name)
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"

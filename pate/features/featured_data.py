@@ -93,11 +93,7 @@ def _with_features(dataset: Dataset, inputs: dict[str, Rows], form: ExtractedFor
 
 
 def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, stage: Stage, known: Rows | None) -> Rows:
-    """The features of all pictures of a split, mapped from a file; whoever writes to them changes no file.
-
-    The stamp of a block is a digest of its features, so a file that was damaged is mended, too. It is named after its
-    pictures, so that nobody changes it who reads others. Memory holds a few blocks a worker, never a split.
-    """
+    """Features of a split, mapped from a file named after its pictures; stamps are digests of blocks."""
     digest = hashlib.sha256(repr(inputs.shape).encode())
     enter(digest, inputs)
     path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"

@@ -252,11 +252,7 @@ class NoFeatures(Features):
 
 @dataclass(frozen=True)
 class Kernel(NoFeatures):
-    """Inputs as the data set gives them, and beside them a kernel's components in the rounds of kernel teachers.
-
-    See `KernelTeacher.nonlinear`, which takes them by itself where a budget affords many, and may be set beside
-    `features=patches`, too.
-    """
+    """Inputs as they are, and a kernel's components in the rounds of kernel teachers: see `KernelTeacher.nonlinear`."""
 
 
 @dataclass(frozen=True, eq=False)

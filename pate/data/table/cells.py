@@ -281,10 +281,7 @@ def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], 
 
 
 def as_texts(array: Any) -> Any:
-    """Cells as words, pyarrow strings `[n]`, without blanks around them; of whole numbers the digits.
-
-    An empty word is missing, which is null.
-    """
+    """Cells as words, pyarrow strings `[n]` without blanks around them; of whole numbers digits, null for none."""
     pa, array = arrow(), _decoded(array)
     if pa.types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False)

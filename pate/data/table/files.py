@@ -136,11 +136,7 @@ class TableFile:
         return str(kind)
 
     def head(self) -> tuple[list[str], str, int, int]:
-        """What a CSV file says above its rows.
-
-        Names, each once; the separator; the lines above, blank or `sep=;`; and the columns at the end without a name,
-        where every line ends with separators.
-        """
+        """Of a CSV file the names, each once, the separator, the lines above, and how many columns have no name."""
         skipped, separator = 0, ""
         with self._opened(newline="") as text:
             line = text.readline().removeprefix("\ufeff")

@@ -28,11 +28,7 @@ _DAYS = 3e6  # of dates that have four digits for the year
 
 
 def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: str | None) -> Iterator[tuple[str, str]]:
-    """Names of columns, and what is to be said of each; decided by the public table alone.
-
-    Its columns are those that become features; `codes` are categories because a setting says so, `group` says whose row
-    it is.
-    """
+    """Names of columns that become features, and what is to be said of each, by the public table and settings alone."""
     known = spelling.known(table)
     for name in table.column_names:
         array = known.column(name)
@@ -125,10 +121,7 @@ class UnlikePublic(UserWarning):
 
 
 def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:
-    """A line for each column with such cells, those with most first; a handful of them.
-
-    Missing cells are told of where the public file has none, or where there are no others.
-    """
+    """A line for each column with cells that the public file does not know, a handful, those with most first."""
     lines = {}
     for column, (unknown, missing) in zip(schema.columns, counts.tolist(), strict=True):
         untold = missing if missing == num_records or not column.missing else 0

@@ -220,11 +220,7 @@ def parts_of(
     spelling: Spelling = USUAL,
     shown: Callable[[NDArray[Any]], Any] = lambda inputs: inputs,
 ) -> dict[str, Any]:
-    """What a `Dataset` needs of its splits; the public records are in a random order.
-
-    `group` and `id` are the columns that were read; `shown` makes inputs of those that were read. Raises where an id
-    occurs twice (but in one group of private or test records), or a group or record is in two splits.
-    """
+    """What a `Dataset` needs of its splits, public ones in a random order; raises for ids or groups twice."""
     parts, private, public = [rows[split] for split in SPLITS], rows["private"], rows["public"]
     ids, groups, shared = _numbers_of(parts, group, id, spelling)
     splits = {
@@ -280,10 +276,7 @@ def _numbers_of(parts: list[Rows], group: tuple[str, ...], id: str | None, spell
 
 
 def _told_apart(id: str, split: str, ids: NDArray[np.int64], groups: NDArray[np.int64], free: int) -> NDArray[np.int64]:
-    """The ids of a split, with others from `free` on for rows that have that of another row; or raises.
-
-    Rows of one id may be where all of them are of one group, which is what is protected, and no id is published.
-    """
+    """The ids of a split; rows of one id may be in one group, which is protected, and get others from `free` on."""
     _, first, again = np.unique(ids, return_index=True, return_inverse=True)
     later = np.setdiff1d(np.arange(len(ids)), first)
     alike = split != "public" and groups is not ids and np.array_equal(groups[first][again], groups)

@@ -294,12 +294,7 @@ class TableSchema(Preprocessing):
     def of(
         cls, table: Any, *, codes: Collection[str] = (), texts: Collection[str] = (), spelling: Spelling = USUAL
     ) -> Self:
-        """What a public pyarrow table says: of each column its kind, range or categories.
-
-        A column is of numbers, or else of dates, where all its cells are, but for `codes`. Words are categories; the
-        rarest are "other" where there are more than 50; where these 50 are fewer than half of all, the column is text,
-        which is not used.
-        """
+        """What a public table says of each column: its kind, range or 50 most frequent words."""
         known = spelling.known(table.select([name for name in table.column_names if name not in texts]))
         kinds = {name: _column_of(name, known.column(name), name in codes, spelling) for name in known.column_names}
         columns = (kinds.get(name) or TextColumn(name, missing=False) for name in table.column_names)
@@ -377,10 +372,7 @@ class TableSchema(Preprocessing):
         return replace(self, columns=tuple(column for column in self.columns if column.name not in names))
 
     def require_usable(self, name: str, remarks: Mapping[str, str] | None = None, texts: Collection[str] = ()) -> None:
-        """Raises where a column can be no feature, or there is none; with what is to be said of the first.
-
-        Those of `texts` get vectors later.
-        """
+        """Raises where a column can be no feature, but for `texts`, which get vectors later, or there is none."""
         if useless := [column for column in self.columns if not column.feature_names and column.name not in texts]:
             first, names = useless[0], [column.name for column in useless]
             remedy = f"{as_setting('data.drop', names)} leaves {'it' if len(useless) == 1 else 'all such columns'} out"

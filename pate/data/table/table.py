@@ -296,10 +296,7 @@ class Table(TextReader):
         return self._files["public"]
 
     def _wanted(self, split: str) -> list[str]:
-        """The columns that settings name and a file has to have, or raises: a public one may have no label at all.
-
-        One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
-        """
+        """The columns that settings name and a file has to have, or raises: a public one may have no label at all."""
         file, wanted = self._files[split], list[str]()
         there = {name.casefold() for name in file.names}
         for role in ("labels", "group", "id", *(["budget"] if split == "private" else [])):
@@ -316,10 +313,7 @@ class Table(TextReader):
         return (named,) if isinstance(named, str) else named
 
     def _require_columns(self) -> None:
-        """Raises unless each file has the columns that settings name, and those of the public file.
-
-        A column that is dropped has to be in one of them: another one would be a feature unnoticed.
-        """
+        """Raises unless each file has the columns that settings name, and those of the public file."""
         names_of = {split: file.names for split, file in self._files.items()}
         there = list(dict.fromkeys(name for names in names_of.values() for name in names))
         for column in self.drop:
