@@ -11,8 +11,8 @@ import dataclasses
 import re
 import types
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -72,11 +72,15 @@ def register_configs(*, allowed: Iterable[str] = ()) -> None:
 @cache
 def command_schema(command: str) -> type:
     """The settings of a command in the order of its file: the parts that it chooses, then the keys that it sets."""
-    folder = folder_of(command)
     fields: dict[str, Field] = {}
-    content = _read(folder / f"{command}.yaml")
+
+    def read(name: str) -> dict[str, Any]:
+        content: dict[str, Any] = yaml.load((folder_of(command) / f"{name}.yaml").read_bytes(), yaml.SafeLoader)
+        return content
+
+    content = read(command)
     if "shared" in content["defaults"]:
-        content = _read(folder / "shared.yaml") | content
+        content = read("shared") | content
     for entry in content.pop("defaults"):
         for group, choice in entry.items() if isinstance(entry, dict) else ():
             if group in GROUPS_OF_CLASSES:
@@ -88,22 +92,14 @@ def command_schema(command: str) -> type:
     return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", list(fields.values()))
 
 
-def _read(file: Path) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.load(file.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return content
-
-
 def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
     """The schema of a member: that of its class, or open to all where building it will say what is wrong."""
-    target = target_of(group, name)
-    if target is None or not (is_within(target, trusted) or is_part_of_others(target)):
-        return {}
-    try:
-        cls = located(target)
-        fits = cls is not None and kind_of_group(group).accepts(cls)
-    except Exception:
-        return {}
-    if cls is None or not fits or not dataclasses.is_dataclass(cls):
+    target, cls = target_of(group, name), None
+    if target is not None and (is_within(target, trusted) or is_part_of_others(target)):
+        with suppress(Exception):
+            cls = located(target)
+            cls = cls if cls is not None and kind_of_group(group).accepts(cls) else None
+    if cls is None or not dataclasses.is_dataclass(cls):
         return {}
     extra: list[Field] = []
     if group == "teacher":

@@ -351,14 +351,19 @@ class Split:
     group_ids: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        _require_array("inputs", self.inputs, np.float32, 2, 3, 4)
-        _require_array("labels", self.labels, np.bool_, 2)
-        _require_array("record_ids", self.record_ids, np.int64, 1)
-        _require_array("group_ids", self.group_ids, np.int64, 1)
-        for name in ("inputs", "labels", "record_ids", "group_ids"):
-            shape = getattr(self, name).shape
-            require(shape[0] == len(self), f"len({name})", shape[0], f"{len(self)}, one row for each input")
-            require(0 not in shape[1:], f"{name}.shape", shape, f"at least one {name[:-1]} value per record")
+        for name, dtype, ranks in (
+            *(("inputs", "float32", (2, 3, 4)), ("labels", "bool", (2,))),
+            *(("record_ids", "int64", (1,)), ("group_ids", "int64", (1,))),
+        ):
+            array = getattr(self, name)
+            plain = isinstance(array, (np.ndarray, Pixels)) and not isinstance(array, np.ma.MaskedArray)
+            require(plain, name, type(array).__name__, "a numpy array; .filled(…) says what masked entries are")
+            require(array.dtype == dtype, f"{name}.dtype", array.dtype, dtype)
+            require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
+            require(len(array) == len(self), f"len({name})", len(array), f"{len(self)}, one row for each input")
+            require(
+                0 not in array.shape[1:], f"{name}.shape", array.shape, f"at least one {name[:-1]} value per record"
+            )
         if isinstance(self.inputs, np.ndarray):
             for block in row_blocks(self.inputs):
                 try:
@@ -444,27 +449,29 @@ class Dataset:
     def __post_init__(self) -> None:
         require_text("name", self.name)
         require(isinstance(self.real, bool), "real", type(self.real).__name__, "True, or False for synthetic data")
-        require(isinstance(self.kind, str), "kind", type(self.kind).__name__, " or ".join(_RANKS))
         require_choice("kind", self.kind, tuple(_RANKS))
         names = self.label_names
         require(isinstance(names, tuple) and len(names) > 0, "label_names", type(names).__name__, "a tuple of names")
         for index, name in enumerate(names):
             require_text(f"label_names[{index}]", name)
-        if len(set(names)) < len(names):
-            require(False, "label_names", f"{max(names, key=names.count)}, twice", "each name once")
+        require(len(set(names)) == len(names), "label_names", f"{max(names, key=names.count)}, twice", "each name once")
         for name, split in self._splits():
             self._check_shapes(name, split)
         if not self.public.labels.any():  # a pool in which nothing is present measures nothing, whoever filled it in
             object.__setattr__(self, "public_labeled", False)
         for unit in ("record", "group"):
             for (first, some), (second, others) in combinations(self._splits(), 2):
-                shared = _num_shared(getattr(some, f"{unit}_ids"), getattr(others, f"{unit}_ids"))
-                if shared:
+                if shared := _num_shared(getattr(some, f"{unit}_ids"), getattr(others, f"{unit}_ids")):
                     found = f"found {shared} in {first} and {second}"
                     raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")
         if self.budgets is not None:
             require(self.weights is None, "budgets", "several", "one beside records that count differently")
-            _require_one_budget(self.budgets, self.private.group_ids)
+            good = self.budgets.dtype.kind == "U" and self.budgets.shape == (len(self.private),)
+            require(good, "budgets", f"{self.budgets.dtype} {self.budgets.shape}", "texts, one for each private record")
+            pairs = set(zip(self.private.group_ids.tolist(), self.budgets.tolist(), strict=True))
+            if mixed := len(pairs) - self.private.num_groups:
+                rule = f"one class in all records of a group, {mixed} groups have several"
+                raise InvalidValue(f"data.budget: expected {rule}")
         if self.public_ids is not None:
             good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (len(self.public),)
             require(good, "public_ids", self.public_ids.dtype, "whole numbers or texts, one for each public record")
@@ -534,16 +541,6 @@ class Dataset:
             require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
 
 
-def _require_one_budget(budgets: NDArray[np.str_], group_ids: NDArray[np.int64]) -> None:
-    """Raises unless each group has one budget class throughout."""
-    good = budgets.dtype.kind == "U" and budgets.shape == group_ids.shape
-    require(good, "budgets", f"{budgets.dtype} {budgets.shape}", f"texts [{len(group_ids)}], one for each record")
-    order = np.argsort(group_ids, kind="stable")
-    groups, said = group_ids[order], budgets[order]
-    if mixed := len(np.unique(groups[1:][(groups[1:] == groups[:-1]) & (said[1:] != said[:-1])])):
-        raise InvalidValue(f"data.budget: expected one class in all records of a group, {mixed} groups have several")
-
-
 def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
     """Returns what a reader gave; raises where it is no data set, or groups count differently and may not."""
     if not isinstance(loaded, Dataset):
@@ -596,15 +593,6 @@ def _enter(digest: Any, *arrays: Any) -> None:
     for array in arrays:
         digest.update(repr(array.shape).encode())
         enter(digest, array)
-
-
-def _require_array(name: str, array: object, dtype: type, *ranks: int) -> None:
-    if not isinstance(array, (np.ndarray, Pixels)):
-        raise InvalidValue(f"{name}={type(array).__name__}: expected a numpy array")
-    if isinstance(array, np.ma.MaskedArray):
-        raise InvalidValue(f"{name}=MaskedArray: expected a plain array, .filled(…) says what masked entries are")
-    require(array.dtype == dtype, f"{name}.dtype", array.dtype, np.dtype(dtype).name)
-    require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
 
 
 @dataclass(frozen=True, eq=False)

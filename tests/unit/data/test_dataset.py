@@ -69,7 +69,7 @@ def test_shapes_that_disagree_are_refused(changes: dict[str, Any], message: str)
     ("changes", "message"),
     [
         ({"inputs": np.zeros((3, 2))}, r"^inputs\.dtype=float64: expected float32$"),
-        ({"inputs": [[0.0]]}, r"^inputs=list: expected a numpy array$"),
+        ({"inputs": [[0.0]]}, r"^inputs=list: expected a numpy array; "),
         ({"inputs": np.zeros(3, dtype=np.float32)}, r"^inputs\.ndim=1: expected 2 or 3 or 4$"),
         ({"labels": np.zeros((3, 2))}, r"^labels\.dtype=float64: expected bool$"),
         ({"labels": np.zeros((2, 2), np.bool_)}, r"^len\(labels\)=2: expected 3, one row for each input$"),
