@@ -62,25 +62,9 @@ def run_app(task: Task, command: str) -> None:
 
 def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     """Composes the configuration and runs the task, or all of a sweep; the first line that ended one, and its code."""
-    threading.excepthook = _unprinted
-    warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")  # Hydra's, on what it did before 1.1
-    try:
-        register_configs(allowed=command_line.allowed_modules(words))
-        command_line.require_words(words, tuple(field.name for field in dataclasses.fields(command_schema(command))))
-        way = command_line.way_left_open(words, command)
-        results = start(_job(task, command), command, words, [] if way is None else [f"way={way}"])
-        sys.stdout.flush()
-    except Exception as error:
-        return _ended(error)
-    return next(
-        ((each["note"], each["code"]) for each in results if isinstance(each, dict) and "code" in each), ("", 0)
-    )
-
-
-def _job(task: Task, command: str) -> Task:
-    """The task for Hydra, which would print a line of its own of what is raised: what ends it is its result."""
 
     def job(config: DictConfig) -> Any:
+        """For Hydra, which would print a line of its own of what is raised: what ends it is its result."""
         hydra = HydraConfig.get()
         if hydra.mode == RunMode.RUN and (said := command_line.said_of_way(hydra.runtime.choices)) is not None:
             _say(said)
@@ -93,7 +77,18 @@ def _job(task: Task, command: str) -> Task:
                 _say(f"[{hydra.job.num + 1}] {note}")
             return {"note": note, "code": code}
 
-    return job
+    threading.excepthook = _unprinted
+    warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")  # Hydra's, on what it did before 1.1
+    try:
+        register_configs(allowed=command_line.allowed_modules(words))
+        command_line.require_words(words, tuple(field.name for field in dataclasses.fields(command_schema(command))))
+        way = command_line.way_left_open(words, command)
+        results = start(job, command, words, [] if way is None else [f"way={way}"])
+        sys.stdout.flush()
+    except Exception as error:
+        return _ended(error)
+    ended = (each for each in results if isinstance(each, dict) and "code" in each)
+    return next(((each["note"], each["code"]) for each in ended), ("", 0))
 
 
 def _ended(error: Exception) -> tuple[str, int]:

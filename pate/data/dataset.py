@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -361,9 +362,7 @@ class Split:
             require(array.dtype == dtype, f"{name}.dtype", array.dtype, dtype)
             require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
             require(len(array) == len(self), f"len({name})", len(array), f"{len(self)}, one row for each input")
-            require(
-                0 not in array.shape[1:], f"{name}.shape", array.shape, f"at least one {name[:-1]} value per record"
-            )
+            require(0 not in array.shape[1:], f"{name}.shape", array.shape, "at least one value per record")
         if isinstance(self.inputs, np.ndarray):
             for block in row_blocks(self.inputs):
                 try:
@@ -468,8 +467,10 @@ class Dataset:
             require(self.weights is None, "budgets", "several", "one beside records that count differently")
             good = self.budgets.dtype.kind == "U" and self.budgets.shape == (len(self.private),)
             require(good, "budgets", f"{self.budgets.dtype} {self.budgets.shape}", "texts, one for each private record")
-            pairs = set(zip(self.private.group_ids.tolist(), self.budgets.tolist(), strict=True))
-            if mixed := len(pairs) - self.private.num_groups:
+            classes = Counter(
+                group for group, _ in set(zip(self.private.group_ids.tolist(), self.budgets, strict=True))
+            )
+            if mixed := sum(count > 1 for count in classes.values()):
                 rule = f"one class in all records of a group, {mixed} groups have several"
                 raise InvalidValue(f"data.budget: expected {rule}")
         if self.public_ids is not None:
@@ -535,7 +536,11 @@ class Dataset:
         require(shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split")
         found = split.labels.shape[1]
         require(found == self.num_labels, f"{name}.labels.shape[1]", found, f"{self.num_labels} label names")
-        require_distinct(f"{name}.record_ids", split.record_ids)
+        ids = split.record_ids
+        order = np.argsort(ids, kind="stable")
+        for repeated in np.flatnonzero(ids[order][1:] == ids[order][:-1])[:1]:
+            first, second = order[repeated : repeated + 2].tolist()
+            raise InvalidValue(f"{name}.record_ids: expected each record once, rows {first} and {second} are one")
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
             inside = (split.inputs >= 0) & (split.inputs <= 1)
             require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
@@ -561,17 +566,6 @@ def read(data: Any, stage: Stage = unwatched) -> Dataset:
     """What `data.load()` gives, or `load(stage)` where it announces what takes long; raises where it is no data set."""
     watched = "stage" in signature(data.load).parameters
     return require_dataset(data.load(stage) if watched else data.load(), weighted=True)
-
-
-def require_distinct(name: str, ids: NDArray[np.int64]) -> None:
-    """Raises, with two of the rows, where an id occurs more than once."""
-    if (ids[1:] > ids[:-1]).all():
-        return
-    order = np.argsort(ids, kind="stable")
-    repeated = np.flatnonzero(ids[order][1:] == ids[order][:-1])
-    if len(repeated):
-        first, second = order[repeated[0] : repeated[0] + 2].tolist()
-        raise InvalidValue(f"{name}: expected each record once, rows {first} and {second} are one")
 
 
 def _num_shared(some: NDArray[np.int64], others: NDArray[np.int64]) -> int:
