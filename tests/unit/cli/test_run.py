@@ -92,7 +92,7 @@ def test_data_sets_with_stages_are_watched_and_others_read_as_they_are() -> None
     load = pickle.loads(pickle.dumps(watched_load(faces, ConsoleMonitor(console))))  # as a comparison's workers get it
     assert load().digest() == faces.load().digest()
     assert console.file.getvalue().count("drawing faces: ") == 1
-    with pytest.raises(InvalidValue, match=r"^data\.path=nowhere: expected a readable CSV file$"):
+    with pytest.raises(InvalidValue, match=r"^data\.path=nowhere: expected a readable CSV file, in"):
         watched_load(Yeast(path="nowhere"), ConsoleMonitor(console))()
     with pytest.raises(InvalidValue, match=r"^data=Console: expected a class whose load\(\) gives a "):
         watched_load(console, ConsoleMonitor(console))

@@ -36,7 +36,7 @@ def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
     return groups
 
 
-def test_sizes_and_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
+def test_no_base_digit_is_in_two_groups_and_each_can_be_a_teacher(digits: Dataset) -> None:
     assert (digits.name, digits.real, digits.kind) == ("digits_grid", False, "images")
     assert digits.private.inputs.shape == (600, 1, 16, 16)
     assert [len(digits.public), len(digits.test)] == [50, 40]
@@ -47,9 +47,6 @@ def test_sizes_and_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
     assert all(len(groups) == 1 for groups in tiles.values())
     inked = digits.private.inputs.reshape(600, 2, 8, 2, 8).any(axis=(2, 4))
     assert inked.mean() == pytest.approx(0.75, abs=0.045)  # of 2,400 cells; the standard error is .009
-
-
-def test_every_group_has_its_share_and_can_be_a_teacher(digits: Dataset) -> None:
     counts = np.bincount(digits.private.group_ids)
     assert len(counts) == SMALL.num_pools == 99
     assert set(counts.tolist()) == {6, 7}
@@ -103,6 +100,9 @@ def test_sizes_of_wordnet_and_features_are_unit_vectors_up_to_rounding(wordnet: 
     silent = lengths == 0  # no known word
     assert silent.mean() < 0.02
     assert np.abs(lengths[~silent] - 1).max() < np.sqrt(128) * 0.5 / 127
+    ids, labels = wordnet.public.record_ids, wordnet.public.labels  # in a random order
+    assert abs(np.corrcoef(np.arange(len(ids)), ids)[0, 1]) < 0.05  # five standard errors
+    assert np.abs(labels[:600].mean(axis=0) - labels.mean(axis=0)).max() < 0.1  # five standard errors of .020
 
 
 def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
@@ -116,10 +116,7 @@ def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
     for below, above in [("person", "organism"), ("vertebrate", "chordate"), ("organism", "physical_entity")]:
         assert not (column[below] & ~column[above]).any()
         assert column[below].any()
-
-
-def test_known_synsets_carry_their_labels(wordnet: Dataset) -> None:
-    """02084071 is dog in WordNet 3.0, 00007846 person."""
+    # 02084071 is dog in WordNet 3.0, 00007846 person.
     names = np.array(wordnet.label_names)
     found = {
         int(record): set(names[labels])
@@ -130,12 +127,6 @@ def test_known_synsets_carry_their_labels(wordnet: Dataset) -> None:
     assert {"animal", "vertebrate", "organism", "physical_entity"} <= found[2_084_071]
     assert "plant" not in found[2_084_071]
     assert {"person", "organism", "causal_agent"} <= found[7_846]
-
-
-def test_the_public_order_is_shuffled(wordnet: Dataset) -> None:
-    ids, labels = wordnet.public.record_ids, wordnet.public.labels
-    assert abs(np.corrcoef(np.arange(len(ids)), ids)[0, 1]) < 0.05  # five standard errors
-    assert np.abs(labels[:600].mean(axis=0) - labels.mean(axis=0)).max() < 0.1  # five standard errors of .020
 
 
 def test_a_ridge_regression_reaches_what_the_source_promises(wordnet: Dataset) -> None:

@@ -53,7 +53,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_features_stand_in_place_of_pictures(tmp_path: Path) -> None:
+def test_features_stand_in_place_of_pictures_and_a_budget_knows_the_records(tmp_path: Path) -> None:
     raw, (data, _) = dataset(), load(tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
     assert isinstance(data.preprocessing, ExtractedForm)
@@ -65,10 +65,6 @@ def test_features_stand_in_place_of_pictures(tmp_path: Path) -> None:
         np.testing.assert_allclose(split.inputs, expected, atol=1e-5)
     public = np.asarray(data.public.inputs)
     assert np.mean(public**2) == pytest.approx(1, abs=1e-3)
-
-
-def test_a_budget_over_several_runs_knows_the_records_whatever_features_they_have(tmp_path: Path) -> None:
-    data, _ = load(tmp_path)
     assert data.private_digest() == dataset().private_digest()
     assert data.private_digest() != dataset(private_seed=9).private_digest()
     assert data.digest() != dataset().digest()

@@ -104,16 +104,13 @@ def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> 
     assert len(NAMES) == data.num_labels
 
 
-def test_k_means_finds_directions_whatever_their_sign() -> None:
+def test_filters_are_directions_whatever_their_sign_of_mean_zero_and_blank_pictures_are_refused() -> None:
     rng = np.random.default_rng(0)
     axes = np.eye(6, dtype=np.float32)[:3]
     rows = (axes[rng.integers(0, 3, 600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
     rows += 0.05 * rng.standard_normal(rows.shape).astype(np.float32)
     found = spherical_k_means(rows, 6, np.random.default_rng(1))
     assert np.abs(found @ axes.T).max(axis=0).min() > 0.99
-
-
-def test_filters_have_mean_zero_and_blank_pictures_are_refused() -> None:
     filters, _ = learn_filters(PublicPictures(dataset()), patch_size=4, num_filters=8, num_patches=500, seed=0)
     assert np.abs(filters.mean(axis=(1, 2, 3))).max() < 1e-6
     blank = dataset()

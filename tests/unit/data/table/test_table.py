@@ -381,7 +381,7 @@ def test_what_is_no_table_is_told_what_to_do(tmp_path: Path) -> None:
             next(TableFile(tmp_path / name, "data").batches())
 
 
-def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused(
+def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused_and_numbers_of_records_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = written(tmp_path)
@@ -390,9 +390,6 @@ def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused(
         Table(**settings | {"public": "private.csv"}).load()
     with pytest.raises(InvalidValue, match=r"^data\.labels=Ill: expected a column of data\.public \(did you mean ill "):
         Table(**settings | {"labels": ["Ill"]}).public_schema()
-
-
-def test_numbers_of_records_are_told_from_other_numbers(tmp_path: Path) -> None:
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
     (line,) = Table(public=str(tmp_path / "public.csv"), labels=("ill",), group="sex").public_remarks()
