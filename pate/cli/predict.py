@@ -71,22 +71,20 @@ def predict(config: DictConfig) -> None:
 def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Block]:
     """Records as the model takes them, with a name each: a row's number from 1, a cell, or a file's name."""
     form, path = bundle.form.preprocessing, file.path
+    extracted = form if isinstance(form, ExtractedForm) else None
+    pictures = extracted.pictures if extracted is not None else form if isinstance(form, ImageForm) else None
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_array(path))
         yield list(map(str, range(1, len(inputs) + 1))), inputs
-    elif isinstance(form, ImageForm):
-        yield from _pictures(form, path)
-    elif isinstance(form, ExtractedForm) and form.pictures is not None:
-        for names, pictures in _pictures(form.pictures, path):
-            yield names, form.inputs(pictures)
-    elif isinstance(form, ExtractedForm):
-        rule = f"an array of pictures [n, {', '.join(map(str, form.extractor.picture_shape))}] in an .npy file"
-        raise InvalidValue(f"data={path}: expected {rule}")
+    elif pictures is not None:
+        for names, images in _pictures(pictures, path):
+            yield names, images if extracted is None else extracted.inputs(images)
     elif isinstance(form, TableSchema):
         yield from _table(form, file, identity)
     else:
-        rule = f"an array of shape [n, {', '.join(map(str, bundle.form.input_shape))}] in an .npy file"
-        raise InvalidValue(f"data={path}: expected {rule}; this model knows no columns")
+        shape = bundle.form.input_shape if extracted is None else extracted.extractor.picture_shape
+        rule = f"an array of shape [n, {', '.join(map(str, shape))}] in an .npy file; this model knows no columns"
+        raise InvalidValue(f"data={path}: expected {rule}")
 
 
 def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterator[Block]:

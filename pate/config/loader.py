@@ -25,7 +25,6 @@ from hydra.core.object_type import ObjectType
 from hydra.core.utils import JobReturn
 from hydra.errors import SearchPathException
 from hydra.plugins.config_source import ConfigResult
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from pate.config.command_line import explain_choice, settle
@@ -108,17 +107,10 @@ class FileGuard(ConfigLoaderImpl):
         self.repository = _Files(config_search_path)
         self._experiment: set[str] = set()
 
-    def load_configuration(
-        self,
-        config_name: str | None,
-        overrides: list[str],
-        run_mode: RunMode,
-        from_shell: bool = True,
-        validate_sweep_overrides: bool = True,
-    ) -> DictConfig:
+    def load_configuration(self, config_name: str | None, overrides: list[str], *how: Any, **named: Any) -> DictConfig:
         self._experiment = set()
         try:
-            config = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
+            config = super().load_configuration(config_name, overrides, *how, **named)
         except RecursionError as error:
             rule = "files that do not include themselves, nor values too deep"
             raise InvalidValue(f"defaults: expected {rule}") from error

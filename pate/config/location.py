@@ -76,18 +76,16 @@ def choices(*groups: str) -> str:
         names, lines = members(group), [f"  {group}"]
         width = max(map(len, names)) + 4
         for name in names:
-            file = file_of(group, name)
-            about = parts_of_others(group)[name] if file is None else _about(file)
+            if (file := file_of(group, name)) is None:
+                about = parts_of_others(group)[name]
+            else:  # the first sentence of the comment at its head
+                comment = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
+                about = " ".join(
+                    line.removeprefix("#").strip() for line in comment if not line.startswith("# @package")
+                )
+                about = found[0].rstrip(".") if (found := _SENTENCE.match(about)) else about
             text = wrap(about, _WIDTH - width - 2, break_on_hyphens=False) or [""]
             lines.append(f"    {name:<{width - 2}}{text[0]}".rstrip())
             lines.extend(" " * (width + 2) + more for more in text[1:])
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)
-
-
-def _about(file: Path) -> str:
-    """The first sentence of the comment at the head of a file."""
-    comment = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
-    text = " ".join(line.removeprefix("#").strip() for line in comment if not line.startswith("# @package"))
-    found = _SENTENCE.match(text)
-    return found[0].rstrip(".") if found else text

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Dataset, Split, Stage, unwatched
+from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.table.schema import TableSchema, TextColumn
-from pate.data.texts import TextFit, TextReader
+from pate.data.texts import TextReader
 from pate.validation import InvalidValue, how_to_install, require, require_count, require_extra, require_path
 
 _CELLS = 4
@@ -138,23 +138,19 @@ class WordNet40(TextReader):
             )
             public, test, private = _parts(rows, tuple(arrays["split_sizes"].tolist()))
         dataset = Dataset("wordnet", True, "features", names, private, public, test)
-        return dataset if self.text_fit is None else _of_glosses(dataset, self.text_fit, stage)
-
-
-def _of_glosses(dataset: Dataset, fit: TextFit, stage: Stage) -> Dataset:
-    """The same records with vectors of their texts."""
-    with bz2.open(GLOSSES, "rt", encoding="utf-8") as file:
-        lines = file.read().split("\n")
-    splits: dict[str, Any] = {name: getattr(dataset, name) for name in SPLITS}
-    order = np.sort(np.concatenate([split.record_ids for split in splits.values()]))
-    places = {name: np.searchsorted(order, split.record_ids).tolist() for name, split in splits.items()}
-    texts = {name: [lines[place] for place in places[name]] for name in SPLITS}
-    vectors = fit(texts["public"], stage)
-    for name, split in splits.items():
-        with stage(f"vectors of the {name} texts", len(texts[name])) as advance:
-            splits[name] = replace(split, inputs=vectors.vectors(texts[name], advance))
-    form = TableSchema((TextColumn("gloss", missing=False, vectors=vectors),))
-    return replace(dataset, preprocessing=form, private_cells=dataset.private_digest(), **splits)
+        if self.text_fit is None:
+            return dataset
+        lines = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")  # by the order of ids
+        order = np.sort(rows.record_ids)
+        splits: dict[str, Any] = {"private": private, "public": public, "test": test}
+        places = {name: np.searchsorted(order, split.record_ids).tolist() for name, split in splits.items()}
+        texts = {name: [lines[place] for place in places[name]] for name in splits}
+        vectors = self.text_fit(texts["public"], stage)
+        for name, split in splits.items():
+            with stage(f"vectors of the {name} texts", len(texts[name])) as advance:
+                splits[name] = replace(split, inputs=vectors.vectors(texts[name], advance))
+        form = TableSchema((TextColumn("gloss", missing=False, vectors=vectors),))
+        return replace(dataset, preprocessing=form, private_cells=dataset.private_digest(), **splits)
 
 
 @dataclass(frozen=True)

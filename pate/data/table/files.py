@@ -35,7 +35,7 @@ _SEPARATORS = (",", ";", "\t", "|")
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
 _BATCH_ROWS, _BLOCK_BYTES = 8192, 2**25  # a row has to fit into a block
 _BETWEEN_WORDS = ";"  # of lists in JSON, which become cells
-_QUOTES = "a closing quote for each opening one"
+_QUOTES, _NO_NUL = "a closing quote for each opening one", "text without NUL bytes"
 _LONGEST_HEAD = 2**20
 _LARGE_SHARE = 0.2
 
@@ -146,7 +146,7 @@ class TableFile:
             require(bool(line), self.name, self.path, "a line of names and rows below it, and the file is empty")
             while line.count('"') % 2 and len(line) < _LONGEST_HEAD and (more := text.readline()):
                 line += more  # a name with a line break
-        self._require_no_nul("\0" in line)
+        require("\0" not in line, self.name, self.path, _NO_NUL)
         require(line.count('"') % 2 == 0, self.name, self.path, _QUOTES)
         separator = separator or max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
         names = [column_name(name) for name in next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))]
@@ -217,7 +217,8 @@ class TableFile:
             yield pa.table({name: pa.array([], pa.string()) for name in columns or names})
             for batch in (each.slice(at, _BATCH_ROWS) for each in blocks for at in range(0, len(each), _BATCH_ROWS)):
                 for column in batch.columns:
-                    self._require_no_nul(pa.compute.any(pa.compute.match_substring(column, "\0")).as_py())
+                    has_nul = pa.compute.any(pa.compute.match_substring(column, "\0")).as_py()
+                    require(not has_nul, self.name, self.path, _NO_NUL)
                 if any(column.null_count < len(column) for column in batch.columns[len(names) :]):
                     raise self._wrong("a name for each column, one at the end has cells and no name")
                 count += batch.num_rows
@@ -226,10 +227,6 @@ class TableFile:
         if broken:
             found = f"{len(broken)} of {count + len(broken)} rows have more or fewer, row {broken[0]} is the first"
             raise self._wrong(f"{len(places)} cells in every row, as in the line of names, {found}")
-
-    def _require_no_nul(self, found: bool | None) -> None:
-        if found:
-            raise self._wrong("text without NUL bytes")
 
     def _binary(self, columns: list[str] | None) -> Iterator[Any]:
         pa = arrow()
