@@ -411,12 +411,10 @@ class TableSchema(Preprocessing):
     def read_table(self, table: Any, *, first_row: int = 0, spelling: Spelling | None = None) -> Encoded:
         """What `encode` gives, or raises where a cell is wrong; messages call the first row by that number."""
         cells.require_columns("data", table.column_names, self.names)
-        if not table.num_rows:
-            wrong = np.zeros((0, len(self.columns)), np.bool_)
-            return Encoded(np.zeros((0, *self.input_shape), np.float32), wrong, np.zeros((wrong.shape[1], 2), np.int64))
         made = self.encode(table, spelling)
-        found = np.stack([made.wrong.sum(axis=0), made.wrong.argmax(axis=0) + first_row])
-        self.require_right("data", found, table.num_rows, spelling or self.spelling)
+        if table.num_rows:
+            found = np.stack([made.wrong.sum(axis=0), made.wrong.argmax(axis=0) + first_row])
+            self.require_right("data", found, table.num_rows, spelling or self.spelling)
         return made
 
     def require_right(self, name: str, wrong: NDArray[np.int64], num_rows: int, spelling: Spelling) -> None:
