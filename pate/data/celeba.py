@@ -61,12 +61,11 @@ def read_attributes(folder: Path) -> Attributes:
     found = {value for row in rows for value in row[1:]}
     good = {"1", "-1"} if "-1" in found else {"1", "0"}  # a copy that mixes them says nothing for certain
     for row in rows:
-        rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
-        wrong = next(
-            (each for each in zip(names, row[1:], strict=False) if each[1] not in good), ("", "fewer, or more")
-        )
-        fits = len(row) == len(names) + 1 and good.issuperset(row[1:])
-        require(fits, f"{path.name} row {row[0]}, {wrong[0][:_SHOWN]}", wrong[1][:_SHOWN], rule)
+        if len(row) != len(names) + 1 or not good.issuperset(row[1:]):
+            pairs = (each for each in zip(names, row[1:], strict=False) if each[1] not in good)
+            name, value = next(pairs, ("", "fewer, or more"))
+            rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
+            require(False, f"{path.name} row {row[0]}, {name[:_SHOWN]}", value[:_SHOWN], rule)
     files = tuple(row[0] for row in rows)
     require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
     held = np.fromiter((value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names))
