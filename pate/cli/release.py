@@ -114,9 +114,8 @@ def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort
     paths = _paths(config)
     own = [is_vote_file(path) or is_sum_file(path) for path in paths]
     if all(own):
-        kind: Any = SummedVotes if any(map(is_sum_file, paths)) else GatheredVotes
-        votes = kind.read(paths)
-        return votes, Cohort.of_files(votes)
+        gathered = GatheredVotes.read(paths)
+        return gathered, Cohort.of_files(gathered)
     if any(own):
         for path, known in zip(paths, own, strict=True):
             if not (known or is_whole_archive(path)):
