@@ -18,7 +18,6 @@ from pate.data import ImageForm, TableSchema
 from pate.data.arrays_file import read_npy
 from pate.data.table.cells import as_texts, require_column, require_columns
 from pate.data.table.files import TableFile
-from pate.data.table.remarks import strange_lines
 from pate.features.features import ExtractedForm
 from pate.files.arrays import read_arrays
 from pate.files.disk import replacing
@@ -99,7 +98,7 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
             texts = [text or "" for text in as_texts(batch.column(identity)).to_pylist()]
         counts, last = counts + strange, int(numbers[-1]) + 1
         yield texts, inputs
-    for line in strange_lines("data", schema, counts, last):
+    for line in schema.strange_lines("data", counts, last):
         print_lines(f"warning: {line}", stderr=True)
 
 

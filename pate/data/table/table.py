@@ -11,9 +11,8 @@ from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, Split, Sta
 from pate.data.table import cells, rows
 from pate.data.table.cells import Spelling, as_texts, column_name
 from pate.data.table.files import TableFile
-from pate.data.table.remarks import remarks
 from pate.data.table.rows import LABEL_HINT, UNGROUPED
-from pate.data.table.schema import TableSchema
+from pate.data.table.schema import TableSchema, remarks
 from pate.data.texts import TextReader, TfidfVectors
 from pate.validation import InvalidValue, as_setting, require, require_count, require_text
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from pate.data import TableSchema
 from pate.data.table.files import TableFile
-from pate.data.table.remarks import UnlikePublic, strange_lines
-from pate.data.table.schema import as_table
+from pate.data.table.schema import UnlikePublic, as_table
 from pate.features.features import ExtractedForm
 from pate.files.disk import MANIFEST, Manifest, damaged, file_digest, read_bytes, require_no_links
 from pate.models.student import StudentModel
@@ -171,7 +170,7 @@ class Bundle:
         if not isinstance(data, np.ndarray):
             if isinstance(form, TableSchema):
                 inputs, _, strange = form.read_table(as_table(data))
-                for line in strange_lines("data", form, strange, len(inputs)):
+                for line in form.strange_lines("data", strange, len(inputs)):
                     warnings.warn(printable(line), UnlikePublic, stacklevel=3)
                 return inputs
             if form is not None:

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 import pate
 from pate.cli.predict import predict
 from pate.data import TableSchema
-from pate.data.table.remarks import UnlikePublic
+from pate.data.table.schema import UnlikePublic
 from pate.files.disk import Manifest
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.form import SCHEMA
