@@ -91,6 +91,38 @@ class ImageFolder:
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the table and decodes all pictures, which is announced."""
         self.require_settings()
+        pictures, read = self._read(stage)
+        group = self.group is not None
+        ends = np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
+        files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
+        require(len(np.unique(files)) == len(files), f"data.table.{self.file}", "a name twice", "each picture once")
+        whose = files
+        if group:
+            whose = np.array([one_spelling(word) for rows in read.values() for word in rows.groups[0].to_pylist()])
+        groups = np.split(np.unique(whose, return_inverse=True)[1].astype(np.int64), ends)
+        if group:
+            require_apart("group", self.group, groups)
+        order = [np.arange(len(each), dtype=np.int64) for each in groups]
+        order[1] = np.random.default_rng(self.seed).permutation(order[1])
+        parts: dict[str, Any] = {
+            split: Split.of_pictures(shown, pictures.levels(rows), rows.labels, rows.numbers, its)
+            for (split, rows), shown, its in zip(read.items(), order, groups, strict=True)
+        }
+        return Dataset(
+            self.name,
+            True,
+            "images",
+            self.labels,
+            **parts,
+            preprocessing=pictures.form,
+            public_ids=np.split(files, ends)[1][order[1]],
+            public_labeled=read["public"].labeled,
+            notes=() if group else (UNGROUPED,),
+            owners=named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None),
+        )
+
+    def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
+        """How pictures are read, and the rows of each split."""
         root, done = Path(str(self.root)).resolve(), 0
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = list(dict.fromkeys([self.file, *self.labels, *([self.group] if self.group is not None else [])]))
@@ -113,34 +145,7 @@ class ImageFolder:
         total = sum(table.num_rows for table in file.batches(columns[:1]))
         with stage("decoding pictures", total) as advance:
             rows_of = {split: replace(file, split=self.split, part=split).rows(columns) for split in SPLITS}
-            read = {
+            return pictures, {
                 split: Rows(rows, pictures, LabelColumns(self.labels), name=file.name, split=split, **named)
                 for split, rows in rows_of.items()
             }
-        ends = np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
-        files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
-        require(len(np.unique(files)) == total, f"data.table.{self.file}", "a name twice", "each picture once")
-        whose = files
-        if group:
-            whose = np.array([one_spelling(word) for rows in read.values() for word in rows.groups[0].to_pylist()])
-        groups = np.split(np.unique(whose, return_inverse=True)[1].astype(np.int64), ends)
-        if group:
-            require_apart("group", self.group, groups)
-        order = [np.arange(len(each), dtype=np.int64) for each in groups]
-        order[1] = np.random.default_rng(self.seed).permutation(order[1])
-        parts: dict[str, Any] = {
-            split: Split.of_pictures(shown, pictures.levels(rows), rows.labels, rows.numbers, its)
-            for (split, rows), shown, its in zip(read.items(), order, groups, strict=True)
-        }
-        return Dataset(
-            self.name,
-            True,
-            "images",
-            self.labels,
-            **parts,
-            preprocessing=form,
-            public_ids=np.split(files, ends)[1][order[1]],
-            public_labeled=read["public"].labeled,
-            notes=() if group else (UNGROUPED,),
-            owners=named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None),
-        )
