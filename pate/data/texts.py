@@ -23,13 +23,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pate.data.dataset import Fitted, Stage, unwatched
-from pate.files.disk import (
-    DamagedFile,
-    damaged,
-    file_digest,
-    read_json,
-    replacing,
-)
+from pate.files.disk import DamagedFile, damaged, file_digest, read_json, replacing
 from pate.validation import InvalidValue, MissingPackage, how_to_install, require_extra
 
 T = TypeVar("T")

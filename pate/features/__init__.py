@@ -22,15 +22,7 @@ _MODULE_OF = {
     "Patches": "patches",
     "Text": "text",
 }
-__all__ = [
-    "Backbone",
-    "Extractor",
-    "Features",
-    "Kernel",
-    "NoFeatures",
-    "Patches",
-    "Text",
-]
+__all__ = ["Backbone", "Extractor", "Features", "Kernel", "NoFeatures", "Patches", "Text"]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,10 +22,7 @@ from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision")]
 NAME = "shufflenet_v2_x0_5"
 
 

@@ -335,10 +335,7 @@ def test_openings_of_files_are_read(tmp_path: Path, case: str) -> None:
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
-    "a separator behind names": (
-        lambda text: text.replace(b"\n", b",\n", 1),
-        "cells in every row, as in",
-    ),
+    "a separator behind names": (lambda text: text.replace(b"\n", b",\n", 1), "cells in every row, as in"),
     "NUL": (lambda text: text.replace(b"\n", b"\n\0", 3), "text without NUL bytes$"),
     "NUL in a name": (lambda text: b"\0" + text, "text without NUL bytes$"),
     "an open quote": (lambda text: b'"' + text, "a closing quote for each opening one$"),
