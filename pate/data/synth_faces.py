@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 from scipy.special import ndtri
@@ -25,51 +27,11 @@ Color = tuple[int, int, int]
 
 NUM_PHOTOGRAPHS = 202_599
 
-POSITIVES = {
-    "5_o_Clock_Shadow": 22516, "Arched_Eyebrows": 54090, "Attractive": 103833, "Bags_Under_Eyes": 41446, "Bald": 4547,
-    "Bangs": 30709, "Big_Lips": 48785, "Big_Nose": 47516, "Black_Hair": 48472, "Blond_Hair": 29983, "Blurry": 10312,
-    "Brown_Hair": 41572, "Bushy_Eyebrows": 28803, "Chubby": 11663, "Double_Chin": 9459, "Eyeglasses": 13193,
-    "Goatee": 12716, "Gray_Hair": 8499, "Heavy_Makeup": 78390, "High_Cheekbones": 92189, "Male": 84437,
-    "Mouth_Slightly_Open": 97942, "Mustache": 8417, "Narrow_Eyes": 23329, "No_Beard": 169158, "Oval_Face": 57567,
-    "Pale_Skin": 8701, "Pointy_Nose": 56210, "Receding_Hairline": 16163, "Rosy_Cheeks": 13315, "Sideburns": 11449,
-    "Smiling": 97669, "Straight_Hair": 42222, "Wavy_Hair": 64744, "Wearing_Earrings": 38276, "Wearing_Hat": 9818,
-    "Wearing_Lipstick": 95715, "Wearing_Necklace": 24913, "Wearing_Necktie": 14732, "Young": 156734,
-}  # fmt: skip
-"""Photographs that have the attribute, in the order of CelebA's lists."""
-
+_TABLES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("faces.yaml").read_text(encoding="utf-8"))
+POSITIVES: dict[str, int] = _TABLES["positives"]
+LOADINGS: dict[str, dict[str, float]] = _TABLES["loadings"]
+CORRELATIONS: dict[tuple[str, ...], float] = {tuple(pair.split()): phi for pair, phi in _TABLES["correlations"].items()}
 NAMES = tuple(POSITIVES)
-LOADINGS: dict[str, dict[str, float]] = {
-    "manly": {"Male": 0.99, "Wearing_Lipstick": -0.95, "Heavy_Makeup": -0.87, "Attractive": -0.40,
-        "Arched_Eyebrows": -0.50, "Rosy_Cheeks": -0.35, "Wearing_Earrings": -0.55, "Wearing_Necklace": -0.50,
-        "Wearing_Necktie": 0.60, "Blond_Hair": -0.50, "Wavy_Hair": -0.50, "Pointy_Nose": -0.25, "Bangs": -0.25,
-        "Big_Nose": 0.40, "Bags_Under_Eyes": 0.35, "Bushy_Eyebrows": 0.40, "Sideburns": 0.60, "Goatee": 0.60,
-        "Mustache": 0.60, "5_o_Clock_Shadow": 0.65, "No_Beard": -0.65, "Gray_Hair": 0.20, "Bald": 0.65,
-        "Receding_Hairline": 0.25, "Eyeglasses": 0.30, "Wearing_Hat": 0.30, "Chubby": 0.15, "Double_Chin": 0.12},
-    "made_up": {"Wearing_Lipstick": 0.29, "Heavy_Makeup": 0.47, "Attractive": 0.35, "Arched_Eyebrows": 0.35,
-        "Rosy_Cheeks": 0.40, "Wearing_Earrings": 0.15, "Blond_Hair": 0.15, "Wavy_Hair": 0.20, "Pointy_Nose": 0.20,
-        "High_Cheekbones": 0.12, "Oval_Face": 0.15},
-    "merry": {"Rosy_Cheeks": 0.20, "Smiling": 0.97, "High_Cheekbones": 0.90, "Mouth_Slightly_Open": 0.77,
-        "Oval_Face": 0.25, "Narrow_Eyes": 0.20},
-    "young": {"Attractive": 0.50, "Wearing_Necktie": -0.35, "Bangs": 0.15, "Big_Nose": -0.35,
-        "Bags_Under_Eyes": -0.35, "Mustache": -0.15, "Young": 0.90, "Gray_Hair": -0.75, "Bald": -0.35,
-        "Receding_Hairline": -0.45, "Eyeglasses": -0.40, "Chubby": -0.20, "Double_Chin": -0.25},
-    "heavy": {"Attractive": -0.30, "Big_Nose": 0.30, "Bags_Under_Eyes": 0.15, "Oval_Face": -0.20, "Chubby": 0.86,
-        "Double_Chin": 0.86},
-    "bearded": {"Sideburns": 0.70, "Goatee": 0.70, "Mustache": 0.60, "5_o_Clock_Shadow": 0.30, "No_Beard": -0.70},
-}  # fmt: skip
-"""How the factors act on attributes' latent variables; what is not listed is independent. Chosen by hand so that the
-correlations below come out."""
-
-CORRELATIONS = {
-    ("Heavy_Makeup", "Wearing_Lipstick"): 0.80,
-    ("Male", "Wearing_Lipstick"): -0.79,
-    ("Male", "Heavy_Makeup"): -0.67,
-    ("Smiling", "High_Cheekbones"): 0.68,
-    ("Smiling", "Mouth_Slightly_Open"): 0.53,
-    ("Chubby", "Double_Chin"): 0.53,
-    ("Male", "No_Beard"): -0.52,
-}
-"""The strongest correlations (phi, about) of pairs of attributes."""
 
 BLOCK = 256
 """Faces that share a generator; face i is row i % BLOCK of block i // BLOCK."""
