@@ -37,7 +37,7 @@ def read_archive(path: Path) -> Arrays:
     arrays = read_arrays(path, _FORMS, remedy=_MADE, mapped="pictures")
     rows, sizes = len(arrays["pictures"]), arrays["split_sizes"]
     fits = {len(arrays[name]) for name in ("labels", "record_ids", "group_ids")} == {rows} == {sizes.sum()}
-    fits = fits and (sizes > 0).all() and len(arrays["public_names"]) == sizes[0]
+    fits = fits and bool((sizes > 0).all()) and len(arrays["public_names"]) == sizes[0]
     fits = fits and arrays["labels"].shape[1] == -(-len(arrays["label_names"]) // 8)
     if not fits or not arrays["pictures"].dtype == arrays["labels"].dtype == "uint8":
         raise damaged(path, "pictures, labels, ids and splits of one set", "their lengths disagree", _MADE)

@@ -49,7 +49,7 @@ class PublicPictures:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height and width."""
-        return tuple(self.inputs.shape[1:])  # type: ignore[return-value]  # pictures have three
+        return tuple(self.inputs.shape[1:])
 
     def batch(self, first: int, size: int) -> Array:
         """At most so many pictures from that one on."""
