@@ -96,7 +96,7 @@ def test_no_command_falls_over_such_a_file_which_is_named_with_its_line(tmp_path
 def test_words_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
     strange = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     for word in (f"output_dir={strange}", f"ledger={strange}", f"data.private={strange}", f"--config-dir={strange}"):
-        assert re.search(r"/\\udcff\"?: expected text in UTF-8$", in_a_line("train", word))
+        assert re.search(r"/\\udcff\"?: expected NAME=VALUE, text in UTF-8$", in_a_line("train", word))
     assert not any(tmp_path.iterdir())
 
 
