@@ -39,7 +39,6 @@ EXPERIMENTS = {
 
 @pytest.fixture
 def composed(tmp_path: Path) -> Iterator[Composed]:
-    """Settings as a command composes them, with a folder of one's own."""
     files = {f"experiment/{name}": f"# @package _global_\n{text}\n" for name, text in EXPERIMENTS.items()}
     mine = f"_target_: {__name__}.Undeclared\nmurmur: 40.0\n"
     files |= {"budget/tight": "target_epsilon: 0.5\n", "aggregator/mine": mine}
@@ -47,37 +46,25 @@ def composed(tmp_path: Path) -> Iterator[Composed]:
         yield lambda *words, app="train": compose(app, list(words))
 
 
-# What is taken for tables and pictures
+LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
+    "pictures": (
+        *("data=icons", "data=image_folder", "data=celeba features.dimension=64"),
+        *("data=celeba data.root=/somewhere target_epsilon=1", "data=synth_faces student=mlp accountant=pld"),
+    ),
+    "features": ("data=celeba aggregator=gaussian_votes", "data=celeba teacher.num_teachers=30", "compare data=celeba"),
+    "table": ("data=table",),
+    None: (
+        *("data=wordnet", "data=celeba features=none", "data=celeba,wordnet -m", "data=table way=none"),
+        *("data=celeba teacher=cnn", "compare data=celeba teacher=cnn", "predict data=celeba", "compare data=table"),
+        *("data=table teacher.num_teachers=30", "data=table aggregator=gaussian_votes", "data=table teacher=linear"),
+        *("experiment=celeba_zhu_wang", "data=synth_faces experiment=synth_faces_800"),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "command", "chosen"),
-    [
-        (["data=celeba", "data.root=/somewhere", "target_epsilon=1"], "train", "pictures"),
-        (["data=synth_faces", "student=mlp", "accountant=pld"], "train", "pictures"),
-        (["data=celeba", "aggregator=gaussian_votes"], "train", "features"),
-        (["data=celeba", "teacher.num_teachers=30"], "train", "features"),
-        (["data=celeba"], "compare", "features"),
-        (["data=icons"], "train", "pictures"),
-        (["data=celeba", "teacher=cnn"], "train", None),
-        (["data=celeba", "teacher=cnn"], "compare", None),
-        (["data=celeba", "features=none"], "train", None),
-        (["data=celeba", "features.dimension=64"], "train", "pictures"),
-        (["experiment=celeba_zhu_wang"], "train", None),
-        (["data=synth_faces", "experiment=synth_faces_800"], "train", None),
-        (["data=wordnet"], "train", None),
-        (["data=image_folder"], "train", "pictures"),
-        (["data=table"], "train", "table"),
-        (["data=table", "teacher.num_teachers=30"], "train", None),
-        (["data=table", "aggregator=gaussian_votes"], "train", None),
-        (["data=table", "teacher=linear"], "train", None),
-        (["data=table"], "compare", None),
-        (["data=celeba,wordnet", "-m"], "train", None),
-        (["data=celeba"], "predict", None),
-        (["data=table", "way=none"], "train", None),
-    ],
-)
-def test_what_a_command_line_leaves_open(words: list[str], command: str, chosen: str | None) -> None:
+@pytest.mark.parametrize(("line", "chosen"), [(line, chosen) for chosen in LEFT_OPEN for line in LEFT_OPEN[chosen]])
+def test_what_a_command_line_leaves_open(line: str, chosen: str | None) -> None:
+    command, *words = line.split() if line.startswith(("compare", "predict")) else ("train", *line.split())
     assert way_left_open(words, command) == chosen
 
 
@@ -107,9 +94,6 @@ def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path) -> None:
     settings = json.loads((tmp_path / "run" / "run.json").read_text())
     assert settings["features"]["_target_"].endswith("Patches")
     assert settings["teacher"]["_target_"].endswith("KernelTeacher")
-
-
-# What is noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +126,6 @@ class Unscaled(GaussianVotes):
 
 
 def test_what_is_declared_and_what_scaled_changes_is_noise() -> None:
-    """A ready table is not scaled, and its class says what is noise."""
     assert noise_fields(Undeclared(murmur=40.0)) == {"murmur", "steps"}
     assert noise_fields(Declared(murmur=1.0)) == {"murmur", "steps", "hum"}
     assert noise_fields(Unscaled(noise_std=1.0)) == {"noise_std"}
@@ -152,54 +135,39 @@ def test_what_is_declared_and_what_scaled_changes_is_noise() -> None:
     assert noise_fields(ready) == {"selection_scale", "test_std", "table_order", "table_budget"}
 
 
-# Who named it
-
 GAUSSIAN = "aggregator=gaussian_votes"
-MINE = (f"allowed_targets=[{__name__}.]", "aggregator=mine")
+GIVEN, MINE = f"{GAUSSIAN} aggregator.noise_std=40", f"allowed_targets=[{__name__}.] aggregator=mine"
+TARGETS: dict[float | None, tuple[str, ...]] = {
+    0.5: (f"{GAUSSIAN} experiment=includes_a_target",),
+    2.0: (f"{GIVEN} target_epsilon=2", f"{GIVEN} ++target_epsilon=2", f"{GAUSSIAN} experiment=names_both"),
+    3.0: ("target_epsilon=3", f"{GAUSSIAN} experiment=names_noise target_epsilon=3"),
+    8.0: (
+        *("", f"{MINE} aggregator.quorum=0.4", f"{MINE} teacher.penalty=2", f"{GAUSSIAN} experiment=names_nothing"),
+        f"{GAUSSIAN} aggregator.noise_std=-1",  # which is refused where it is made
+        *(f"{GIVEN} noise=solve", "target_epsilon=8 max_epsilon=2"),
+    ),
+    36.0: ("aggregator=stable_top_k_boundary",),
+    100.0: ("experiment=quick", "experiment=quick max_epsilon=2"),  # two that were given, which a run refuses
+    None: (
+        f"{GAUSSIAN} aggregator.noise_std=100",  # which is the default
+        *("target_epsilon=null", f"{GAUSSIAN} ++aggregator.noise_std=40", f"{MINE} aggregator.murmur=4"),
+        *(f"{GAUSSIAN} experiment=names_noise", f"{GAUSSIAN} experiment=includes_noise", f"{GAUSSIAN} noise=given"),
+        *(f"{GAUSSIAN} experiment=names_both aggregator.noise_std=3", "experiment=quick aggregator.selection_scale=9"),
+        *(f"{GIVEN} max_epsilon=2", f"{GAUSSIAN} max_epsilon=2", "aggregator=stable_top_k_boundary max_epsilon=2"),
+        "experiment=quick target_epsilon=null max_epsilon=2",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "target"),
-    [
-        ([], 8.0),
-        (["aggregator=stable_top_k_boundary"], 36.0),
-        (["experiment=quick"], 100.0),
-        (["target_epsilon=3"], 3.0),
-        (["target_epsilon=null"], None),
-        ([GAUSSIAN, "aggregator.noise_std=100"], None),  # which is the default
-        ([GAUSSIAN, "++aggregator.noise_std=40"], None),
-        ([GAUSSIAN, "aggregator.noise_std=40", "target_epsilon=2"], 2.0),
-        ([GAUSSIAN, "aggregator.noise_std=40", "++target_epsilon=2"], 2.0),
-        ([GAUSSIAN, "aggregator.noise_std=-1"], 8.0),  # which is refused where it is made
-        (["experiment=quick", "aggregator.selection_scale=9"], None),
-        ([*MINE, "aggregator.murmur=4"], None),
-        ([*MINE, "aggregator.quorum=0.4"], 8.0),
-        ([*MINE, "teacher.penalty=2"], 8.0),
-        ([GAUSSIAN, "experiment=names_noise"], None),
-        ([GAUSSIAN, "experiment=names_both"], 2.0),
-        ([GAUSSIAN, "experiment=names_nothing"], 8.0),
-        ([GAUSSIAN, "experiment=includes_noise"], None),
-        ([GAUSSIAN, "experiment=includes_a_target"], 0.5),
-        ([GAUSSIAN, "experiment=names_noise", "target_epsilon=3"], 3.0),
-        ([GAUSSIAN, "experiment=names_both", "aggregator.noise_std=3"], None),
-        ([GAUSSIAN, "noise=given"], None),
-        ([GAUSSIAN, "aggregator.noise_std=40", "noise=solve"], 8.0),
-        ([GAUSSIAN, "aggregator.noise_std=40", "max_epsilon=2"], None),
-        ([GAUSSIAN, "max_epsilon=2"], None),
-        (["aggregator=stable_top_k_boundary", "max_epsilon=2"], None),
-        (["experiment=quick", "target_epsilon=null", "max_epsilon=2"], None),
-        (["experiment=quick", "max_epsilon=2"], 100.0),  # two that were given, which a run refuses
-        (["target_epsilon=8", "max_epsilon=2"], 8.0),
-    ],
-)
-def test_noise_is_given_or_solved_for(composed: Composed, words: list[str], target: float | None) -> None:
-    config = composed(*words)
+@pytest.mark.parametrize(("line", "target"), [(line, target) for target in TARGETS for line in TARGETS[target]])
+def test_noise_is_given_or_solved_for(composed: Composed, line: str, target: float | None) -> None:
+    config = composed(*line.split())
     assert config.target_epsilon == target
     assert config.noise == ("given" if target is None else "solve")
 
 
 def test_noise_is_one_of_two_words_and_contradicts_a_target(composed: Composed) -> None:
-    assert composed(GAUSSIAN, "aggregator.noise_std=40", app="release").target_epsilon is None
+    assert composed(*GIVEN.split(), app="release").target_epsilon is None
     assert composed(GAUSSIAN, app="release").target_epsilon == 8.0
     with pytest.raises(InvalidValue, match=r"^noise=loud: expected one of solve, given"):
         composed("noise=loud")
@@ -207,20 +175,11 @@ def test_noise_is_one_of_two_words_and_contradicts_a_target(composed: Composed) 
         composed("noise=given", "target_epsilon=2")
 
 
-@pytest.mark.parametrize(
-    ("words", "fewer"),
-    [
-        (["seed=3"], True),
-        (["num_queries=600"], False),
-        (["experiment=quick"], False),
-        (["teacher.num_teachers=600", "experiment=centered_votes"], True),
-        (["num_queries=600", "fewer_queries=true"], True),
-    ],
-)
-def test_queries_are_named_by_the_command_line_or_an_experiment(
-    composed: Composed, words: list[str], fewer: bool
-) -> None:
-    assert composed(*words).fewer_queries is fewer
+def test_queries_are_named_by_the_command_line_or_an_experiment(composed: Composed) -> None:
+    for line in ("seed=3", "teacher.num_teachers=600 experiment=centered_votes", "num_queries=600 fewer_queries=true"):
+        assert composed(*line.split()).fewer_queries is True
+    for word in ("num_queries=600", "experiment=quick"):
+        assert composed(word).fewer_queries is False
 
 
 def test_a_plan_takes_what_was_settled(composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +187,7 @@ def test_a_plan_takes_what_was_settled(composed: Composed, monkeypatch: pytest.M
     monkeypatch.setattr(command, "train", lambda plan, *_: plans.append(plan))
     monkeypatch.setattr(command, "print_report", lambda *_, **__: None)
     monkeypatch.setattr(command, "sweep_row", lambda *_: {})
-    words = ["aggregator=gaussian_votes", "aggregator.noise_std=40", "max_epsilon=2"]
+    words = [*GIVEN.split(), "max_epsilon=2"]
     HydraConfig.instance().set_config(compose("train", words, return_hydra_config=True))
     command.train_from_config(composed(*words))
     (plan,) = plans
@@ -249,9 +208,6 @@ def test_what_is_printed_is_what_runs() -> None:
     assert (config.target_epsilon, config.noise, config.teacher._target_[-13:]) == (None, "given", "LinearTeacher")
     printed = succeeded("train", "data=table", "--cfg", "job")
     assert OmegaConf.create(printed.stdout).teacher._target_.endswith("KernelTeacher")
-
-
-# Words
 
 
 @pytest.mark.parametrize(

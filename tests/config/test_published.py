@@ -29,8 +29,6 @@ SECRETS = ("patients.csv", "private_clinic_files", "/mnt/ward", "C:\\ward", "~wa
 
 @dataclass(frozen=True, kw_only=True)
 class MyVotes(GaussianVotes):
-    """A user's aggregator."""
-
     note: str = ""
     quorum: float = 0.5
     patients: int = field(default=0, metadata={"private": True})
@@ -43,8 +41,6 @@ class MyVotes(GaussianVotes):
 
 @dataclass(frozen=True)
 class MyData:
-    """A user's data set."""
-
     folder: str = "f"
     file: str = "f"
     ward: int = 0
@@ -55,8 +51,6 @@ class MyData:
 
 @dataclass(frozen=True)
 class Inner:
-    """An object within another."""
-
     size: int = 1
     path: str = ""
 
@@ -143,7 +137,6 @@ def published(aggregator: Aggregator, **given: Any) -> Any:
 
 
 def test_an_object_in_a_public_field_is_sifted_like_its_owner_and_a_table_is_published_by_its_digest() -> None:
-    """Numbers are published and arrays are not."""
     penalized = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
     assert published(penalized, regularizer=inner("secret")).regularizer == {"_target_": "Inner", "size": 3}
     numbers = replace(penalized, regularizer=[0.0, -1.5])

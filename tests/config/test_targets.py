@@ -178,9 +178,6 @@ def test_what_is_no_module_cannot_be_allowed_and_an_allowed_one_lends_no_class_o
             build(OmegaConf.create(node_of(f"{__name__}.{name}")), "data", allowed_targets=[f"{__name__}."])
 
 
-# What of pate and scikit-learn passes
-
-
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
     """A package and the modules in it, but tests and what cannot be loaded here."""
     yield package
@@ -261,9 +258,6 @@ def test_a_data_set_is_one_that_loads_itself() -> None:
     found = {cls for name in names() if (cls := located(name)) is not None and kind.accepts(cls)}
     public = {Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast}
     assert found == public | {AskedData, FeaturedData}  # a holder's, and one of features of another
-
-
-# What stands within what
 
 
 class Theirs:

@@ -1,5 +1,6 @@
 """The commands: as a user starts them, in a process of their own, and the same `main` within the test's process."""
 
+import csv
 import importlib
 import io
 import logging
@@ -30,6 +31,11 @@ def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Com
     )
 
 
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
 def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """What `run` gives, without the seconds that an interpreter needs to load everything; exit code 0 if it returns."""
     written, said, code = io.StringIO(), io.StringIO(), None
@@ -55,7 +61,6 @@ def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
 
 
 def succeeded(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What `call` gives, of a command that has to end well."""
     ended = call(module, *arguments, cwd=cwd)
     assert ended.returncode == 0, ended.stderr
     return ended

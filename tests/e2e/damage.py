@@ -18,7 +18,6 @@ def emptied(path: Path) -> None:
 
 
 def flipped(path: Path) -> None:
-    """A bit in each of sixteen places."""
     content = bytearray(path.read_bytes())
     for place in np.random.default_rng(len(content)).integers(len(content), size=16):
         content[place] ^= 1 << int(place % 8)
@@ -26,7 +25,6 @@ def flipped(path: Path) -> None:
 
 
 def flipped_once(path: Path) -> None:
-    """A bit near the start, where headers are."""
     content = bytearray(path.read_bytes())
     content[min(9, len(content) - 1)] ^= 4
     path.write_bytes(bytes(content))

@@ -64,7 +64,6 @@ def summed_release(plan: Plan, folder: Path) -> SummedRelease:
 
 
 def rounds_plan(**changes: Any) -> Plan:
-    """Two rounds of 24 trained teachers."""
     aggregator = CenteredVotes(noise_multiplier=1.0, rounds=2)
     return seeded_plan(aggregator, **({"student": LowRankStudent(), "target_epsilon": 8.0} | changes))
 
@@ -82,8 +81,6 @@ def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHo
 
 @dataclass
 class Exchanges:
-    """Asks holders in this process."""
-
     plans: Callable[[str], tuple[HolderPlan, Path]]  # of the holders
     roll: Roll  # who is expected
     # called with question and holder before it answers; what it returns is sent in place of an answer

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,20 @@ from pate.validation import InvalidValue
 NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 24, 40, 5
 
 
+def dealt(inputs: np.ndarray, labels: np.ndarray, *stops: int, **about: Any) -> Dataset:
+    """A data set of these records: private ones as far as the first stop, then public ones, then those of the test."""
+    ids, parts = np.arange(len(inputs)), zip(("private", "public", "test"), pairwise((0, *stops)), strict=True)
+    splits = {name: Split(inputs[a:b], labels[a:b], ids[a:b], ids[a:b]) for name, (a, b) in parts}
+    return Dataset(real=False, **splits, **about)
+
+
 def small_dataset() -> Dataset:
     rng = np.random.default_rng(5)
     inputs = rng.standard_normal((1400, 8)).astype(np.float32)
     scores = inputs @ rng.standard_normal((8, NUM_LABELS)) + 0.3 * rng.standard_normal((1400, NUM_LABELS))
     labels = scores > np.array([0.0, 0.5, 1.0, 2.0, -0.5])
-    ids = np.arange(1400)
-
-    def split(rows: slice) -> Split:
-        return Split(inputs[rows], labels[rows], ids[rows], ids[rows])
-
     names = tuple(f"label_{index}" for index in range(NUM_LABELS))
-    parts = {"private": split(slice(0, 960)), "public": split(slice(960, 1100)), "test": split(slice(1100, 1400))}
-    return Dataset(name="small", real=False, kind="features", label_names=names, **parts)
+    return dealt(inputs, labels, 960, 1100, 1400, name="small", kind="features", label_names=names)
 
 
 def charges(folder: Path) -> list[dict[str, Any]]:
@@ -49,7 +51,6 @@ def charges(folder: Path) -> list[dict[str, Any]]:
 
 
 def parts(folder: Path) -> list[str]:
-    """What was drawn in a run, as its ledger names it, in order."""
     return [key.partition(":")[2] for key in Ledger.stored(folder / "ledger.db").keys]
 
 
@@ -77,7 +78,6 @@ class SilentMonitor:
 
 
 def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
-    """A run that is interrupted where a stage begins."""
     monitor = SilentMonitor(stage)
     with pytest.raises(KeyboardInterrupt):
         train(plan, folder, monitor)
@@ -85,7 +85,6 @@ def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
 
 
 def refuse(plan: Plan, folder: Path, rule: str) -> None:
-    """A run that is refused, by a line that matches."""
     with pytest.raises(InvalidValue, match=rule):
         train(plan, folder)
 

@@ -51,7 +51,6 @@ def holder_plan(plan: Plan, holder: int | str, holders: int = HOLDERS, **changes
 
 
 def cast(plan: HolderPlan, folder: Path) -> Path:
-    """The vote file of a holder."""
     path = folder / f"{plan.holder}.npz"
     cast_vote_file(plan, path, folder / f"{plan.holder}.work", SilentMonitor())
     return path
@@ -62,7 +61,6 @@ def queries_of(plan: Plan) -> Callable[[], Queries]:
 
 
 def release_plan(plan: Plan, **changes: Any) -> ReleasePlan:
-    """That of the aggregator of a plan."""
     made = ReleasePlan(
         aggregator=plan.aggregator,
         target_delta=plan.target_delta,
@@ -88,7 +86,6 @@ def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

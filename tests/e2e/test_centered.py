@@ -55,7 +55,6 @@ def centered_plan(**changes: Any) -> Plan:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """A run in one round that was never stopped."""
     folder = tmp_path_factory.mktemp("centered") / "run"
     return folder, train(centered_plan(aggregator=votes(rounds=1)), folder)
 
@@ -68,7 +67,6 @@ def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 
 def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rounds: Ended) -> None:
-    """With one record a teacher."""
     (folder, report), once = in_rounds, whole[1]
     (charge,) = charges(folder)
     assert charge["event"] == charges(whole[0])[0]["event"] and charge["event"]["kind"] == "GaussianEvent"
@@ -118,7 +116,6 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
 
 
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
-    """At the price of one matrix of votes."""
     ended = {}
     for rounds in (1, 2):
         few = {"teacher": LinearTeacher(device="cpu"), "num_teachers": 60, "target_epsilon": 8.0}
@@ -159,7 +156,6 @@ CLASSES = {"cautious": 0.5, "usual": 3.0}
 
 
 def with_budgets(**changes: Any) -> Plan:
-    """Every third group is cautious."""
     dataset = small_dataset()
     words = np.where(dataset.private.group_ids % 3 == 0, "cautious", "usual")
     given = replace(dataset, budgets=words)
@@ -205,7 +201,7 @@ REFUSED: list[tuple[str, Callable[..., Plan], dict[str, Any]]] = [
 def test_what_cannot_be_is_refused_before_it_is_spent(
     message: str, plan: Callable[..., Plan], changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidValue, match=re.escape(message)):
+    with pytest.raises(InvalidValue, match=re.escape(message)):  # of some, where the plan is made
         train(plan(**changes), tmp_path / "run")
     assert not charges(tmp_path / "run")
 

@@ -1,15 +1,17 @@
 """The commands as a user types them: prices, mistakes in one line, a run that is killed and continued, loggers."""
 
-import csv
 import json
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
 import time
 from functools import partial
+from importlib import reload
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,8 @@ from omegaconf import OmegaConf
 from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
 from pate.config.location import members
-from tests.e2e.commands import SMALL, call, command, refused, succeeded
+from pate.report import page
+from tests.e2e.commands import SMALL, call, command, refused, rows_of, succeeded
 from tests.e2e.stages_of_run import contents
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
@@ -26,9 +29,8 @@ WORDS = [*SMALL, "aggregator=gaussian_votes", "seed=1"]
 QUICK = [*WORDS, "target_epsilon=200"]
 
 
-def quote(*arguments: str) -> dict[str, object]:
-    done = succeeded("account", *SIZE, *arguments)
-    return json.loads(done.stdout.splitlines()[-1])
+def quote(*arguments: str) -> Any:
+    return json.loads(succeeded("account", *SIZE, *arguments).stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_accountants_side_by_side() -> None:
     """All that there are, each that adds parts above the exact one; the page spells out orders and failures."""
     size = ["num_queries=30", "num_labels=8", "num_teachers=100"]
     arguments = ["aggregator=stable_top_k_gumbel", *size, "accountants=all", "allow_useless=true"]
-    answer = json.loads(call("account", *arguments, "format=json").stdout.splitlines()[-1])
+    answer = quote(*arguments)
     prices = {price["accountant"]: price for price in answer["accountants"]}
     assert set(prices) == set(members("accountant"))
     assert answer["accountants"][0]["accountant"] == answer["accountant"] == "auto"
@@ -63,21 +65,23 @@ def test_accountants_side_by_side() -> None:
     assert all(said in page for said in ("the best of 461 orders is", "30 x 1e-9 = 3e-8", *prices))
 
 
-def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
-    """The file prices the same, trains, and is refused once it is touched; its path is not published."""
-    path, folder = tmp_path / "private-place" / "table.json", tmp_path / "run"
-    size = ["num_queries=20", "num_teachers=60", "accountant=rdp", "format=json"]
-    made = call("account", *size, "target_epsilon=100", f"write_table={path}")
-    answer = json.loads(made.stdout.splitlines()[-1])
+def test_table_is_written_certified_and_used_and_neither_seed_nor_place_is_published(tmp_path: Path) -> None:
+    """The file prices the same, trains, and is refused once it is touched."""
+    path, release = tmp_path / "private-place" / "table.json", tmp_path / "private-place" / "run" / "release"
+    size = ["num_queries=20", "num_teachers=60", "num_labels=10", "target_delta=1e-6", "accountant=rdp", "format=json"]
+    answer = quote(*size, "target_epsilon=100", f"write_table={path}")
     noise = f"aggregator.selection_scale={answer['aggregator']['selection_scale']}"
-    again = call("account", *size, noise, f"aggregator.table={path}")
-    assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == answer["epsilon"]
-    words = [*SMALL, "teacher.num_teachers=60", "target_epsilon=100", "seed=1"]
-    succeeded("train", *words, f"aggregator.table={path}", f"output_dir={folder}")
-    assert json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] <= 100
-    published = (folder / "release" / "config.yaml").read_text()
-    assert answer["table"]["sha256"] in published
-    assert "private-place" not in published
+    assert quote(*size, noise, f"aggregator.table={path}")["epsilon"] == answer["epsilon"]
+    words = [*SMALL, "teacher.num_teachers=60", "target_epsilon=100", "seed=424242", f"aggregator.table={path}"]
+    succeeded("train", *words, f"output_dir={release.parent}")
+    assert json.loads((release.parent / "report.json").read_text())["privacy"]["epsilon"] <= 100
+    texts = contents(release).values()
+    assert not any(word in text for text in texts for word in (b"424242", b"private-place"))
+    config, card = OmegaConf.load(release / "config.yaml"), (release / "privacy_card.md").read_text()
+    assert config.aggregator.table_sha256 == answer["table"]["sha256"]
+    assert str(config.aggregator.selection_scale) in card, "the noise that was used, not the one before calibration"
+    with np.load(release / "release.npz") as arrays:
+        assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
     values = json.loads(path.read_text())
     path.write_text(json.dumps(values | {"rdp": values["rdp"] * 0.9}))
     said = refused("account", *size, f"aggregator.table={path}")
@@ -92,10 +96,7 @@ def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
         (["accountants=[rpd]"], "accountants=rpd: expected one of"),
         (["num_teachers=0"], "num_teachers=0: expected a whole number >= 1"),
         (["target_delta=1e-30"], "target_delta=1e-30: expected at least 2.67e-12"),
-        (
-            ["aggregator.failure_prob=1e-5"],
-            "1e-06: expected the sum over all queries to stay below it; what works: aggr",
-        ),
+        (["aggregator.failure_prob=1e-5"], "1e-06: expected the sum over all queries to stay below it; what works: a"),
         ([f"num_queries={10**400}"], "num_queries"),
         (["aggregator.test=gaussian", "target_epsilon=-3"], "target_epsilon=-3.0: expected a number > 0"),
     ],
@@ -133,27 +134,7 @@ def test_streams_that_are_closed_or_that_nobody_reads_are_no_error() -> None:
     assert process.wait() == 141
 
 
-def test_published_folder_names_neither_seed_nor_place(tmp_path: Path) -> None:
-    succeeded(
-        "train",
-        *SMALL,
-        "aggregator=gaussian_votes",
-        "target_epsilon=200",
-        "seed=424242",
-        f"output_dir={tmp_path / 'private-place'}",
-    )
-    release = tmp_path / "private-place" / "release"
-    texts = contents(release).values()
-    assert not any(word in text for text in texts for word in (b"424242", b"private-place"))
-    config = OmegaConf.load(release / "config.yaml")
-    card = (release / "privacy_card.md").read_text()
-    assert str(config.aggregator.noise_std) in card, "the noise that was used, not the one before calibration"
-    with np.load(release / "release.npz") as arrays:
-        assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
-
-
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    """Also one whose reason to be refused is in the table."""
     done = call("train", "-m", *WORDS, "target_epsilon=50,-1,100", cwd=tmp_path)
     assert done.returncode == 2
     said = "target_epsilon=-1.0: expected a number > 0"
@@ -164,8 +145,7 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert epsilons == pytest.approx([50, 100], rel=0.01)
     (table,) = (tmp_path / "outputs" / "sweeps").glob("*/sweep.csv")
     assert done.stdout.splitlines()[-1] == f"written: {table.relative_to(tmp_path)}"
-    with table.open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(table)
     assert [row["target_epsilon"] for row in rows] == ["50", "-1", "100"]
     good = [rows[0], rows[2]]
     assert {path.parent for path in reports} == {tmp_path / row["folder"] for row in good}
@@ -184,19 +164,13 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
     ended = child.wait()
     assert ended.code == 130, ended.err
     assert ended.err.endswith("interrupted; the same command continues where it stopped\n")
-    with tables[0].open() as file:
-        rows = list(csv.DictReader(file))
-    assert rows[0]["teacher.num_teachers"] == "8"
-    assert len(rows) < 4
+    rows = rows_of(tables[0])
+    assert rows[0]["teacher.num_teachers"] == "8" and len(rows) < 4
 
 
 def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("train", *QUICK, "engine=processes", "teacher=mlp", "teacher.epochs=4000", f"output_dir={tmp_path}"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = command("train", *QUICK, "engine=processes", "teacher=mlp", "teacher.epochs=4000", f"output_dir={tmp_path}")
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (workers := descendants(process.pid)) and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
@@ -208,6 +182,30 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
     while any(Path(f"/proc/{worker}/task").exists() for worker in workers):
         assert time.monotonic() < until, "workers train on"
         time.sleep(0.05)
+
+
+def limited(largest_file: int) -> None:
+    reload(page)  # with its pictures, which make it a large file
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
+
+
+def test_a_run_that_met_the_end_of_the_disk_continues_and_pays_once(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the end of the disk, which comes at several stages."""
+    warm.warm_up()
+
+    def train(largest_file: int = resource.RLIM_INFINITY) -> warm.Ended:
+        words = [*SMALL, "target_epsilon=200", "seed=1", f"output_dir={tmp_path}"]
+        return warm.command("train", words, partial(limited, largest_file)).wait()
+
+    for largest_file, stopped_at in ((8_000, "ledger.db"), (50_000, "teachers-"), (90_000, "report.html")):
+        stopped = train(largest_file)
+        assert stopped.code == 1 and "Traceback" not in stopped.err, stopped.err
+        assert re.match(r"OSError: \[Errno \d+\] (Input/output error|File too large): ", stopped.line)
+        assert stopped_at in stopped.line
+        assert stopped.line.endswith("; the same command continues once that is mended")
+    before = {name: (tmp_path / name).read_bytes() for name in ("release/release.npz", "ledger.db", "votes.npz")}
+    assert train().code == 0
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
 def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Path) -> None:

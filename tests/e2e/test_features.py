@@ -1,6 +1,5 @@
 """Whole runs on features of pictures: what teachers, students, reports and the published model make of them."""
 
-import csv
 import json
 import shutil
 from dataclasses import replace
@@ -21,7 +20,7 @@ from pate.run.plan import Plan
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
-from tests.e2e.commands import refused, succeeded
+from tests.e2e.commands import refused, rows_of, succeeded
 from tests.e2e.small_run import SilentMonitor, small_plan
 from tests.unit.features.pictures import SMALL, Given, dataset, drawn
 
@@ -84,8 +83,7 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
     for source in ("pictures", "pictures.npy"):
         words = [f"data={tmp_path / source}", f"output={tmp_path / 'p.csv'}", f"release={folder / 'release'}"]
         succeeded("predict", *words)
-        with (tmp_path / "p.csv").open() as file:
-            read.append([list(row.values())[1:] for row in csv.DictReader(file)])
+        read.append([list(row.values())[1:] for row in rows_of(tmp_path / "p.csv")])
     assert read[0] == read[1] and len(read[0]) == 12
 
 
@@ -129,9 +127,8 @@ def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path)
 def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_queries(tmp_path: Path) -> None:
     words = ["aggregators=[centered_votes]", "methods=[dp_gd]", "epsilons=[50]", "seeds=1", "num_workers=1"]
     succeeded("compare", *FACES, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}")
-    with (tmp_path / "comparison" / "comparison.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["epsilon"]]
-    assert {row["aggregator"] for row in rows} == {"centered_votes", "dp_gd"}
+    rows = rows_of(tmp_path / "comparison" / "comparison.csv")
+    assert {row["aggregator"] for row in rows if row["epsilon"]} == {"centered_votes", "dp_gd"}
     words = ["aggregators=[centered_votes]", "num_queries=51", f"output_dir={tmp_path / 'none' / 'comparison'}"]
     said = refused("compare", *FACES, "features=patches", *words)
     assert "num_queries=51: expected at most 50, the public pool" in said

@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from tests.e2e.small_run import (
 )
 from tests.e2e.stages_of_run import contents
 
+DIGEST = small_dataset().private_digest()
 Run = tuple[str, Path, float]  # name, folder, epsilon
 CENTERED: dict[str, Any] = {
     "teacher": KernelTeacher(),
@@ -73,14 +73,6 @@ def unfinished(folder: Path, to: Path) -> Path:
 
 def charges(ledger: Path) -> int:
     return len(SharedLedger.stored(ledger).entries)
-
-
-@cache
-def digest() -> str:
-    return small_dataset().private_digest()
-
-
-# -- killed
 
 
 class Killed(BaseException):
@@ -125,7 +117,7 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
                 pass
             except KeyboardInterrupt:
                 break
-        ledger = Ledger.stored(folder / "ledger.db", data=digest())
+        ledger = Ledger.stored(folder / "ledger.db", data=DIGEST)
         assert len(ledger.entries) <= 1
         for key, content in kept.items():
             assert ledger.read(key) == content, "what was committed is never drawn again"
@@ -136,7 +128,7 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
     else:
         pytest.fail("twenty kills were not enough")
     report = train(plan, folder)
-    ledger = Ledger.stored(folder / "ledger.db", data=digest())
+    ledger = Ledger.stored(folder / "ledger.db", data=DIGEST)
     assert len(ledger.entries) == 1
     assert report.privacy.epsilon >= ledger.epsilon
     assert all(ledger.read(key) == content for key, content in kept.items())
@@ -167,7 +159,7 @@ def test_nothing_is_told_before_it_is_committed(tmp_path: Path, monkeypatch: pyt
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=False)
         train(plan_of("session"), folder, monitor)
-    rounds = [key for key in Ledger.stored(folder / "ledger.db", data=digest()).keys if ":round-" in key]
+    rounds = [key for key in Ledger.stored(folder / "ledger.db", data=DIGEST).keys if ":round-" in key]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
 
 
@@ -183,14 +175,11 @@ def test_a_round_is_released_around_one_sum_only(tmp_path: Path, monkeypatch: py
     there = shutil.copytree(folder, tmp_path / "there")
     for each in (folder, there):
         train(plan, each)
-    ledgers = [Ledger.stored(each / "ledger.db", data=digest()) for each in (folder, there)]
+    ledgers = [Ledger.stored(each / "ledger.db", data=DIGEST) for each in (folder, there)]
     first, second = ({key: ledger.read(key) for key in ledger.keys} for ledger in ledgers)
     same = [key for key in first if first[key] == second[key]]
     assert len(same) == 2, "what was committed before the copy; after it both draw noise of their own"
     assert len(first) == 8
-
-
-# -- copied
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -225,9 +214,6 @@ def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(name: str, t
     assert charges(tmp_path / "all.db") == 2
 
 
-# -- gone, and drawn again
-
-
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_release_there_or_gone_is_written_again_for_free(lost: bool, run: Run, tmp_path: Path) -> None:
     name, whole, epsilon = run
@@ -240,7 +226,6 @@ def test_a_release_there_or_gone_is_written_again_for_free(lost: bool, run: Run,
 
 
 def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: Path) -> None:
-    """Stopped between, it goes on; a ledger of one draw is not enough."""
     name, whole, epsilon = run
     folder = unfinished(whole, tmp_path / "copy")
     once, plan = (folder / "ledger.db").read_bytes(), plan_of(name, redraw=True)
@@ -272,12 +257,7 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
     assert charges(tmp_path / "b" / "ledger.db") == 1
 
 
-# -- damaged
-
-
 def changed(statement: str) -> Callable[[Path, str], None]:
-    """The file as somebody with SQLite would edit it."""
-
     def damage(folder: Path, name: str) -> None:
         db = sqlite3.connect(folder / "ledger.db")
         for trigger in ("charges_stay", "charges_are"):
@@ -290,7 +270,7 @@ def changed(statement: str) -> Callable[[Path, str], None]:
 
 
 def charged_more(folder: Path, name: str) -> None:
-    settings = {"target_delta": 1e-5, "accountant": RdpAccountant, "data": digest()}
+    settings = {"target_delta": 1e-5, "accountant": RdpAccountant, "data": DIGEST}
     Ledger(folder / "ledger.db", **settings).charge(GaussianEvent(50.0), adjacency="replace_one", key="foreign")
 
 
@@ -369,12 +349,7 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
     refuse(plan_of(name), folder, r"^release=.*release\.npz: expected the file as it was when")
 
 
-# -- parts of one's own
-
-
 class Unpaid(GaussianVotes):
-    """Releases beside what pays."""
-
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         return self.aggregate(source.counts(), num_teachers=source.num_teachers, rng=context.rng)
 

@@ -19,7 +19,7 @@ from pate.aggregators.release import PublicNames
 from pate.comparison import Bench, PATEMethod
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
-from pate.data import Dataset, Split
+from pate.data import Dataset
 from pate.run.plan import Plan
 from pate.student import (
     CNNStudent,
@@ -33,7 +33,7 @@ from pate.student import (
 )
 from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, stopped
+from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, dealt, small_dataset, stopped
 from tests.e2e.stages_of_run import SEED, Votes, release, release_plan, require_the_same, seeded_plan, student
 
 EPSILON, DELTA = 50.0, 1e-5  # of the plan, again for the classifier
@@ -47,13 +47,7 @@ def small_images() -> Dataset:
     labels = rng.random((400, 2)) < 0.5
     inputs[labels[:, 0], :, 2:6, 2:6] += 0.5
     inputs[labels[:, 1], :, 10, :] += 0.5
-    ids = np.arange(400)
-
-    def split(rows: slice) -> Split:
-        return Split(inputs[rows], labels[rows], ids[rows], ids[rows])
-
-    parts = {"private": split(slice(0, 200)), "public": split(slice(200, 300)), "test": split(slice(300, 400))}
-    return Dataset(name="images", real=False, kind="images", label_names=("square", "bar"), **parts)
+    return dealt(inputs, labels, 200, 300, 400, name="images", kind="images", label_names=("square", "bar"))
 
 
 def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
@@ -79,7 +73,6 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
 
 
 def names_in(data: Dataset, num_queries: int) -> PublicNames:
-    """What a run writes beside its release."""
     return PublicNames(data.published_ids[:num_queries], data.label_names)
 
 
@@ -106,9 +99,6 @@ def shipped(words: str) -> Aggregator:
     return replace(aggregator, **changes)
 
 
-CONVEX = ConvexTeacher()
-
-
 def form_for(aggregator: Aggregator) -> str:
     if getattr(aggregator, "norm", "") == "l1":  # which keeps each teacher's surest votes
         return "clipped"
@@ -131,12 +121,10 @@ def test_every_aggregator_releases_and_teaches_the_same(name: str, votes: Votes,
     require_the_same_apart(plan, votes, tmp_path)
 
 
-@pytest.mark.parametrize(("teacher", "num_teachers"), [(KernelTeacher(), None), (KernelTeacher(), 40), (CONVEX, 40)])
-def test_teachers_whose_records_are_read_too(teacher: Voter, num_teachers: int | None, tmp_path: Path) -> None:
-    plan = seeded_plan(
-        shipped("centered_votes"), holders=None, teacher=teacher, num_teachers=num_teachers, student=LowRankStudent()
-    )
-    require_parity(plan, tmp_path)
+@pytest.mark.parametrize(("teacher", "number"), [(KernelTeacher(), None), (KernelTeacher(), 40), (ConvexTeacher(), 40)])
+def test_teachers_whose_records_are_read_too(teacher: Voter, number: int | None, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"teacher": teacher, "num_teachers": number, "student": LowRankStudent()}
+    require_parity(seeded_plan(shipped("centered_votes"), holders=None, **given), tmp_path)
 
 
 STUDENTS: dict[str, Callable[[], Student]] = {

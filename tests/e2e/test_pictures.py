@@ -13,7 +13,7 @@ from pate.data import FaceCopy, SynthFaces
 from pate.data.dataset import unwatched
 from pate.data.synth_faces import split_sizes
 from pate.pipeline import train
-from tests.e2e.commands import refused, succeeded
+from tests.e2e.commands import refused, rows_of, succeeded
 from tests.e2e.small_run import small_plan
 
 pytest.importorskip("pyarrow")
@@ -23,7 +23,6 @@ SMALL += ["all_records=false", "accountant=rdp"]
 
 
 def draw(folder: Path, count: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
-    """Pictures of noise, of which some are red, green, or both."""
     folder.mkdir(parents=True)
     drawn = []
     for number in range(count):
@@ -33,11 +32,6 @@ def draw(folder: Path, count: int, rng: np.random.Generator) -> list[tuple[str, 
         Image.fromarray(levels).save(folder / f"{number}.png")
         drawn.append((f"{number}.png", labels))
     return drawn
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def test_pictures_in_a_folder(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_changed_data_are_refused(tmp_path: Path) -> None:
+def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
     data = small_dataset()
     labels = data.private.labels.copy()
     labels[0] ^= True
@@ -121,8 +121,6 @@ def test_changed_data_are_refused(tmp_path: Path) -> None:
     stopped(small_plan(), tmp_path, "casting")
     refuse(small_plan(load_dataset=lambda: other), tmp_path, r"data=\w+: expected the data that this run began with")
 
-
-def test_folder_that_another_process_works_on_is_refused(tmp_path: Path) -> None:
     class Nested(SilentMonitor):
         def stage(self, name: str, total: int | None = None):
             train(small_plan(), tmp_path)

@@ -141,7 +141,6 @@ def test_a_killed_student_is_trained_to_the_same_bytes(votes: Votes, tmp_path: P
 
 
 def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(votes: Votes, tmp_path: Path) -> None:
-    """Of these data alone."""
     plan, ledger, others = replace(PLAN, target_epsilon=5.0), tmp_path / "ledger.db", tmp_path / "others.db"
     release(release_plan(plan), votes["bits"], tmp_path / "first")
     for _ in range(2):  # the first call charges the ledger for what is finished

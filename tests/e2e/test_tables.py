@@ -18,7 +18,7 @@ import yaml
 
 import pate
 from pate.validation import DISTRIBUTION, VERSION
-from tests.e2e.commands import refused, succeeded
+from tests.e2e.commands import refused, rows_of, succeeded
 
 pytest.importorskip("pyarrow")
 
@@ -27,7 +27,6 @@ CANARY = "Zanzibar"  # a town that only private patients live in
 
 
 def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[str, Any]]:
-    """The visits of one patient: mixed types, cells that are missing."""
     age, sex = rng.randint(18, 95), rng.choice(["M", "F", "", "unknown"])
     for _ in range(rng.randint(1, 3)):
         pressure, sugar = rng.gauss(120 + age * 0.3, 12), rng.gauss(5.4 + (age > 60) * 0.6, 0.7)
@@ -76,12 +75,10 @@ def finished(tables: Path) -> Path:
 
 
 def test_the_bundle_predicts_for_others_by_label_name(finished: Path, tables: Path, tmp_path: Path) -> None:
-    """In a copy, without the run; the rows of the command are those of `pate.load`."""
     shutil.copytree(finished / "release", tmp_path / "bundle")
     files = [f"release={tmp_path / 'bundle'}", f"data={tables / 'new.csv'}", f"output={tmp_path / 'p.csv'}"]
     succeeded("predict", *files, "id=visit")
-    with (tmp_path / "p.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "p.csv")
     new = pytest.importorskip("pandas").read_csv(tables / "new.csv")
     bundle = pate.load(tmp_path / "bundle")
     assert [row["visit"] for row in rows] == new["visit"].tolist()
@@ -90,8 +87,8 @@ def test_the_bundle_predicts_for_others_by_label_name(finished: Path, tables: Pa
     assert [[row[label] == "1" for label in LABELS] for row in rows] == bundle.predict(new).tolist()
 
 
-def test_the_student_has_learned_and_nothing_private_is_published(finished: Path, tables: Path) -> None:
-    """No word that only private files have, no path, no group; no score on true labels."""
+def test_the_student_has_learned_and_what_is_published_is_not_private(finished: Path, tables: Path) -> None:
+    """No word that only private files have, no path, no group; no score on true labels. Hugging Face reads the head."""
     report = json.loads((finished / "report.json").read_text())
     student, prior = report["student"], report["baselines"]["prior"]
     assert student["accuracy"] > prior["accuracy"] + 0.02
@@ -100,9 +97,6 @@ def test_the_student_has_learned_and_nothing_private_is_published(finished: Path
     for path in (finished / "release").rglob("*.*"):
         text = path.read_text(encoding="latin-1")
         assert [word for word in (CANARY, "private.csv", str(tables), "patient", *scores) if word in text] == [], path
-
-
-def test_the_card_has_a_head_that_hugging_face_reads(finished: Path) -> None:
     _, head, body = (finished / "release" / "README.md").read_text().split("---\n", 2)
     said = yaml.safe_load(head)
     assert said["pipeline_tag"] == "tabular-classification"
@@ -113,11 +107,9 @@ def test_the_card_has_a_head_that_hugging_face_reads(finished: Path) -> None:
 
 
 def test_using_a_bundle_loads_no_training(finished: Path) -> None:
-    code = (
-        f"import sys, pate; m = pate.load({str(finished / 'release')!r}); "
-        "m.predict({'date': ['2025-01-01'], 'age': [50], 'sex': ['F'], 'town': [''], 'pressure': [1], 'hba1c': [1]}); "
-        "print(*sorted(sys.modules))"
-    )
+    row = {"date": ["2025-01-01"], "age": [50], "sex": ["F"], "town": [""], "pressure": [1], "hba1c": [1]}
+    release = str(finished / "release")
+    code = f"import sys, pate; pate.load({release!r}).predict({row}); print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ended.stdout.split())
     assert "pate.run.bundle" in loaded
@@ -126,13 +118,11 @@ def test_using_a_bundle_loads_no_training(finished: Path) -> None:
 
 
 def test_mistakes_of_the_commands_are_one_line(finished: Path, tables: Path, tmp_path: Path) -> None:
-    new = (tables / "new.csv").read_text().replace("pressure", "presure")
-    (tmp_path / "new.csv").write_text(new)
+    (tmp_path / "new.csv").write_text((tables / "new.csv").read_text().replace("pressure", "presure"))
     release, output = f"release={finished / 'release'}", f"output={tmp_path / 'p.csv'}"
     data, beside = f"data={tmp_path / 'new.csv'}", f"output={finished / 'release/p.csv'}"
     for words, line in (
         ([release, data, output], "data: expected also the column pressure (did you mean presure?)"),
-        ([release, "data=nowhere.csv", output], "data=nowhere.csv: expected a file that is there"),
         ([release, output], "data=???: expected the file of the records, or the folder of the pictures"),
         (["release=nowhere", "data=x", output], "release=nowhere: expected the folder release/ of a finished run"),
         ([release, "data=x.npy", output], "file=x.npy: expected an .npy file"),
@@ -197,12 +187,10 @@ estimator:
 
 @pytest.mark.slow
 def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: Path) -> None:
-    """A ColumnTransformer by column names."""
     (tmp_path / "conf" / "teacher").mkdir(parents=True)
     (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED)
-    chosen = [f"--config-dir={tmp_path / 'conf'}", "teacher=mixed"]
-    few = ["teacher.num_teachers=30", "target_epsilon=20"]
-    succeeded("train", *chosen, *settings(tables), *few, f"output_dir={tmp_path / 'run'}")
+    chosen = [f"--config-dir={tmp_path / 'conf'}", "teacher=mixed", "teacher.num_teachers=30", "target_epsilon=20"]
+    succeeded("train", *settings(tables), *chosen, f"output_dir={tmp_path / 'run'}")
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
 
@@ -212,9 +200,8 @@ def test_an_estimator_that_takes_no_words_says_so_before_anything_is_trained(tab
     line = "teacher.estimator=LogisticRegression: expected one that takes the columns of the table, such as a pipeline"
     assert refused("train", *words).splitlines()[-1].startswith(line)
     assert not (tmp_path / "run" / "teachers").exists()
-    line = "teacher.frames=true: expected data=table, whose columns have names and kinds"
     other = refused("train", "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'other'}")
-    assert other.splitlines()[-1] == line
+    assert other.endswith("teacher.frames=true: expected data=table, whose columns have names and kinds")
 
 
 @pytest.mark.slow

@@ -44,6 +44,11 @@ def plan_of(ledger: Path | None, **changes: Any) -> Plan:
     return small_plan(**({"aggregator": NOISE, "seed": None, "ledger": ledger} | changes))
 
 
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
 def epsilon_of(count: int) -> float:
     return RdpAccountant().compose(EVENT, count).get_epsilon(1e-5)
 
@@ -68,8 +73,8 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
     assert Ledger.stored(tmp_path / "a" / "ledger.db").epsilon == epsilon_of(1)
 
 
-def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Path) -> None:
-    ledger, cap, monitor = tmp_path / "ledger.db", 1.2 * epsilon_of(1), SilentMonitor()
+def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(ledger: Path, tmp_path: Path) -> None:
+    cap, monitor = 1.2 * epsilon_of(1), SilentMonitor()
     plan = plan_of(ledger, max_total_epsilon=cap)
     release_of(plan, tmp_path / "a")
     spent = ledger.read_bytes()
@@ -82,10 +87,9 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Pa
     refuse(replace(plan, max_total_epsilon=2 * cap), tmp_path / "c", r"^max_total_epsilon=[\d.]+: expected at most")
 
 
-def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(tmp_path: Path) -> None:
+def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(ledger: Path, tmp_path: Path) -> None:
     """Another run was faster while the teachers of this one were trained."""
-    ledger, cap = tmp_path / "ledger.db", 1.1 * epsilon_of(1)
-    other = account(ledger, max_epsilon=cap)
+    other = account(ledger, max_epsilon=1.1 * epsilon_of(1))
 
     class Slow(SilentMonitor):
         def stage(self, name: str, total: int | None = None) -> Any:
@@ -106,8 +110,7 @@ def spelled(digest: str, **owners: range) -> Any:
     return lambda: replace(small_dataset(), private_cells=digest * 64, owners=names)
 
 
-def test_people_whom_another_account_knows_are_not_given_a_new_one_and_others_are(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.db"
+def test_people_whom_another_account_knows_are_given_no_new_one(ledger: Path, tmp_path: Path) -> None:
     release_of(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a")
     again, monitor = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105))), SilentMonitor()
     rule = r"^ledger=.*: expected the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups; or new_"
@@ -127,8 +130,7 @@ def test_people_whom_another_account_knows_are_not_given_a_new_one_and_others_ar
     assert b"b'11'" not in ledger.read_bytes()
 
 
-def test_two_releases_from_one_seed_have_no_total(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.db"
+def test_two_releases_from_one_seed_have_no_total(ledger: Path, tmp_path: Path) -> None:
     release_of(plan_of(ledger, seed=3), tmp_path / "a")
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another seed, as an earlier release"):
         train(plan_of(ledger, seed=3, num_queries=30), tmp_path / "b")
@@ -136,8 +138,8 @@ def test_two_releases_from_one_seed_have_no_total(tmp_path: Path) -> None:
     release_of(plan_of(ledger, seed=4, num_queries=30), tmp_path / "c")
 
 
-def test_a_finished_run_that_a_ledger_does_not_know_of_is_charged_to_it_on_request(tmp_path: Path) -> None:
-    ledger, folder = tmp_path / "ledger.db", tmp_path / "run"
+def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(ledger: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
     train(plan_of(None), folder)
     refuse(plan_of(ledger), folder, r"^ledger=.*: expected the ledger that this finished run is charged to; or")
     assert not ledger.exists()
@@ -184,8 +186,7 @@ def _run(ledger: Path, folder: Path) -> str:
     return "finished"
 
 
-def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.db"
+def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(ledger: Path, tmp_path: Path) -> None:
     with multiprocessing.get_context("fork").Pool(3) as pool:
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends

@@ -32,7 +32,6 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 def built(folder: Path) -> tuple[Path, Path]:
-    """The source distribution, and the wheel that is built from it."""
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
     (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     return source, wheel
@@ -62,7 +61,6 @@ def check_wheel(wheel: Path) -> None:
 
 
 def check_source(source: Path) -> None:
-    """What a contributor needs."""
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "conf/train.yaml", "tests/e2e/test_wheel.py", "examples/README.md", "CITATION.cff"} <= names

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -30,7 +31,6 @@ LABELS = ("old", "male")
 
 
 def bundle_of(folder: Path, student: Student | None = None) -> Path:
-    """A bundle as a run writes it, of a small table."""
     schema = TableSchema.of(pa.table(TABLE))
     inputs = schema.inputs(TABLE)
     labels = np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1)
@@ -178,37 +178,25 @@ def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any
     assert [row[0] for row in rows] == ["'=1+1", "-7"]
 
 
-class HubFolder:
-    """What of huggingface_hub is used, with a folder in place of the Hub."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.asked = root, dict[str, Any]()
-        self.CommitOperationAdd, self.HfApi = SimpleNamespace, lambda: self
-
-    def create_repo(self, repo_id: str, **settings: Any) -> None:
-        self.asked = settings
-
-    def create_commit(self, repo_id: str, operations: list[Any], *, commit_message: str) -> Any:
-        for each in operations:
-            path = self.root / repo_id / each.path_in_repo
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(each.path_or_fileobj)
-        return SimpleNamespace(commit_url=f"{repo_id}: {commit_message}")
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """The interface that the package huggingface_hub gives to the Hub."""
+    package = MagicMock(CommitOperationAdd=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", package)
+    return package.HfApi.return_value
 
 
-def test_the_hub_gets_files_of_the_manifest_alone(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hub = HubFolder(tmp_path / "hub")
-    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)  # type: ignore[arg-type]
+def test_the_hub_gets_files_of_the_manifest_alone(folder: Path, hub: MagicMock) -> None:
     (folder / "notes.txt").write_text("for nobody")
     model = pate.load(str(folder))
-    assert model.push_to_hub("me/people", private=True) == "me/people: people: a model by pate"
-    assert hub.asked == {"private": True, "exist_ok": True}
-    sent = tmp_path / "hub" / "me" / "people"
-    names = {path.relative_to(sent).as_posix() for path in sent.rglob("*") if path.is_file()}
-    assert names == {"manifest.json", SCHEMA, "student/student.json", "student/student.safetensors"}
-    assert (pate.load(sent).predict_proba(TABLE) == model.predict_proba(TABLE)).all()
+    hub.create_commit.return_value.commit_url = "https://there"
+    assert model.push_to_hub("me/people", private=True) == "https://there"
+    hub.create_repo.assert_called_once_with("me/people", private=True, exist_ok=True)
+    (repo, operations), said = hub.create_commit.call_args
+    assert (repo, said) == ("me/people", {"commit_message": "people: a model by pate"})
+    sent = {each.path_in_repo: each.path_or_fileobj for each in operations}
+    published = ("manifest.json", SCHEMA, "student/student.json", "student/student.safetensors")
+    assert sent == {name: (folder / name).read_bytes() for name in published}
     (folder / SCHEMA).write_text("{}")
     with pytest.raises(InvalidValue, match=r"schema\.json: expected the file as it was published \(it is another\)"):
         model.push_to_hub("me/people")
@@ -216,8 +204,7 @@ def test_the_hub_gets_files_of_the_manifest_alone(
         Bundle(model.form, model.model).push_to_hub("me/people")
 
 
-def test_nothing_outside_of_the_folder_is_sent(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", HubFolder(tmp_path / "hub"))  # type: ignore[arg-type]
+def test_nothing_outside_of_the_folder_is_sent(folder: Path, tmp_path: Path, hub: MagicMock) -> None:
     (tmp_path / "secret").write_text("secret")
     model, text = pate.load(folder), (folder / "manifest.json").read_text()
     for name in ("../secret", "/etc/hostname", "link"):
@@ -228,4 +215,4 @@ def test_nothing_outside_of_the_folder_is_sent(folder: Path, tmp_path: Path, mon
         (folder / "manifest.json").write_text(json.dumps(listed))
         with pytest.raises(InvalidValue, match=r"^(manifest\.json=.*: expected files of its fold|release=.*no links)"):
             model.push_to_hub("me/people")
-    assert not (tmp_path / "hub").exists()
+    assert not hub.create_commit.called

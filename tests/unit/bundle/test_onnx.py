@@ -52,7 +52,6 @@ def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
 
 
 def exported(folder: Path, model: StudentModel) -> Bundle:
-    """The bundle of a model, read back, with its graph beside it."""
     release = folder / "release"
     model.save(release / "student")
     form, kind = (ImageForm(3, 16, 16), "images") if len(model.input_shape) == 3 else (None, "features")
@@ -99,6 +98,5 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(tmp_path: Pa
 
 
 def test_every_student_that_ships_has_a_graph() -> None:
-    """The configuration's members, beside variants of them."""
     shipped = {path.stem for path in (Path(__file__).parents[3] / "conf" / "student").glob("*.yaml")}
     assert shipped <= set(STUDENTS)

@@ -1,4 +1,4 @@
-"""pate-account on a composed configuration: sessions of charged calls, files of votes, tables, and what is refused."""
+"""pate-account and pate-audit on a composed configuration: sessions, files of votes, ledgers, and what is refused."""
 
 import json
 import re
@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from pate.accounting import AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryTopK, GaussianVotes
 from pate.cli.account import account
+from pate.cli.audit import audit
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 
@@ -146,18 +147,9 @@ def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str
         assert (account.affords(event) >= 1) is fits
 
 
-def test_the_page_shows_a_row_for_each_data_set(run: Callable[..., str], quoted: Any, tmp_path: Path) -> None:
-    shared = ledger_of(tmp_path / "ledger.db")
-    page = run(*GAUSSIAN, f"ledger={shared.path}")
-    assert page.count("none") >= 2, "there is no cap"
-    assert "aaaaaaaaaaaa " in page and "bbbbbbbbbbbb " in page
-    ledger = Ledger(tmp_path / "one.db", target_delta=1e-6, max_epsilon=4.0)  # which names no data
-    ledger.charge(GaussianEvent(2.0), adjacency="replace_one", key="a fit")
-    (left,) = quoted(*GAUSSIAN, f"ledger={ledger.path}")["accounts"]
-    assert (left["data"], left["num_releases"]) == ("", 1)
-
-
-def test_a_ledger_of_other_terms_is_refused_and_none_is_made(run: Callable[..., str], tmp_path: Path) -> None:
+def test_a_ledger_is_a_row_for_each_data_set_one_of_other_terms_is_refused_and_none_is_made(
+    run: Callable[..., str], quoted: Any, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected"):
         run(*GAUSSIAN, f"ledger={tmp_path / 'none.db'}")
     assert not list(tmp_path.iterdir())
@@ -165,6 +157,13 @@ def test_a_ledger_of_other_terms_is_refused_and_none_is_made(run: Callable[..., 
     for word, known in (("target_delta=1e-07", "1e-06"), ("adjacency=add_remove", "replace_one")):
         with pytest.raises(InvalidValue, match=rf"^{word}: expected {known}, as ledger="):
             run(*GAUSSIAN, f"ledger={shared.path}", word)
+    page = run(*GAUSSIAN, f"ledger={shared.path}")
+    assert page.count("none") >= 2, "there is no cap"
+    assert "aaaaaaaaaaaa " in page and "bbbbbbbbbbbb " in page
+    ledger = Ledger(tmp_path / "one.db", target_delta=1e-6, max_epsilon=4.0)  # which names no data
+    ledger.charge(GaussianEvent(2.0), adjacency="replace_one", key="a fit")
+    (left,) = quoted(*GAUSSIAN, f"ledger={ledger.path}")["accounts"]
+    assert (left["data"], left["num_releases"]) == ("", 1)
 
 
 @pytest.fixture
@@ -200,10 +199,8 @@ def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(asked: Callable
     assert [line["data"][0] for line in lines] == ["a", "b", "b"]
     assert list(lines[0]) == ["data", "delta", *CHARGE]
     page = asked(f"ledger={shared.path}")
-    assert "records aaaaaaaaaaaa: 1 charge, epsilon " in page
-    assert "records bbbbbbbbbbbb: 2 charges, epsilon " in page
-    assert page.count("cap 4") == 2
-    assert page.count("GaussianVotes") == 3
+    assert "records aaaaaaaaaaaa: 1 charge, epsilon " in page and "records bbbbbbbbbbbb: 2 charges, epsilon " in page
+    assert (page.count("cap 4"), page.count("GaussianVotes")) == (2, 3)
     assert f"{entry.time[:19].replace('T', ' ')} UTC, {entry.user}: epsilon " in page
     assert asked(f"ledger={shared.path}", "format=text") == page
     empty = Ledger(tmp_path / "empty.db", target_delta=1e-6).path
@@ -233,3 +230,59 @@ def test_a_test_that_no_gap_passes_is_a_row_and_an_accountant_is_named(run: Call
     page = run(*useless, "allow_useless=true")
     assert "no gap of 100 votes passes with probability 1/2" in page
     assert "accountant to take" in page
+
+
+VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
+
+
+@pytest.fixture
+def audited(composed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def ask(votes: Any, *overrides: str) -> str:
+        np.save(tmp_path / "votes.npy", votes)
+        audit(composed(f"votes={tmp_path / 'votes.npy'}", *overrides, app="audit"))
+        return capsys.readouterr().out
+
+    return ask
+
+
+def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
+    arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
+    answer = json.loads(audited(VOTES, *arguments, "format=json").splitlines()[-1])
+    assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= answer.keys()
+    found = {each["aggregator"]: each for each in answer["findings"]}
+    assert next(iter(found)) == answer["aggregator"] == "clipped_votes"
+    assert set(found) == {"clipped_votes", "gaussian_votes", "powerset_gnmax"}  # of what was given
+    assert answer["epsilon"] == found["clipped_votes"]["epsilon"]["replace_one"]
+    removed = json.loads(audited(VOTES, *arguments, "format=json", "adjacency=add_remove"))
+    assert removed["epsilon"] == found["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
+    page = audited(VOTES, *arguments)
+    assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
+    assert "(given)" in page and "(assumed)" not in page
+    assert "priced once these are given: screening_std=, threshold_share=" in page
+    assert answer["assumed"] == {"screening_std": 50.0, "threshold_share": 0.6}
+    assert page.index("clipped_votes") < page.index("gaussian_votes")
+
+
+def test_no_noise_is_infinite_and_a_histogram_needs_the_number_of_teachers(audited: Callable[..., str]) -> None:
+    votes = np.array([[7, 2, 1], [4, 3, 3]])
+    answer = json.loads(audited(votes, "noise_std=0", "format=json"))
+    assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
+    assert "infinite" in audited(votes, "noise_std=0")
+    with pytest.raises(InvalidValue, match="num_teachers=None: expected a number"):
+        audited(VOTES.sum(axis=0))
+    assert "histogram: 50 teachers" in audited(VOTES.sum(axis=0), "num_teachers=50", "accountant=rdp")
+
+
+def test_mistakes_are_said_in_one_line(audited: Callable[..., str], composed: Any) -> None:
+    for override, rule in (
+        ("format=xml", "expected one of text, json"),
+        ("target_delta=0.0", r"expected a number in \(0, 1\)"),
+        ("adjacency=sideways", "expected one of replace_one, add_remove"),
+        ("layout=table", "expected one of auto"),
+        ("vote_clip=0", "expected a whole number >= 1"),
+        ("aggregator=gnmax", "expected one that releases several labels"),
+    ):
+        with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
+            audited(VOTES, override)
+    with pytest.raises(InvalidValue, match=r"votes=\?\?\?: expected the path of an \.npy, \.npz or \.csv file"):
+        audit(composed(app="audit"))

@@ -1,11 +1,11 @@
-"""What the commands share that run something: a run's name and folder, stages that are shown, the table of a sweep."""
+"""What the commands share that run something: names and folders, stages, a sweep's table, what a comparison is of."""
 
-import csv
 import io
 import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,14 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
 from pate.cli.run import BESIDE, ConsoleMonitor, default_folder, plain_settings, run_heading, watched_load
 from pate.cli.train import SweepTable
 from pate.data import SynthFaces, Yeast
+from pate.student import LowRankStudent
+from pate.teachers import KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
+from tests.e2e.commands import rows_of
 
 SETTINGS = {
     "aggregator": {"_target_": "pate.aggregators.StableTopK"},
@@ -112,8 +116,7 @@ def swept(folder: Path, *jobs: tuple[str, dict[str, Any] | None]) -> list[dict[s
         job.return_value = result
         table.on_job_end(config(folder, num, *words.split()), job)
     table.on_multirun_end(config(folder))
-    with (folder / "sweep.csv").open() as file:
-        return list(csv.DictReader(file))
+    return rows_of(folder / "sweep.csv")
 
 
 def result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
@@ -162,3 +165,64 @@ def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(tmp_path: Path
     assert ["a", "8.01", "3/6", "0.200", "-", "-", "-", "-", "no"] in rows
     assert ["best", "constant", "0.400"] in rows
     assert "2 releases of one private data set cost together at most epsilon 16.01 at delta 2e-6" in text
+
+
+def listed(*values: Any) -> Any:
+    return OmegaConf.create(list(values))
+
+
+def test_names_with_numbers_of_teachers_numbers_and_seeds() -> None:
+    names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
+    assert _names(listed(*names)) == names
+    assert _names("peeling@7") == ("peeling@7",)
+    assert _numbers("epsilons", listed(1, 0.5)) == (1.0, 0.5)
+    assert _numbers("epsilons", 3) == (3.0,)
+    assert _seeds(3) == (0, 1, 2)
+    assert _seeds(listed(7, 5)) == (7, 5)
+
+
+def test_lists_and_numbers_of_teachers_that_are_none() -> None:
+    for asked, message in (
+        (listed("gausian_votes"), r"gausian_votes: expected one of .*did you mean gaussian_votes"),
+        (listed("peeling@many"), r"peeling@many: expected NAME, or NAME@T with T teachers"),
+        (listed("peeling@"), r"peeling@: expected NAME, or NAME@T"),
+        (listed(), r"\[\]: expected a list of names; --help lists them"),
+        (7, r"7: expected a list of names"),
+    ):
+        with pytest.raises(InvalidValue, match=f"^aggregators={message}"):
+            _names(asked)
+    given = ["teacher=mlp", "teacher.num_teachers=800"]
+    _require_heard(given, ("peeling@7", "gaussian_votes"))
+    _require_heard(given[:1], ("peeling@7",))
+    with pytest.raises(InvalidValue, match=r"^teacher\.num_teachers=800: expected some name in .* that has no @"):
+        _require_heard(given, ("peeling@7", "centered_votes"))
+    with pytest.raises(InvalidValue, match=r"epsilons=\['little'\]: expected a list of numbers"):
+        _numbers("epsilons", listed("little"))
+    for wrong in (listed(1.5), "five", True, None):
+        with pytest.raises(InvalidValue, match=r"seeds=.*: expected a whole number >= 1, or a list of seeds"):
+            _seeds(wrong)
+
+
+@pytest.mark.slow
+def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
+    config = composed(app="compare")
+    entrants = [_method(name, config, []) for name in _names(config.aggregators)]
+    assert len({entrant.name for entrant in entrants}) >= 10
+    assert len({entrant.key for entrant in entrants}) == len(entrants)
+    assert {str(entrant.aggregator.adjacency) for entrant in entrants} == {"replace_one"}
+    assert _numbers("epsilons", config.epsilons) == (0.1, 0.25, 0.5, 1, 2, 3.6, 8)
+    assert (config.num_queries, config.target_delta, len(_seeds(config.seeds))) == (600, 1e-6, 5)
+
+
+@pytest.mark.slow
+def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(composed: Callable[..., Any]) -> None:
+    config = composed("adjacency=add_remove", app="compare")
+    given = ["teacher.num_teachers=50", "teacher.penalty=2"]
+    centered, few = (_method(name, config, given) for name in ("centered_votes", "centered_votes@400"))
+    assert isinstance(centered.teacher, KernelTeacher)
+    assert isinstance(centered.student, LowRankStudent)
+    assert (centered.num_teachers, few.num_teachers) == (None, 400)
+    plain, named = (_method(name, config, given) for name in ("peeling", "peeling@7"))
+    assert plain.teacher == named.teacher == LinearTeacher(penalty=2)
+    assert (plain.num_teachers, named.num_teachers) == (50, 7)
+    assert str(plain.aggregator.adjacency) == "add_remove"

@@ -30,15 +30,6 @@ def test_a_folder_that_was_not_claimed_is_left_as_it_was(tmp_path: Path) -> None
     assert [entry.name for entry in tmp_path.iterdir()] == ["wide"]
 
 
-def test_a_claimed_folder_is_the_owners_alone(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    begun(tmp_path)
-    assert tmp_path.stat().st_mode & 0o777 == 0o700
-    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == dict.fromkeys(
-        ("run.json", "run.lock", "data.sha256", "release.sha256"), 0o600
-    )
-
-
 def test_partial_files_of_others_stay_and_those_of_a_killed_call_do_not_stand_in_the_way(tmp_path: Path) -> None:
     (tmp_path / ".run.json.7.partial").write_text("{")
     begun(tmp_path)
@@ -101,13 +92,13 @@ def test_nothing_is_written_through_a_link_below_the_folder(tmp_path: Path) -> N
     assert not any((tmp_path / "there").iterdir()) and not (tmp_path / "nowhere").exists()
 
 
-def test_the_folder_itself_may_be_a_link_and_is_the_owners_alone_where_it_leads(tmp_path: Path) -> None:
-    """One to nothing is refused."""
-    (tmp_path / "disk").mkdir(mode=0o755)
+def test_a_claimed_folder_is_the_owners_alone_also_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk").chmod(0o777)
     (tmp_path / "run").symlink_to(tmp_path / "disk")
     begun(tmp_path / "run")
-    assert (tmp_path / "disk").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "disk" / "run.json").stat().st_mode & 0o777 == 0o600
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "disk", *(tmp_path / "disk").iterdir())}
+    assert modes == {"disk": 0o700} | dict.fromkeys(("run.json", "run.lock", "data.sha256", "release.sha256"), 0o600)
     lost = RunFolder(tmp_path / "lost")
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InvalidValue, match=r"^output_dir=.*/lost: expected a folder"), lost.opened({}):
