@@ -105,20 +105,15 @@ def form_for(aggregator: Aggregator) -> str:
     return "confidences" if aggregator.input_form == "centered" else "bits"
 
 
-def require_the_same_apart(plan: Plan, votes: Votes, folder: Path) -> None:
-    """The stages apart give what a run gave that is in `train` of the folder, stopped before its baselines."""
-    release(release_plan(plan), votes[form_for(plan.aggregator)], folder / "apart")
-    student(plan, folder / "apart")
-    require_the_same(folder / "train", folder / "apart")
-    assert charges(folder / "train")[0]["event"] == charges(folder / "apart")[0]["event"]
-
-
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
 def test_every_aggregator_releases_and_teaches_the_same(name: str, votes: Votes, tmp_path: Path) -> None:
     """In a run, in a comparison, and by holders, an aggregator and a student apart."""
     plan = seeded_plan(shipped(name))
     require_parity(plan, tmp_path)
-    require_the_same_apart(plan, votes, tmp_path)
+    release(release_plan(plan), votes[form_for(plan.aggregator)], tmp_path / "apart")
+    student(plan, tmp_path / "apart")
+    require_the_same(tmp_path / "train", tmp_path / "apart")
+    assert charges(tmp_path / "train")[0]["event"] == charges(tmp_path / "apart")[0]["event"]
 
 
 @pytest.mark.parametrize(("teacher", "number"), [(KernelTeacher(), None), (KernelTeacher(), 40), (ConvexTeacher(), 40)])

@@ -35,8 +35,7 @@ def plan_of(name: str, **changes: Any) -> Plan:
 
 def rounds_of(folder: Path) -> list[Round]:
     ledger = Ledger.stored(folder / "ledger.db")
-    drawn = [ledger.read(key) or b"" for key in ledger.keys if ":round-" in key]
-    return [Round(**np.load(io.BytesIO(content))) for content in drawn]
+    return [Round(**np.load(io.BytesIO(ledger.read(key) or b""))) for key in ledger.keys if ":round-" in key]
 
 
 class StopAfter(SilentMonitor):

@@ -139,9 +139,7 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(files
 
 
 def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-
-    names = ("age", "dose", "days", "patient", "ill")
+    rng, names = np.random.default_rng(1), ("age", "dose", "days", "patient", "ill")
     for place, count, width in (("a", 60, 5), ("b", 60, 5), ("public", 50, 3)):
         cells = rng.standard_normal((count, 3))
         rows = np.column_stack([cells, np.arange(count) // 2, cells[:, 0] > 0])[:, :width]

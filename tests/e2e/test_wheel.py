@@ -31,10 +31,28 @@ def run(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
-def built(folder: Path) -> tuple[Path, Path]:
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
-    (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
-    return source, wheel
+@pytest.mark.slow
+def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
+    """What a contributor needs is in the source distribution; the wheel is built from it."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path)
+    (source,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"Makefile", "conf/train.yaml", "examples/README.md", "CITATION.cff"} <= names
+    needed = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "docs").rglob("*.*")]
+    assert {str(path.relative_to(ROOT)) for path in needed if "__pycache__" not in path.parts} - names == set()
+    assert not any(name.startswith((".venv", "outputs", "site")) or "__pycache__" in name for name in names)
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+    configuration = {f"pate/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
+    pages = {"pate/report/page.html", "pate/report/report.html", "pate/comparison/frontier.html"}
+    assert {"pate/data/wordnet/wordnet40.npz", "pate/py.typed", *pages, *configuration} <= inside
+    assert {Path(name).name for name in inside if "/licenses/" in name} == {"LICENSE", "LICENSE-WORDNET"}
+    assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"pate", "pate_multilabel"}
+    folder = installed(wheel, tmp_path / "v")
+    assert "target_epsilon" in run(folder / "pate-train", "--cfg", "job", "--resolve", cwd=tmp_path)
+    said = run(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
+    assert said.startswith(str(tmp_path / "v")) and "(500, 3) True 40" in said
 
 
 def installed(wheel: Path, folder: Path) -> Path:
@@ -46,38 +64,3 @@ def installed(wheel: Path, folder: Path) -> Path:
     site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
     (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its .pth files are not read
     return folder / "bin"
-
-
-def check_wheel(wheel: Path) -> None:
-    """Configuration, data and licenses, and nothing beside the package."""
-    with zipfile.ZipFile(wheel) as archive:
-        inside = set(archive.namelist())
-    configuration = {f"pate/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
-    assert configuration - inside == set()
-    pages = {"pate/report/page.html", "pate/report/report.html", "pate/comparison/frontier.html"}
-    assert {"pate/data/wordnet/wordnet40.npz", "pate/py.typed", *pages} <= inside
-    assert {Path(name).name for name in inside if "/licenses/" in name} == {"LICENSE", "LICENSE-WORDNET"}
-    assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"pate", "pate_multilabel"}
-
-
-def check_source(source: Path) -> None:
-    with tarfile.open(source) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"Makefile", "conf/train.yaml", "tests/e2e/test_wheel.py", "examples/README.md", "CITATION.cff"} <= names
-    tests = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py")}
-    notebooks = {str(path.relative_to(ROOT)) for path in (ROOT / "notebooks").glob("*.ipynb")}
-    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.*") if "__pycache__" not in path.parts}
-    assert (tests | notebooks | pages) - names == set()
-    assert not any(name.startswith((".venv", "outputs", "site")) or "__pycache__" in name for name in names)
-
-
-@pytest.mark.slow
-def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
-    source, wheel = built(tmp_path)
-    check_source(source)
-    check_wheel(wheel)
-    folder = installed(wheel, tmp_path / "v")
-    assert "target_epsilon" in run(folder / "pate-train", "--cfg", "job", "--resolve", cwd=tmp_path)
-    said = run(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
-    assert said.startswith(str(tmp_path / "v"))
-    assert "(500, 3) True 40" in said

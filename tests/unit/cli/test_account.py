@@ -126,7 +126,7 @@ def ledger_of(path: Path, **settings: Any) -> SharedLedger:
 
 
 GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "allow_useless=true"]
-GAUSSIAN += ["num_queries=100", "num_labels=10", "accountant=rdp"]
+GAUSSIAN += ["num_queries=100", "num_labels=10"]
 
 
 def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
