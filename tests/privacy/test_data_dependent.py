@@ -21,11 +21,22 @@ from pate.accounting.data_dependent import (
 )
 from pate.aggregators import GaussianVotes
 from pate.mechanisms import StabilityTest
+from pate.mechanisms.gap_selection import Ranking
 from pate.verification.divergences import logs, renyi
 from tests.privacy.divergences import ORDERS, assert_covered, assert_refuted
-from tests.privacy.histograms import gap_pairs, neighbors
+from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbors, top_sets
 
 Array = NDArray[np.float64]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
+    counts = all_histograms(4, 4)
+    ranking, sets = Ranking.of(counts), top_sets(counts)
+    expected = gaps_of(counts, num_teachers=4, padded=padded)
+    np.testing.assert_array_equal(ranking.gaps(padded=padded, num_teachers=4), expected)
+    for k in range(5):
+        np.testing.assert_array_equal(ranking.top(np.full(len(counts), k)) @ (1 << np.arange(4)), sets[:, k])
 
 
 def renyi_of_each(first: Array, second: Array) -> Array:
