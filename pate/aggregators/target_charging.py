@@ -260,7 +260,7 @@ class TargetChargedAggregator(HistogramAggregator):
             elif prior is not None:
                 expected = np.asarray(prior)[rows]
             block = counts[rows].astype(np.int64, copy=False)
-            outcome = self._ask(block, numbers.rows(rows), expected, first=rows.start, num_teachers=num_teachers)
+            outcome = self._ask(block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers)
             asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)  # up to the last hit that is left
             return Round(outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked)._asdict()
 
@@ -308,7 +308,7 @@ class BoundaryAggregator(TargetChargedAggregator):
     ) -> Round:
         distribution, weights = self._calls(counts, num_teachers)
         wrapped = boundary_distribution(distribution)
-        outcomes = draw_index(wrapped, numbers.column(0), lambda row: boundary_weights(weights(row)))
+        outcomes = draw_index(wrapped, numbers[:, 0], lambda row: boundary_weights(weights(row)))
         return Round(*self._shown(counts, outcomes, num_teachers), outcomes == distribution.shape[1])
 
     def _session_event(self, call_epsilon: float, num_calls: int, **calls: Any) -> Event:
@@ -654,11 +654,11 @@ class NotPriorTopK(TargetChargedAggregator):
         expected = np.zeros(counts.shape, dtype=np.bool_) if prior is None else prior
         checked = first + np.arange(len(counts)) >= self.first_queries
         kept = self._kept(counts, expected, num_teachers)
-        agreed = checked & expected.any(axis=1) & (numbers.column(0).on_grid() < kept)
+        agreed = checked & expected.any(axis=1) & (numbers[:, 0].on_grid() < kept)
         step, ranking = self.release_step, Ranking.of(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
-        k = selection.select(ranking, numbers.column(1))
-        labels, answered = step.tested(ranking, k, numbers.column(2).on_grid(), num_teachers=num_teachers)
+        k = selection.select(ranking, numbers[:, 1])
+        labels, answered = step.tested(ranking, k, numbers[:, 2].on_grid(), num_teachers=num_teachers)
         return Round(np.where(agreed[:, None], expected, labels), agreed | answered, checked & ~agreed)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent, SelfComposedEvent, target_charging
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging
-from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, boundary_weights, draw_index, stated_weights
+from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, boundary_weights, draw_index
 from pate.mechanisms.top_k import TopK
 from pate.validation import InvalidValue, require, require_generator, require_kind
 
 Array = NDArray[np.float64]
+Accept = Callable[[Any], bool]
 
 _STATED_ERROR = 2.0**-40
 """Total variation between the distribution of a wrapped call and the one computed from stated probabilities."""
@@ -98,15 +100,17 @@ class BoundaryWrapper:
         require_generator(rng)
         distribution = self.probabilities(votes)
         distributions, histograms = np.atleast_2d(distribution), np.atleast_2d(votes)
-        uniforms = LazyUniforms.draw((len(distributions),), rng)
-        drawn = draw_index(distributions, uniforms, lambda row: self._weights(histograms[row]))
+
+        def weights(row: int) -> Weights:
+            if getattr(self.mechanism, "has_weights", False):
+                return boundary_weights(self.mechanism.weights(histograms[row]))
+            stated = list(map(Fraction, self.mechanism.probabilities(histograms[row]).tolist()))
+            unit = math.lcm(*(p.denominator for p in stated))
+            return boundary_weights(lambda digits: [(int(p * unit), int(p * unit)) for p in stated])
+
+        drawn = draw_index(distributions, LazyUniforms.draw((len(distributions),), rng), weights)
         indices = np.where(drawn == distributions.shape[1] - 1, -1, drawn)
         return BoundaryOutcome(indices if distribution.ndim == 2 else np.asarray(indices[0]))
-
-    def _weights(self, votes: NDArray[np.integer]) -> Weights:
-        if getattr(self.mechanism, "has_weights", False):
-            return boundary_weights(self.mechanism.weights(votes))
-        return boundary_weights(stated_weights(self.mechanism.probabilities(votes)))
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
@@ -227,7 +231,7 @@ class ConditionalRelease(HeldBudget):
     def release(
         self,
         draw: Callable[[np.random.Generator], Any],
-        accept: Callable[[Any], bool],
+        accept: Accept,
         *,
         epsilon: float,
         failure_prob: float = 0.0,
@@ -250,9 +254,10 @@ class ConditionalRelease(HeldBudget):
         with self._turn():
             self.session.require_open(target, failure_prob=failure_prob)
             key, self._count = self._count, self._count + 1
-            return self._ask(key, lambda: draw(rng), accept, target, target_charging.revise(epsilon), failure_prob)
+            again = target_charging.revise(epsilon)
+            return self._ask(key, lambda: draw(rng), accept, (target, again), failure_prob)
 
-    def revise(self, key: int, accept: Callable[[Any], bool]) -> Conditional:
+    def revise(self, key: int, accept: Accept) -> Conditional:
         """Asks for a stored outcome again, with another set.
 
         Raises:
@@ -265,25 +270,19 @@ class ConditionalRelease(HeldBudget):
             outcome, target = self._waiting[key]
             self.session.require_open(target)
             del self._waiting[key]
-            return self._ask(key, lambda: outcome, accept, target, target, 0.0)
+            return self._ask(key, lambda: outcome, accept, (target, target), 0.0)
 
     def _ask(
-        self,
-        key: int,
-        look: Callable[[], Any],
-        accept: Callable[[Any], bool],
-        target: QTarget,
-        next_target: QTarget,
-        failure_prob: float,
+        self, key: int, look: Callable[[], Any], accept: Accept, targets: tuple[QTarget, QTarget], failure_prob: float
     ) -> Conditional:
-        """Charges one question; what raises counts as published."""
+        """Charges one question, by its target and that of the next one; what raises counts as published."""
         published = True
         try:
             outcome = look()
             published = bool(accept(outcome))
         finally:
-            self.session.charge(published, target=target, failure_prob=failure_prob)
+            self.session.charge(published, target=targets[0], failure_prob=failure_prob)
         if published:
             return Conditional(key, True, outcome)
-        self._waiting[key] = (outcome, next_target)
+        self._waiting[key] = (outcome, targets[1])
         return Conditional(key, False, None)

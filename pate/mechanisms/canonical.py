@@ -8,8 +8,10 @@ from fractions import Fraction
 from functools import cache, lru_cache, partial
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
 from pate.mechanisms.noise.kinds import UNIT_NOISES, largest_distribution
@@ -130,28 +132,22 @@ class CanonicalClasses:
         picked = self.k - free + 1
         return comb(high - first, picked) - comb(low - first, picked)
 
-    def losses(self, falling: Counts, gamma: float) -> Array:
-        """The loss of each class for counts `[Q, d]` in falling order, that of the k best at 0: `[Q, n]`."""
-        missing, worst = self._beyond_kth(falling)
+    def losses(self, falling: Counts, gamma: Any) -> NDArray[Any]:
+        """The loss of each class for counts `[..., d]` in falling order, that of the k best at 0: `[..., n]`.
+
+        Fractions where gamma is one.
+        """
+        kth = falling[..., [self.k - 1]]  # by how much the best missing and the worst present count exceed it
+        missing, worst = falling[..., np.maximum(self.first, 1) - 1] - kth, falling[..., self.high - 1] - kth
+        if isinstance(gamma, Fraction):
+            missing, worst = missing.astype(object), worst.astype(object)
         return np.asarray((1 - gamma) * missing - gamma * worst)
-
-    def exact_losses(self, falling: Counts, gamma: float) -> list[Fraction]:
-        """The same for one histogram `[d]`, exactly: `[n]`."""
-        missing, worst = (part.tolist() for part in self._beyond_kth(falling))
-        share = Fraction(gamma)
-        return [(1 - share) * above - share * below for above, below in zip(missing, worst, strict=True)]
-
-    def _beyond_kth(self, falling: Counts) -> tuple[Counts, Counts]:
-        """By how much the best missing and the worst present count exceed the k-th: `[..., n]` each."""
-        kth = falling[..., [self.k - 1]]
-        return falling[..., np.maximum(self.first, 1) - 1] - kth, falling[..., self.high - 1] - kth
 
     def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
         """A uniform set of one class for each query: `[Q, k]` 0-based ranks, rising, from classes `[Q]`."""
         first, low, high = self.first[chosen], self.low[chosen], self.high[chosen]
-        worst = np.array(
-            [self._worst(*ranks, rng) for ranks in zip(first.tolist(), low.tolist(), high.tolist(), strict=True)]
-        )
+        ends = np.stack([first, low, high], axis=1).tolist()
+        worst = np.array([self._worst(before, least, most, rng) for before, least, most in ends])
         ranks = rng.permuted(np.tile(np.arange(int(worst.max())), (len(chosen), 1)), axis=1)
         free = (ranks >= first[:, None]) & (ranks < worst[:, None] - 1)
         needed = self.k - np.maximum(first, 1)
@@ -169,8 +165,7 @@ class CanonicalClasses:
         free = max(first, 1)
 
         def sizes(digits: int) -> list[tuple[int, int]]:
-            exact = [comb(last - 1 - first, self.k - free) for last in range(low + 1, high + 1)]
-            return [(size, size) for size in exact]
+            return [(comb(last - first, self.k - free),) * 2 for last in range(low, high)]
 
         floats = np.exp(logs - logs.max())[None]
         return low + 1 + int(draw_index(floats, LazyUniforms.draw((1,), rng), lambda row: sizes, error)[0])
@@ -244,12 +239,20 @@ class CanonicalTopK(BoundedRangeTopK):
         values = -self.weight_for(d) * classes.losses(falling, self.gamma)[0]
         probabilities = largest_distribution(values, sizes, UNIT_NOISES[self.noise]) / sizes
         of_class = dict(zip(classes.names, probabilities.tolist(), strict=True))
-        sets = combinations(range(d), self.k)
-        return {tuple(sorted(order[0, list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
+        distribution = {}
+        for ranks in combinations(range(d), self.k):  # 0-based, of which the first missing one is found
+            first = next((place for place, rank in enumerate(ranks) if rank != place), self.k - 1)
+            distribution[tuple(sorted(order[0, list(ranks)].tolist()))] = of_class[first + 1, ranks[-1] + 1]
+        return distribution
 
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
         order, falling = falling_order(counts)
-        classes, chosen = self._choose(self._classes(falling, few), falling, rng, few)
+        classes = self._classes(falling, few)
+        values = -self.weight_for(falling.shape[1]) * classes.losses(falling, self.gamma)
+        if self.noise == "gumbel":
+            classes, chosen = self._by_weight(classes, values + classes.log_sizes, falling, rng, few)
+        else:
+            chosen = self._largest(classes, values, falling, rng)
         return np.sort(np.take_along_axis(order, classes.members(chosen, rng), axis=1), axis=1)
 
     def _classes(self, falling: Counts, few: bool) -> CanonicalClasses:
@@ -271,31 +274,25 @@ class CanonicalTopK(BoundedRangeTopK):
             return CanonicalClasses.by_worst(falling.shape[1], self.k)
         return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
 
-    def _choose(
-        self, classes: CanonicalClasses, falling: Counts, rng: np.random.Generator, few: bool
+    def _by_weight(
+        self, some: CanonicalClasses, logs: Array, falling: Counts, rng: np.random.Generator, few: bool
     ) -> tuple[CanonicalClasses, Counts]:
-        """The class of the largest noisy value among all sets, `[Q]`; among these classes or all."""
-        values = -self.weight_for(falling.shape[1]) * classes.losses(falling, self.gamma)
-        if self.noise != "gumbel":
-            return classes, self._largest(classes, values, falling, rng)
-        logs = values + classes.log_sizes
-        floats = np.exp(logs - logs.max(axis=1, keepdims=True))
-
-        def everything() -> Weights:
-            return self._weights(self._everything(falling).after(classes), falling[0])
+        """The class of a set drawn by its weight, `[Q]`; among these classes or, not of a few, all."""
 
         def weights(row: int) -> Weights:
-            some = self._weights(classes, falling[row])
-            return some if few else with_rest(some, _NEGLIGIBLE, everything)  # not few: one row
+            known = self._weights(some, falling[row])
+            return known if few else with_rest(known, _NEGLIGIBLE, lambda: self._weights(all_of_them(), falling[row]))
 
-        chosen = draw_index(floats, LazyUniforms.draw((len(floats),), rng), weights, classes.error)
-        if int(chosen.max()) < floats.shape[1]:
-            return classes, chosen
-        return self._everything(falling).after(classes), chosen
+        def all_of_them() -> CanonicalClasses:
+            return self._everything(falling).after(some)
+
+        floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+        chosen = draw_index(floats, LazyUniforms.draw((len(floats),), rng), weights, some.error)
+        return (some if int(chosen.max()) < floats.shape[1] else all_of_them()), chosen
 
     def _largest(self, classes: CanonicalClasses, values: Array, falling: Counts, rng: np.random.Generator) -> Counts:
         """By the largest of as much noise as a class has sets, plus their value."""
-        losses = cache(lambda row: classes.exact_losses(falling[row], self.gamma))
+        losses = cache(lambda row: classes.losses(falling[row], Fraction(self.gamma)))
         any_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
         logs = np.where(any_sets, classes.log_sizes, 0.0)
         noise = draw_largest(self.noise, logs, lambda row, place: classes.size(place), rng, error=classes.error)
@@ -304,14 +301,5 @@ class CanonicalTopK(BoundedRangeTopK):
         return largest_noisy(exact, noise, 1, any_sets)[:, 0]
 
     def _weights(self, classes: CanonicalClasses, falling: Counts) -> Weights:
-        weight = Fraction(self.weight_for(len(falling)))
-        exponents = [weight * loss for loss in classes.exact_losses(falling, self.gamma)]
-        return exponential_weights(exponents, [classes.size(place) for place in range(len(exponents))])
-
-
-def _class_of(ranks: tuple[int, ...]) -> tuple[int, int]:
-    """(first missing, worst present), 1-based, of 0-based ranks in rising order."""
-    k = len(ranks)
-    if ranks[-1] == k - 1:
-        return k, k
-    return next(place for place, rank in enumerate(ranks) if rank != place) + 1, ranks[-1] + 1
+        exponents = Fraction(self.weight_for(len(falling))) * classes.losses(falling, Fraction(self.gamma))
+        return exponential_weights(exponents.tolist(), [classes.size(place) for place in range(len(exponents))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -65,18 +65,6 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
     shown = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
     require(values.ndim == 1, "regularizer", shown, "a function of k or a list of numbers")
     return tuple(map(_finite, values.tolist()))
-
-
-def exactly_addable(offsets: Array, *, to: int) -> Array:
-    """The offsets rounded to a grid on which their sums with whole numbers up to `to`, and differences, are exact.
-
-    The grid is as fine as the largest of them allows, and public like them. An offset is refused that is so large that
-    whole numbers beside it would be rounded.
-    """
-    largest = float(np.abs(offsets).max(initial=0.0))
-    require(largest <= _LARGEST_OFFSET, "regularizer", largest, f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size")
-    unit = 2.0 ** (math.frexp(largest + to)[1] - _BITS)
-    return np.asarray(np.rint(offsets / unit) * unit)
 
 
 def _finite(value: Any) -> float:
@@ -147,9 +135,14 @@ class GapSelection(Parameters):
         given, n = self.regularizer, len(self.candidates)
         if given is None:
             return np.zeros(n)
-        values = [given(k) for k in self.candidates.tolist()] if callable(given) else list(given)
+        values = [_finite(given(k)) for k in self.candidates.tolist()] if callable(given) else list(given)
         require(len(values) == n, "regularizer", f"({len(values)},)", f"{n} numbers")
-        return exactly_addable(np.array([_finite(value) for value in values]), to=self.num_teachers)
+        largest = max(map(abs, values), default=0.0)
+        rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"  # beside a larger one a gap would be rounded
+        require(largest <= _LARGEST_OFFSET, "regularizer", largest, rule)
+        # as fine as the largest of them allows, and public like them
+        unit = 2.0 ** (math.frexp(largest + self.num_teachers)[1] - _BITS)
+        return np.asarray(np.rint(np.array(values) / unit) * unit)
 
     @property
     def event(self) -> Event:
@@ -185,7 +178,12 @@ class GapSelection(Parameters):
     def select(self, ranking: Ranking, numbers: LazyUniforms) -> NDArray[np.int64]:
         """The k of ranked histograms, `[Q]`, from one uniform number each: with Gumbel noise alone."""
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
-        return np.asarray(self.candidates[0] + uniforms.draw_softmax(self._sums(ranking), self.noise_scale, numbers))
+        sums = self._sums(ranking)
+        deficits = sums.max(axis=1, keepdims=True) - sums
+        with np.errstate(over="ignore"):
+            floats = np.exp(deficits / -self.noise_scale)
+        weights = partial(uniforms.softmax_weights, scale=self.noise_scale)
+        return np.asarray(self.candidates[0] + uniforms.draw_index(floats, numbers, lambda row: weights(deficits[row])))
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""

@@ -28,7 +28,6 @@ _NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window 
 _MOST_CLASSES = 2**25
 _LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
 _COARSE, _FINE = 32, 48
-_Places = tuple[Counts, Counts, Counts, Array, Array]  # rows, first, last, and how totals grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +50,8 @@ class JointClasses:
     @classmethod
     def all(cls, falling: Counts, k: int) -> JointClasses:
         """Every class, one for each position and rank: k d of them, for a batch `[Q, d]`."""
-        largest = int((falling[:, 0] - falling[:, -1]).max())
-        return cls._of(falling, _all_places(falling.shape[1], k), (-1, largest))
+        rows, first = _all_places(falling.shape[1], k)
+        return cls._of(falling, k, rows, first, first + 1, (-1, int((falling[:, 0] - falling[:, -1]).max())))
 
     @classmethod
     def likely(cls, falling: Counts, k: int, *, weight: float) -> JointClasses:
@@ -61,16 +60,18 @@ class JointClasses:
         Those left out have losses l, smaller or larger than the others, such that all of them together weigh, by
         exp(-weight l), less than exp(-61) times all sequences. The best sequence is always there.
         """
-        return cls._within(falling, k, *_window(falling[0], k, weight))
+        return cls.runs(falling, k, *_window(falling[0], k, weight))
 
     @classmethod
-    def runs(cls, falling: Counts, k: int) -> JointClasses:
-        """All classes of one histogram `[1, d]`, one for each position and distinct count."""
-        return cls._within(falling, k, -1, int(falling[0, 0] - falling[0, -1]), 0.0)
+    def runs(
+        cls, falling: Counts, k: int, low: int = -1, high: int | None = None, log_below: float = 0.0
+    ) -> JointClasses:
+        """All classes of one histogram `[1, d]`, one for each position and distinct count.
 
-    @classmethod
-    def _within(cls, falling: Counts, k: int, low: int, high: int, log_below: float) -> JointClasses:
+        Or those of losses in (low, high], where so many sequences have a loss up to low.
+        """
         counts = falling[0]
+        high = int(counts[0] - counts[-1]) if high is None else high
         starts = np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
         ends, values = np.append(starts[1:], len(counts)), counts[starts]
         positions = np.arange(k)[::-1]
@@ -79,12 +80,26 @@ class JointClasses:
         lengths = np.maximum(stop - begin, 0)
         rows = np.repeat(positions, lengths)
         runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
-        places = _with_the_best(k, rows, np.maximum(starts[runs], rows + 1), ends[runs], log_below=log_below)
-        return cls._of(falling, places, (low, high))
+        return cls._of(falling, k, rows, np.maximum(starts[runs], rows + 1), ends[runs], (low, high), log_below)
 
     @classmethod
-    def _of(cls, falling: Counts, places: _Places, window: tuple[int, int]) -> JointClasses:
-        rows, first, last, steps, parts = places
+    def _of(
+        cls,
+        falling: Counts,
+        k: int,
+        rows: Counts,
+        first: Counts,
+        last: Counts,
+        window: tuple[int, int],
+        log_below: float = 0.0,
+    ) -> JointClasses:
+        """The class of the k best, and these; the first of them finds a total of exp(log_below) sequences."""
+        # All sequences up to a loss are a product of k factors, one a position: the ranks in reach, less those used
+        # before. A class (i, first, last) raises the i-th from first - i to last - i; what it adds is last - first of
+        # first - i.
+        steps = np.append(log_below, np.log((last - rows) / (first - rows)))
+        parts = np.append(0.0, np.log((last - first) / (first - rows)))
+        rows, first, last = np.append(k, rows), np.append(0, first), np.append(1, last)
         order, losses = top_k.stable_sort(falling[:, np.minimum(rows, first)] - falling[:, first])
         before = np.cumsum(steps[order], axis=1) - steps[order]
         return cls(falling, rows, first, last, order, losses, before + parts[order], window)
@@ -120,7 +135,13 @@ class JointClasses:
         places = self.order[at, chosen]
         rows, k = self.rows[places], int(self.rows[0])
         ranks = rng.integers(self.first[places], self.last[places])
-        reach = self._reach(rows, self.losses[at, chosen], k)
+        # how many of the best ranks may stand at each position; fewer before the position that decides
+        floors = self.falling[:, :k] - (self.losses[at, chosen][:, None] - (np.arange(k) <= rows[:, None]))
+        if len(floors) == 1:
+            reach = np.searchsorted(-self.falling[0], -floors, side="right")
+        else:
+            reach = (self.falling[:, None, :] >= floors[:, :, None]).sum(axis=2)
+        reach = np.maximum(reach, np.arange(1, k + 1))
         width = max(int(reach.max()), int(ranks.max()) + 1)
         left = np.tile(np.arange(width), (len(chosen), 1))
         for position in range(k):  # ranks already used stand before `position`; those in reach stay in reach
@@ -128,68 +149,32 @@ class JointClasses:
             left[at, picked], left[at, position] = left[at, position], left[at, picked]
         return left[:, :k]
 
-    def _reach(self, rows: Counts, losses: Counts, k: int) -> Counts:
-        """How many of the best ranks may stand at each position: `[Q, k]`; fewer before the position that decides."""
-        floors = self.falling[:, :k] - (losses[:, None] - (np.arange(k) <= rows[:, None]))
-        if len(floors) == 1:
-            reach = np.searchsorted(-self.falling[0], -floors, side="right")
-        else:
-            reach = (self.falling[:, None, :] >= floors[:, :, None]).sum(axis=2)
-        return np.maximum(reach, np.arange(1, k + 1))
-
-
-def count_by_loss(falling: Counts, k: int) -> dict[int, int]:
-    """How many sequences of k ranks have each loss, exactly, for counts `[d]` in falling order."""
-    losses = np.unique(np.maximum(falling[:k, None] - falling, 0))
-    reach = np.searchsorted(-falling, losses[:, None] - falling[:k], side="right")  # [losses, k]
-    totals = [math.prod(max(0, n - used) for used, n in enumerate(row)) for row in reach.tolist()]
-    sizes = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
-    return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
-
 
 @lru_cache(maxsize=32)
-def _all_places(num_indices: int, k: int) -> _Places:
+def _all_places(num_indices: int, k: int) -> tuple[Counts, Counts]:
     rows, first = np.triu_indices(k, 1, num_indices)
     last_row_first = np.argsort(-rows, kind="stable")
-    rows, first = rows[last_row_first], first[last_row_first]
-    return _with_the_best(k, rows, first, first + 1)
-
-
-def _with_the_best(k: int, rows: Counts, first: Counts, last: Counts, *, log_below: float = 0.0) -> _Places:
-    """Adds the class of the k best; also by how much each class grows the total of those before, and its part of it.
-
-    The first of the others finds a total of exp(log_below).
-    """
-    # All sequences up to a loss are a product of k factors, one a position: the ranks in reach, less those used before.
-    # A class (i, first, last) raises the i-th from first - i to last - i; what it adds is last - first of first - i.
-    steps, parts = np.log((last - rows) / (first - rows)), np.log((last - first) / (first - rows))
-    rows, first, last = (np.concatenate([[best], x]) for best, x in zip((k, 0, 1), (rows, first, last), strict=True))
-    return rows, first, last, np.concatenate([[log_below], steps]), np.concatenate([[0.0], parts])
+    return rows[last_row_first], first[last_row_first]
 
 
 def _window(falling: Counts, k: int, weight: float) -> tuple[int, int, float]:
     """Losses (low, high], all sequences outside being negligible, and the logarithm of how many have up to low."""
     largest = int(falling[0] - falling[-1])
+    low, high, log_below = 0, largest, 0.0
     levels = np.append(np.geomspace(1, max(largest, 1), _COARSE).astype(np.int64), [0, largest])
-    low, high, _ = _window_among(np.unique(levels), falling, k, weight)
-    levels = np.append(levels, np.linspace(max(low, 0), high, _FINE).astype(np.int64))
-    return _window_among(np.unique(levels), falling, k, weight)
-
-
-def _window_among(levels: Counts, falling: Counts, k: int, weight: float) -> tuple[int, int, float]:
-    """The same with ends among some losses, from the least to the largest."""
-    reach = np.searchsorted(-falling, levels[:, None] - falling[:k], side="right")
-    log_totals = np.log(reach - np.arange(k)).sum(axis=1)
-    # all sequences up to a level weigh at least that
-    negligible = (log_totals - weight * levels).max() - _LOG_NEGLIGIBLE
-    parts = log_totals[1:] - weight * (levels[:-1] + 1.0)  # of losses in (level, next level], at most
-    tails = np.append(np.logaddexp.accumulate(parts[::-1])[::-1], -np.inf)
-    heads = np.logaddexp.accumulate(np.append(log_totals[0], parts))
-    high = int(levels[np.flatnonzero(tails < negligible)[0]])
-    if heads[0] >= negligible:
-        return -1, high, 0.0
-    last = np.flatnonzero(heads < negligible)[-1]
-    return int(levels[last]), high, float(log_totals[last])
+    for more in (0, _FINE):
+        levels = np.unique(np.append(levels, np.linspace(max(low, 0), high, more).astype(np.int64)))
+        reach = np.searchsorted(-falling, levels[:, None] - falling[:k], side="right")
+        log_totals = np.log(reach - np.arange(k)).sum(axis=1)
+        # all sequences up to a level weigh at least that
+        negligible = (log_totals - weight * levels).max() - _LOG_NEGLIGIBLE
+        parts = log_totals[1:] - weight * (levels[:-1] + 1.0)  # of losses in (level, next level], at most
+        tails = np.append(np.logaddexp.accumulate(parts[::-1])[::-1], -np.inf)
+        heads = np.logaddexp.accumulate(np.append(log_totals[0], parts))
+        high = int(levels[np.flatnonzero(tails < negligible)[0]])
+        last = np.count_nonzero(heads < negligible) - 1  # heads rise
+        low, log_below = (-1, 0.0) if last < 0 else (int(levels[last]), float(log_totals[last]))
+    return low, high, log_below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,8 +209,13 @@ class JointMechanism(TopKMechanism):
         return top_k.draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
-        """How many sequences of k indices have each loss, for one histogram `[d]`."""
-        return count_by_loss(-np.sort(-self._checked(counts, rank=1)), self.k)
+        """How many sequences of k indices have each loss, exactly, for one histogram `[d]`."""
+        falling = -np.sort(-self._checked(counts, rank=1))
+        losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
+        reach = np.searchsorted(-falling, losses[:, None] - falling[: self.k], side="right")  # [losses, k]
+        totals = [math.prod(max(0, n - used) for used, n in enumerate(row)) for row in reach.tolist()]
+        sizes = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
+        return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
 
     def losses_of(self, counts: Counts) -> tuple[list[tuple[int, ...]], Array]:
         """All sequences and their losses, from the definition."""
@@ -236,8 +226,7 @@ class JointMechanism(TopKMechanism):
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
         order, falling = top_k.falling_order(counts)
         classes = JointClasses.all(falling, self.k) if few else self.classes_of(falling)
-        values = np.asarray(-self.weight * classes.losses, dtype=np.float64)
-        classes, chosen = self.choose(classes, values, rng)
+        classes, chosen = self.choose(classes, -self.weight * classes.losses.astype(np.float64), rng)
         return np.take_along_axis(order, classes.members(chosen, rng), axis=1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +25,12 @@ _PANEL, _TAIL = 0.5, 42.0
 
 @dataclass(frozen=True, kw_only=True)
 class DomainTopK(TopKMechanism):
-    """A top-k mechanism that looks at the best counts alone.
+    """A top-k mechanism that looks at the best counts alone."""
 
-    Attributes:
-        domain_size: how many of them, >= k.
-        epsilon: pure DP outside the failure, of the whole release, > 0.
-        failure_prob: in (0, 1).
-    """
-
-    domain_size: int
-    epsilon: float = field(metadata=POSITIVE)
-    failure_prob: float = field(metadata=PROBABILITY)
+    domain_size: int  # how many of them, >= k
+    epsilon: float = field(metadata=POSITIVE)  # pure DP outside the failure, of the whole release, > 0
+    failure_prob: float = field(metadata=PROBABILITY)  # in (0, 1)
+    _outside: ClassVar[int] = 0  # the fewest counts beside the domain
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,6 +39,14 @@ class DomainTopK(TopKMechanism):
     @property
     def event(self) -> Event:
         return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
+
+    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
+        checked = super()._checked(counts, rank)
+        most = checked.shape[-1] - self._outside
+        require(
+            self.domain_size <= most, "domain_size", self.domain_size, f"at most {most} of {checked.shape[-1]} counts"
+        )
+        return checked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +81,8 @@ class LimitedDomainTopK(DomainTopK):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         indices, numbers = self._domain(counts)
-
-        def exact(row: int, place: int) -> Fraction:
-            return Fraction(numbers[row, place].item()) / Fraction(self.noise_scale)
-
-        values = Values(numbers / self.noise_scale, exact)
+        scale = Fraction(self.noise_scale)
+        values = Values(numbers / self.noise_scale, lambda row, place: Fraction(numbers[row, place].item()) / scale)
         places = largest_noisy(values, draw_noise("gumbel", numbers.shape, rng), self.k)
         picked = np.take_along_axis(indices, places, axis=1)
         below = np.cumsum(picked < 0, axis=1) > 0
@@ -105,12 +106,6 @@ class LimitedDomainTopK(DomainTopK):
                         longer[*prefix, place] = probability * float(p)
             unfinished = longer
         return distribution | {tuple(names[list(places)].tolist()): p for places, p in unfinished.items()}
-
-    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
-        checked = super()._checked(counts, rank)
-        size = checked.shape[-1]
-        require(self.domain_size <= size, "domain_size", self.domain_size, f"at most the number of counts, {size}")
-        return checked
 
     def _domain(self, counts: Counts) -> tuple[Counts, Array]:
         """The indices that may be released, the bottom as -1, and how far above the rest: `[Q, domain_size + 1]`."""
@@ -143,6 +138,8 @@ class TopStableTopK(DomainTopK):
     >>> mechanism(np.array([90, 2, 89, 0, 1, 1]), rng=np.random.default_rng(0)).indices
     array([ 0,  2, -1])
     """
+
+    _outside: ClassVar[int] = 1
 
     @property
     def gap_scale(self) -> float:
@@ -192,12 +189,6 @@ class TopStableTopK(DomainTopK):
             best = tuple(sorted(order[0, :rank].tolist())) + (-1,) * (self.domain_size - rank)
             distribution[best] = float((before * (1 - fail)) @ weights)
         return distribution
-
-    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
-        checked = super()._checked(counts, rank)
-        most = checked.shape[-1] - 1
-        require(self.domain_size <= most, "domain_size", self.domain_size, f"at most {most}, one below the counts")
-        return checked
 
     def _excess(self, counts: Counts) -> tuple[Counts, Counts]:
         """The ranking, and by how much the gap after each rank k..domain_size exceeds w: `[Q, ranks]`."""

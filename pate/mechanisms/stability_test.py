@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import cached_property, lru_cache
@@ -24,7 +23,6 @@ from pate.mechanisms.parameters import NATURAL, Parameters
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
 
 Array = NDArray[np.float64]
-ProbsOf = Callable[[Array, float, float], Array]
 
 _GRID = 2**53
 _LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
@@ -87,10 +85,10 @@ def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: fl
 
 def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
     """The largest rise of the log odds within the budget, from below: bracketed, then regula falsi (Illinois)."""
-    q, not_q = _log_expit(logit), _log_expit(-logit)
+    q, not_q = -_log_add(0.0, -logit), -_log_add(0.0, logit)  # logarithms of both outcomes' probabilities
 
     def excess(step: float) -> float:  # the larger of both divergences between the levels, minus the budget
-        p, not_p = _log_expit(logit + step), _log_expit(-logit - step)
+        p, not_p = -_log_add(0.0, -logit - step), -_log_add(0.0, logit + step)
         up = _log_add(order * p - (order - 1) * q, order * not_p - (order - 1) * not_q)
         down = _log_add(order * q - (order - 1) * p, order * not_q - (order - 1) * not_p)
         return max(up, down) / (order - 1) - rdp_budget
@@ -107,19 +105,13 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
         if not low < middle < high:
             middle = (low + high) / 2
         value = excess(middle)
-        if value <= 0:
-            low, low_value, side, before = middle, value, -1, side
-            high_value = high_value / 2 if before < 0 else high_value
+        if value <= 0:  # an end that stays counts half from its second time on
+            low, low_value, high_value, side = middle, value, high_value / (2 if side < 0 else 1), -1
         else:
-            high, high_value, side, before = middle, value, 1, side
-            low_value = low_value / 2 if before > 0 else low_value
+            high, high_value, low_value, side = middle, value, low_value / (2 if side > 0 else 1), 1
         if value == 0:
             break
     return low
-
-
-def _log_expit(x: float) -> float:
-    return -math.log1p(math.exp(-x)) if x > 0 else x - math.log1p(math.exp(x))
 
 
 def _log_add(a: float, b: float) -> float:
@@ -177,21 +169,21 @@ class StabilityTest(Parameters):
         *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
-        return _noisy(_gaussian_probs, test_std, failure_prob, num_teachers, adjacency)
+        return _made("gaussian", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency)
 
     @staticmethod
     def laplace(
         *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
-        return _noisy(_laplace_probs, test_std, failure_prob, num_teachers, adjacency)
+        return _made("laplace", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency)
 
     @staticmethod
     def from_table(
         table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
-        return _table_test(table, require_count("num_teachers", num_teachers), Adjacency.parse(adjacency))
+        return _made(table, 0.0, table.failure_prob, num_teachers, adjacency)
 
     @cached_property
     def event(self) -> Event:
@@ -222,53 +214,39 @@ class StabilityTest(Parameters):
         return int(enough[0]) if enough.size else None
 
 
-def _noisy(
-    probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+def _made(
+    rule: str | StabilityTable, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
 ) -> StabilityTest:
-    require_positive("test_std", test_std)  # before the cache, to which 800 and 800.0 are the same
-    require_probability("failure_prob", failure_prob)
+    require_probability("failure_prob", failure_prob)  # before the cache, to which 800 and 800.0 are the same
     require_count("num_teachers", num_teachers)
-    return _noisy_test(probs_of, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
+    return _made_once(rule, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
 
 
 @lru_cache(maxsize=64)
-def _noisy_test(
-    probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+def _made_once(
+    rule: str | StabilityTable, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
 ) -> StabilityTest:
-    stds = np.arange(_MOST_STDS + 1.0)
-    certain = test_std * float(np.searchsorted(probs_of(stds * test_std, test_std, failure_prob), _LARGEST_PROB))
-    excess = _excess_gaps(num_teachers, adjacency, certain=certain)
-    return _test_of(probs_of(excess, test_std, failure_prob), failure_prob, adjacency, num_teachers)
-
-
-def _gaussian_probs(excess: Array, test_std: float, failure_prob: float) -> Array:
-    return np.asarray(np.exp(log_ndtr(excess / test_std + ndtri(failure_prob))))
-
-
-def _laplace_probs(excess: Array, test_std: float, failure_prob: float) -> Array:
-    x = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
-    tail = 0.5 * np.exp(-np.abs(x))
-    return np.where(x < 0, tail, 1 - tail)
-
-
-@lru_cache(maxsize=64)
-def _table_test(table: StabilityTable, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-    sens, last = adjacency.gap_sensitivity, len(table.logits) - 1
-    excess = _excess_gaps(num_teachers, adjacency, certain=sens * last)
-    logits = np.array(table.logits)[np.minimum(np.ceil(excess / sens).astype(np.int64), last)]
-    return _test_of(np.asarray(expit(logits)), table.failure_prob, adjacency, num_teachers)
-
-
-def _excess_gaps(num_teachers: int, adjacency: Adjacency, *, certain: float) -> Array:
-    """max(sens, gap) - sens for every gap up to T, or so many that the last passes for `certain`."""
+    """The test of a kind of noise or of a table, for every gap up to T, or so many that the last passes for certain."""
     sens = adjacency.gap_sensitivity
+
+    def passing(excess: Array) -> Array:  # the chance by how far a gap is above sens
+        if isinstance(rule, StabilityTable):
+            levels = np.minimum(np.ceil(excess / sens).astype(np.int64), len(rule.logits) - 1)
+            return np.asarray(expit(np.array(rule.logits)[levels]))
+        if rule == "gaussian":
+            return np.asarray(np.exp(log_ndtr(excess / test_std + ndtri(failure_prob))))
+        x = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
+        tail = 0.5 * np.exp(-np.abs(x))
+        return np.where(x < 0, tail, 1 - tail)
+
+    if isinstance(rule, StabilityTable):
+        certain = float(sens * (len(rule.logits) - 1))
+    else:
+        certain = test_std * float(np.searchsorted(passing(np.arange(_MOST_STDS + 1.0) * test_std), _LARGEST_PROB))
     last = min(num_teachers, _MOST_GAPS, max(_FEW_GAPS, math.ceil(min(certain, _MOST_GAPS)) + sens))
-    return np.asarray(np.maximum(np.arange(last + 1.0) - sens, 0.0))
-
-
-def _test_of(probs: Array, failure_prob: float, adjacency: Adjacency, num_teachers: int) -> StabilityTest:
-    floor = np.arange(len(probs)) <= adjacency.gap_sensitivity
-    made = tuple(np.where(floor, np.minimum(probs, failure_prob), probs).tolist())
+    gaps = np.arange(last + 1.0)
+    probs = passing(np.maximum(gaps - sens, 0.0))
+    made = tuple(np.where(gaps <= sens, np.minimum(probs, failure_prob), probs).tolist())
     return StabilityTest(pass_probs=made, failure_prob=failure_prob, adjacency=adjacency, num_teachers=num_teachers)
 
 
@@ -323,8 +301,8 @@ class CertifiedTable(Parameters):
         probs = test.pass_probabilities(np.arange(test.num_teachers + 1)).tolist()
         numerators = tuple(int(prob * _GRID) for prob in probs)
         rdp = certified_rdp(numerators, order=order, reach=test.adjacency.gap_sensitivity)
-        failure, adjacency = test.failure_prob, test.adjacency
-        return cls(numerators=numerators, order=order, rdp=rdp, failure_prob=failure, adjacency=adjacency)
+        kept: dict[str, Any] = {"failure_prob": test.failure_prob, "adjacency": test.adjacency}
+        return cls(numerators=numerators, order=order, rdp=rdp, **kept)
 
     @property
     def num_teachers(self) -> int:
@@ -340,8 +318,7 @@ class CertifiedTable(Parameters):
     @property
     def digest(self) -> str:
         """A name that no two different tables share."""
-        values = tuple(getattr(self, name) for name in _KEYS)
-        return hashlib.sha256(repr(values).encode()).hexdigest()
+        return hashlib.sha256(repr(tuple(getattr(self, name) for name in _KEYS)).encode()).hexdigest()
 
     def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
         """The test; refuses another T or adjacency than the table was made for."""
@@ -369,15 +346,14 @@ class CertifiedTable(Parameters):
         """
         try:
             values = json.loads(Path(path).read_text())
-            known = values["format"] == _FORMAT and values["denominator"] == _GRID
             fields: dict[str, Any] = {name: values[name] for name in _KEYS}
-            fields["numerators"] = tuple(fields["numerators"])
-            counted = len(fields["numerators"]) == values["num_teachers"] + 1
+            fields["numerators"] = numerators = tuple(fields["numerators"])
+            head = values["format"], values["denominator"], values["num_teachers"]
         except OSError as error:
             raise InvalidValue(f"table={path}: expected a file that can be read ({error.strerror})") from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidValue(f"table={path}: expected the JSON of a stability table") from error
-        require(known and counted, "table", path, "the JSON of a stability table")
+        require(head == (_FORMAT, _GRID, len(numerators) - 1), "table", path, "the JSON of a stability table")
         try:
             return cls(**fields)
         except (ValueError, TypeError, ArithmeticError) as error:
@@ -396,8 +372,8 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
         a = Decimal(order)
         moments = [_log_moment(*pair, a) for low, high in pairs for pair in ((low, high), (high, low))]
         worst = max(moments, default=Decimal(0))
-        cost = (worst + a * _SLACK) / (a - 1) if worst > 0 else Decimal(0)
-    return math.inf if not cost.is_finite() else (math.nextafter(float(cost), math.inf) if cost else 0.0)
+        cost = float((worst + a * _SLACK) / (a - 1)) if worst > 0 else 0.0
+    return math.nextafter(cost, math.inf) if cost else 0.0
 
 
 def _log_moment(p: int, q: int, a: Decimal) -> Decimal:

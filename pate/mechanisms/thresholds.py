@@ -14,8 +14,8 @@ from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, Sel
 from pate.accounting.target_charging import HeldBudget, QTarget, between_thresholds, min_accesses, not_prior, revise
 from pate.mechanisms.noise.whole_numbers import Array, DiscreteLaplace
 from pate.mechanisms.parameters import COUNT, POSITIVE, PROBABILITY, Parameters, one_of
-from pate.mechanisms.top_k import LARGEST_COUNT, TopK
-from pate.validation import InvalidValue, require, require_count, require_generator, require_histogram, require_kind
+from pate.mechanisms.top_k import TopK, checked_counts
+from pate.validation import require, require_array, require_count, require_generator, require_kind
 
 Bits = NDArray[np.bool_]
 Whole = NDArray[np.int64]
@@ -30,16 +30,20 @@ def require_threshold(name: str, value: Any) -> int:
     return int(value)
 
 
+def require_values(values: Any) -> Whole:
+    """Returns whole numbers `[]` or `[Q]`, or raises."""
+    array = require_array("values", values, kinds="iu")
+    require(array.ndim <= 1, "values.shape", array.shape, "[] or [num_queries]")
+    largest = max(abs(int(array.min(initial=0))), abs(int(array.max(initial=0))))
+    require(largest <= _LARGEST_VALUE, "values", largest, "at most 2**53 in size")
+    return array.astype(np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisyWhole(Parameters, ABC):
-    """Whole numbers with discrete Laplace noise.
+    """Whole numbers with discrete Laplace noise."""
 
-    Attributes:
-        epsilon: pure DP of one noisy number, >= 2**-31; the noise is made for the largest rate on its grid that is no
-            larger.
-        adjacency: what one change means.
-    """
-
+    # pure DP of one noisy number, >= 2**-31; the noise is made for the largest rate on its grid that is no larger
     epsilon: float = field(metadata=POSITIVE)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
@@ -65,13 +69,10 @@ class NoisyWhole(Parameters, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdCall(NoisyWhole):
-    """Compares noisy whole numbers with public thresholds.
+    """Compares noisy whole numbers with public thresholds."""
 
-    Attributes:
-        statistic: "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked
-            counts, which moves by at most 2 (replace-one) or 1 (add/remove).
-    """
-
+    # "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked counts, which
+    # moves by at most 2 (replace-one) or 1 (add/remove).
     statistic: str = field(default="count", metadata=one_of(("count", "gap")))
 
     @property
@@ -92,18 +93,6 @@ class ThresholdCall(NoisyWhole):
         """Checked values with fresh noise."""
         checked = require_values(values)
         return np.asarray(checked + self.noise.sample(checked.shape, rng))
-
-
-def require_values(values: Any) -> Whole:
-    """Returns whole numbers `[]` or `[Q]`, or raises."""
-    array = np.asarray(values)
-    require(array.ndim <= 1, "values.shape", array.shape, "[] or [num_queries]")
-    if not np.issubdtype(array.dtype, np.integer):
-        raise InvalidValue(f"values.dtype={array.dtype}: expected whole numbers")
-    if array.size:
-        largest = max(abs(int(array.min())), abs(int(array.max())))
-        require(largest <= _LARGEST_VALUE, "values", largest, "at most 2**53 in size")
-    return array.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -225,12 +214,9 @@ class BetweenThresholds(ThresholdCall):
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyCounts(NoisyWhole):
-    """Noisy counts of which each that comes out is a hit; `epsilon` is that of one of them, not of the release.
+    """Noisy counts of which each that comes out is a hit; `epsilon` is that of one of them, not of the release."""
 
-    Attributes:
-        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
-    """
-
+    # of more accesses than are paid for, in (0, 1); their number follows from it.
     failure_prob: float = field(metadata=PROBABILITY)
 
     @property
@@ -289,11 +275,11 @@ class SparseVector(NoisyCounts):
     def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
         """Answers queries `[Q, num_items]`, in their order, in one session; thresholds are whole, `[]` or `[Q]`."""
         checked = _require_bits(bits, rank=2)
-        session = self.start(checked.shape[1])
-        levels = np.broadcast_to(np.asarray(thresholds), (len(checked),))
-        answers = [
-            session.ask(query, threshold=level, rng=rng) for query, level in zip(checked, levels.tolist(), strict=True)
-        ]
+        session, levels = (
+            self.start(checked.shape[1]),
+            np.broadcast_to(np.asarray(thresholds), (len(checked),)).tolist(),
+        )
+        answers = [session.ask(query, threshold=at, rng=rng) for query, at in zip(checked, levels, strict=True)]
         answered = np.array([answer is not None for answer in answers], dtype=bool)
         return ReleasedValues(np.array([answer or 0 for answer in answers], dtype=np.int64), answered)
 
@@ -324,9 +310,7 @@ class SparseVectorSession(HeldBudget):
 
 
 def _require_bits(bits: Any, *, rank: int) -> Bits:
-    array = np.asarray(bits)
-    if array.dtype != bool:
-        raise InvalidValue(f"bits.dtype={array.dtype}: expected bool")
+    array = require_array("bits", bits, kinds="b")
     shapes = {1: "[num_items]", 2: "[num_queries, num_items]"}
     require(array.ndim == rank and array.size > 0, "bits.shape", array.shape, shapes[rank])
     return array
@@ -334,13 +318,9 @@ def _require_bits(bits: Any, *, rank: int) -> Bits:
 
 @dataclass(frozen=True)
 class ScoredTopK(TopK):
-    """A top-k outcome, in falling order of its noisy counts.
+    """A top-k outcome, in falling order of its noisy counts."""
 
-    Attributes:
-        scores: int64 `[k]` or `[Q, k]`, counts with noise.
-    """
-
-    scores: Whole
+    scores: Whole  # int64 `[k]` or `[Q, k]`, counts with noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,8 +358,7 @@ class SweepTopK(NoisyCounts):
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
         """Draws for one histogram `[d]` or each of a batch `[Q, d]`, of whole numbers in 0..2**40."""
         require_generator(rng)
-        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT).astype(np.int64)
-        require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")
+        checked = checked_counts(counts, self.k)
         noisy = checked + self.noise.sample(checked.shape, rng)
         indices = np.argsort(-noisy, axis=-1, kind="stable")[..., : self.k]
         answered = np.ones(checked.shape[:-1], dtype=bool)

@@ -29,15 +29,10 @@ _LARGEST_KEY = 62  # bits
 
 @dataclass(frozen=True)
 class TopK:
-    """The outcome of a top-k mechanism.
+    """The outcome of a top-k mechanism."""
 
-    Attributes:
-        indices: int64 `[k]`, or `[Q, k]` for a batch; places that were not filled hold -1.
-        answered: bool `[]` or `[Q]`: whether at least one index was released.
-    """
-
-    indices: Counts
-    answered: NDArray[np.bool_]
+    indices: Counts  # [k], or [Q, k] for a batch; places that were not filled hold -1
+    answered: NDArray[np.bool_]  # [] or [Q]: whether at least one index was released
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +41,10 @@ class TopKMechanism(Parameters, ABC):
 
     Counts are whole numbers >= 0, votes or not. A subclass states its price in `event` and must not look at counts to
     do so.
-
-    Attributes:
-        k: how many indices, >= 1.
-        adjacency: what one change means: counts move by -1, 0 or 1 (replace-one), or all by 0 or 1 in one direction.
     """
 
-    k: int = field(metadata=COUNT)
+    k: int = field(metadata=COUNT)  # how many indices, >= 1
+    # counts move by -1, 0 or 1 (replace-one), or all by 0 or 1 in one direction
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     @property
@@ -93,20 +85,14 @@ class TopKMechanism(Parameters, ABC):
         return self.distribution_of(checked)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
-        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank)
-        require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")
-        return checked.astype(np.int64, copy=False)
+        return checked_counts(counts, self.k, rank)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PureTopK(TopKMechanism):
-    """A top-k mechanism of pure DP, whose noise has the scale k w / epsilon: w = 2 (replace-one) or 1 (add/remove).
+    """A top-k mechanism of pure DP, whose noise has the scale k w / epsilon: w = 2 (replace-one) or 1 (add/remove)."""
 
-    Attributes:
-        epsilon: pure DP of the whole release, > 0.
-    """
-
-    epsilon: float = field(metadata=POSITIVE)
+    epsilon: float = field(metadata=POSITIVE)  # pure DP of the whole release, > 0
 
     @property
     def noise_scale(self) -> float:
@@ -120,15 +106,10 @@ class PureTopK(TopKMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedRangeTopK(TopKMechanism):
-    """A top-k mechanism whose price is stated as pure DP or as zCDP.
+    """A top-k mechanism whose price is stated as pure DP or as zCDP."""
 
-    Attributes:
-        epsilon: pure DP of the whole release, > 0; or
-        rho: its zCDP, > 0. Exactly one of the two.
-    """
-
-    epsilon: float | None = None
-    rho: float | None = None
+    epsilon: float | None = None  # pure DP of the whole release, > 0; or
+    rho: float | None = None  # its zCDP, > 0; exactly one of the two
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -142,6 +123,13 @@ class BoundedRangeTopK(TopKMechanism):
         require(self.epsilon is None, "rho", self.rho, "epsilon or rho, not both")
         # ranges of e add up to rounds * e pure DP and to rounds * e**2 / 8 zCDP
         return math.sqrt(8 * require_positive("rho", self.rho) / rounds)
+
+
+def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None) -> Counts:
+    """Returns whole numbers in 0..2**40, at least k of them, `[d]` or `[Q, d]` (of the given rank), or raises."""
+    checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank)
+    require(k <= checked.shape[-1], "k", k, f"at most the number of counts, {checked.shape[-1]}")
+    return checked.astype(np.int64, copy=False)
 
 
 def draw_in_blocks(counts: Counts, num_classes: int, draw_block: Callable[[Counts, bool], Counts]) -> Counts:

@@ -1,9 +1,11 @@
 """The verifier: compares a price with exact or sampled distributions on all neighbors of small instances."""
 
-from pate.verification.claim import Claim, PriceRefuted, Verdict
 from pate.verification.divergences import compose, hockey_stick, renyi
 from pate.verification.tightness import lower_bound
 from pate.verification.verifier import (
+    Claim,
+    PriceRefuted,
+    Verdict,
     all_histograms,
     neighbors,
     verify,

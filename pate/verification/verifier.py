@@ -4,33 +4,248 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
+from pate.accounting import Accountant, Adjacency, Event, RdpAccountant, SelfComposedEvent
+from pate.accounting.events import count_leaves, failure_probability
+from pate.accounting.rdp import rdp_curve
 from pate.accounting.special import gauss_legendre
-from pate.validation import InvalidValue, require, require_count, require_generator, require_probability
-from pate.verification.claim import (
-    DELTA,
-    DELTAS,
-    EPSILONS,
-    ORDERS,
-    Claim,
-    Comparison,
-    PriceRefuted,
-    Verdict,
-    WorstPair,
-    compare,
-)
+from pate.validation import require, require_count, require_generator, require_kind, require_probability
+from pate.verification.divergences import RELATIVE_SLACK, SLACK, compose, hockey_stick, logs, renyi, trimmed
 
+Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
+Points = tuple[tuple[float, float], ...]
+Names = Callable[[int], tuple[Any, Any]]
+ExactDistribution = Callable[[Counts], Mapping[Any, float]]
+LogDensity = Callable[[Array], Array]
+Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
 
 _MOST_PAIRS = 5_000_000
+_CELLS_AT_ONCE = 2**18
+_TOLERANCE = 1e-9  # of a total of probabilities
+_NUM_CANDIDATES = 8
+_LARGEST_EXPONENT = 300.0
+_SHARES_AT_ONCE = 2**20
+
+RENYI = "Renyi divergence"
+DELTA = "delta"
+ORDERS: tuple[float, ...] = (1.05, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 64.0, 1024.0)
+EPSILONS: tuple[float, ...] = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
+DELTAS: tuple[float, ...] = (1e-6, 1e-3, 0.05)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Points on the curves of a price, of an event or of any other claim.
+
+    >>> Claim(deltas=((1.617, 1e-5),)).scaled(0.9).deltas
+    ((1.617, 9e-06),)
+    """
+
+    renyi: Points = ()  # (order, divergence) pairs: what is said to bound the Renyi divergence outside of the failure
+    deltas: Points = ()  # (epsilon, delta) pairs: what is said to be (epsilon, delta)-DP, failures included
+    failure_prob: float = 0.0  # in [0, 1): what the Renyi divergences leave out
+
+    def __post_init__(self) -> None:
+        require(bool(self.renyi or self.deltas), "renyi, deltas", "(), ()", "at least one point")
+        for order, divergence in self.renyi:
+            require(1 < order < math.inf, "renyi", order, "finite orders > 1")
+            require(divergence >= 0, "renyi", divergence, "divergences >= 0")
+        for epsilon, delta in self.deltas:
+            require(0 <= epsilon < math.inf, "deltas", epsilon, "finite epsilons >= 0")
+            require(delta >= 0, "deltas", delta, "deltas >= 0")
+        require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
+
+    @classmethod
+    def of(
+        cls,
+        event: Event | Claim,
+        *,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+        orders: Sequence[float] = ORDERS,
+        epsilons: Sequence[float] = EPSILONS,
+        deltas: Sequence[float] = DELTAS,
+        count: int = 1,
+    ) -> Claim:
+        """What an event costs `count` times; a claim is taken as it stands.
+
+        The event's Renyi curve is read at `orders`, none for events without one. The accountant prints deltas at
+        `epsilons`, and epsilons at `deltas` beyond what failure probabilities take.
+
+        Raises:
+            InvalidValue: neither an event nor a claim, or an event that cannot be priced.
+        """
+        if isinstance(event, Claim):
+            return event
+        require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting, or a Claim")
+        whole = SelfComposedEvent(event, count)
+        failure = failure_probability(whole)
+        spent = accountant().compose(whole)
+        printed = [(float(epsilon), spent.get_delta(epsilon)) for epsilon in epsilons]
+        beyond = [failure + delta for delta in deltas if failure + delta < 1]
+        printed += [(spent.get_epsilon(delta), delta) for delta in beyond]
+        grid = np.array(orders if failure < 1 else (), dtype=np.float64)
+        curve = rdp_curve(count_leaves(whole), grid) if grid.size else grid
+        return cls(
+            renyi=tuple(zip(grid.tolist(), curve.tolist(), strict=True)),
+            deltas=tuple((epsilon, delta) for epsilon, delta in printed if epsilon < math.inf),
+            failure_prob=failure if failure < 1 else 0.0,
+        )
+
+    def scaled(self, factor: float) -> Claim:
+        """The same with every divergence and delta multiplied by `factor`: a control that should be refuted below 1."""
+        renyi, deltas = (tuple((at, factor * bound) for at, bound in points) for points in (self.renyi, self.deltas))
+        return Claim(renyi, deltas, self.failure_prob)
+
+
+class PriceRefuted(ValueError):
+    """A mechanism costs more than claimed. The message names the pair, the exact figure and the claim."""
+
+
+@dataclass(frozen=True)
+class WorstPair:
+    """The worst pair at one point of a claim."""
+
+    measure: str  # "Renyi divergence" or "delta"
+    at: float  # the order, or the epsilon
+    # the largest divergence of first from second; for several releases and for draws, a lower bound on it
+    exact: float
+    claimed: float
+    first: Any  # a histogram, or the name of a distribution
+    second: Any
+
+    @property
+    def ratio(self) -> float:
+        """Exact over claimed; 0 where the exact figure is rounding, or the claim infinite."""
+        if self.exact <= SLACK or math.isinf(self.claimed):
+            return 0.0
+        return self.exact / self.claimed if self.claimed > 0 else math.inf
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the claim is refuted here, beyond rounding: 1e-9 of it, or 1e-13."""
+        return self.exact > self.claimed * (1 + RELATIVE_SLACK) + SLACK
+
+    def __str__(self) -> str:
+        point = "order" if self.measure == RENYI else "epsilon"
+        figures = f"exact {self.exact:.4g}, claimed {self.claimed:.4g}, {self.ratio:.4g} of it"
+        return f"{self.measure} at {point} {self.at:.4g}: {figures}; {self.first} -> {self.second}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of an enumeration, or of draws, which can refute a price and never confirm one."""
+
+    worst_pairs: tuple[WorstPair, ...]  # the worst pair for each order and for each epsilon of the claim
+    num_pairs: int  # how many ordered pairs were looked at; of draws, how many tests shared the error probability
+    # whether the exact figures are exact for all of them; for several releases they are lower bounds
+    exhaustive: bool = True
+    confidence: float | None = None  # of draws: with which the figures are lower bounds
+
+    @property
+    def refuted(self) -> bool:
+        """Whether some pair exceeds the claim."""
+        return any(pair.exceeds for pair in self.worst_pairs)
+
+    @property
+    def sound(self) -> bool:
+        """Whether the claim holds for every pair, at the orders and epsilons looked at; False where that is open."""
+        return self.exhaustive and not self.refuted
+
+    @property
+    def worst(self) -> WorstPair:
+        """The pair with the largest ratio of exact to claimed; one that refutes before one that does not."""
+        return max(self.worst_pairs, key=lambda pair: (pair.exceeds, pair.ratio, pair.exact))
+
+    @property
+    def renyi(self) -> WorstPair | None:
+        """The worst Renyi divergence; None where the claim has none."""
+        return self._worst_of(RENYI)
+
+    @property
+    def delta(self) -> WorstPair | None:
+        """The worst hockey-stick divergence; None where the claim has none."""
+        return self._worst_of(DELTA)
+
+    def _worst_of(self, measure: str) -> WorstPair | None:
+        pairs = tuple(pair for pair in self.worst_pairs if pair.measure == measure)
+        return replace(self, worst_pairs=pairs).worst if pairs else None
+
+    @property
+    def ratio(self) -> float:
+        """The largest ratio of exact to claimed."""
+        return max(pair.ratio for pair in self.worst_pairs)
+
+    def require(self) -> Self:
+        """Returns itself unless refuted.
+
+        Raises:
+            PriceRefuted: with the worst pair.
+        """
+        if self.refuted:
+            at = "" if self.confidence is None else f" at confidence {self.confidence}"
+            raise PriceRefuted(f"price refuted{at}: {self.worst}")
+        return self
+
+    def __str__(self) -> str:
+        head = "REFUTED" if self.refuted else "holds" if self.exhaustive else "not refuted"
+        how = f"on {self.num_pairs} ordered pairs"
+        if self.confidence is not None:
+            how = f"at confidence {self.confidence}, {self.num_pairs} tests (exact = lower bound)"
+        return "\n".join([f"{head} {how}", *(f"  {pair}" for pair in (self.renyi, self.delta) if pair is not None)])
+
+
+def _divergences(
+    first: Array, second: Array, claim: Claim, log_distributions: tuple[Array, Array] | None = None
+) -> Array:
+    """Of pairs of distributions `[N, n]` at the points of a claim, `[N, points]`; logs if they say more."""
+    orders, epsilons = ([at for at, _ in points] for points in (claim.renyi, claim.deltas))
+    if log_distributions is None or claim.failure_prob > 0:
+        kept = trimmed(first, second, claim.failure_prob) if orders else (first, second)
+        log_distributions = logs(kept[0]), logs(kept[1])
+    return np.concatenate([renyi(*log_distributions, orders), hockey_stick(first, second, epsilons)], axis=1)
+
+
+def _compare(
+    table: Array, first: Indices, second: Indices, claim: Claim, names: Names, count: int, num_pairs: int
+) -> Verdict:
+    """Pairs of rows of a table of distributions `[H, n]` against a claim, in chunks.
+
+    For several releases those pairs that are the worst in one of them, `count` times: lower bounds on the divergences.
+    """
+    largest = np.full(len(claim.renyi) + len(claim.deltas), -np.inf)
+    worst = np.full(len(largest), -1)
+    size = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
+    for start in range(0, len(first), size):
+        rows = slice(start, start + size)
+        values = _divergences(table[first[rows]], table[second[rows]], claim)
+        tops = values.max(axis=0)
+        higher = tops > largest
+        largest[higher], worst[higher] = tops[higher], start + values.argmax(axis=0)[higher]
+    finalists = np.unique(worst[worst >= 0])
+    if count > 1 and finalists.size:
+        composed = [compose(table[first[pair]], table[second[pair]], count) for pair in finalists]
+        values = np.concatenate([_divergences(one[None], other[None], claim) for one, other in composed])
+        largest, worst = values.max(axis=0), finalists[values.argmax(axis=0)]
+    return _verdict(claim, largest, worst, names, num_pairs, exhaustive=count == 1)
+
+
+def _verdict(
+    claim: Claim, largest: Array, worst: Indices, names: Names, num_pairs: int, *, exhaustive: bool = True
+) -> Verdict:
+    points = [(RENYI, *point) for point in claim.renyi] + [(DELTA, *point) for point in claim.deltas]
+    worst_pairs = [
+        WorstPair(measure, at, max(float(exact), 0.0), claimed, *(names(pair) if pair >= 0 else (None, None)))
+        for (measure, at, claimed), exact, pair in zip(points, largest, worst.tolist(), strict=True)
+    ]
+    return Verdict(tuple(worst_pairs), num_pairs, exhaustive)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,18 +359,6 @@ def _both_ways(histograms: Counts, first: Indices, second: Indices) -> Neighbors
     return Neighbors(histograms, one[kept], other[kept])
 
 
-Array = NDArray[np.float64]
-ExactDistribution = Callable[[Counts], Mapping[Any, float]]
-
-_SUM_TOLERANCE = 1e-9
-LogDensity = Callable[[Array], Array]
-Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
-_MASS_TOLERANCE = 1e-9
-_NUM_CANDIDATES = 8
-_LARGEST_EXPONENT = 300.0
-_SHARES_AT_ONCE = 2**20
-
-
 def verify(
     distribution: ExactDistribution,
     *,
@@ -220,8 +423,9 @@ def verify(
         row = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
         kept = np.unique(row[first] * len(table) + row[second], return_index=True)[1]
         first, second = first[kept], second[kept]
-    comparison = compare(table, first, second, claim, count=count)
-    return comparison.verdict(lambda pair: (names[first[pair]], names[second[pair]]), num_pairs=num_pairs)
+    return _compare(
+        table, first, second, claim, lambda pair: (names[first[pair]], names[second[pair]]), count, num_pairs
+    )
 
 
 def verify_distributions(
@@ -230,7 +434,7 @@ def verify_distributions(
     *,
     event: Event | Claim,
     count: int = 1,
-    names: Callable[[int], tuple[Any, Any]] | None = None,
+    names: Names | None = None,
 ) -> Verdict:
     """Compares given pairs of distributions with a price, in the stated direction only.
 
@@ -247,18 +451,15 @@ def verify_distributions(
     table = np.concatenate([one, other])
     _require_distributions(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
     rows = np.arange(len(one))
-    comparison = compare(table, rows, rows + len(one), claim, count=count)
-    return comparison.verdict(names or (lambda row: (f"first[{row}]", f"second[{row}]")))
+    named = names or (lambda row: (f"first[{row}]", f"second[{row}]"))
+    return _compare(table, rows, rows + len(one), claim, named, count, len(one))
 
 
 def distribution_table(distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) -> Array:
     """Distributions as rows over all their outcomes, `[H, n]`, or a refusal of what are none."""
     columns: dict[Hashable, int] = {}
     for distribution, name in zip(distributions, names, strict=True):
-        if not isinstance(distribution, Mapping):
-            raise InvalidValue(
-                f"distribution({name})={type(distribution).__name__}: expected a mapping from outcomes to probabilities"
-            )
+        require_kind(f"distribution({name})", distribution, Mapping, "a mapping from outcomes to probabilities")
         for outcome in distribution:
             columns.setdefault(outcome, len(columns))
     table = np.zeros((len(distributions), len(columns)))
@@ -270,12 +471,10 @@ def distribution_table(distributions: Sequence[Mapping[Hashable, float]], names:
 
 def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
     totals = table.sum(axis=1)
-    wrong = np.flatnonzero(~((np.abs(totals - 1) <= _SUM_TOLERANCE) & (table >= 0).all(axis=1)))
-    if wrong.size:
-        row = int(wrong[0])
-        smallest = float(table[row].min()) if table.shape[1] else math.nan
-        found = f"total {totals[row]:.9g}, smallest {smallest:.3g}"
-        raise InvalidValue(f"{name(row)}={found}: expected probabilities >= 0 that sum to 1 within {_SUM_TOLERANCE}")
+    wrong = np.flatnonzero(~((np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)))
+    for row in wrong[:1].tolist():
+        found = f"total {totals[row]:.9g}, smallest {table[row].min(initial=1.0):.3g}"
+        require(False, name(row), found, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}")
 
 
 def verify_densities(
@@ -315,34 +514,12 @@ def verify_densities(
     log_distributions = np.stack([np.asarray(side(points), dtype=np.float64) + log_weights for side in (first, second)])
     distributions = np.exp(log_distributions)
     for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):
-        require(abs(total - 1) <= _MASS_TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]")
-    comparison = Comparison(Claim.of(event))
-    comparison.add(distributions, distributions[::-1], np.arange(2), (log_distributions, log_distributions[::-1]))
-    return comparison.verdict(lambda pair: names if pair == 0 else names[::-1])
-
-
-@dataclass(frozen=True)
-class SampleVerdict:
-    """What samples say about a price. They can refute one; they never confirm one."""
-
-    refuted: bool  # whether a pair costs more than claimed; wrong with probability at most 1 - confidence
-    confidence: float
-    worst: WorstPair  # with a lower confidence bound in place of the exact delta
-    num_tests: int  # how many candidates shared the error probability
-
-    def require(self) -> Self:
-        """Returns itself unless refuted.
-
-        Raises:
-            PriceRefuted: otherwise.
-        """
-        if self.refuted:
-            raise PriceRefuted(f"price refuted at confidence {self.confidence}: {self.worst}")
-        return self
-
-    def __str__(self) -> str:
-        head = "REFUTED" if self.refuted else "not refuted"
-        return f"{head} at confidence {self.confidence}, {self.num_tests} tests (exact = lower bound)\n  {self.worst}"
+        require(abs(total - 1) <= _TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]")
+    claim, both_logs = Claim.of(event), (log_distributions, log_distributions[::-1])
+    values = _divergences(distributions, distributions[::-1], claim, both_logs)
+    return _verdict(
+        claim, values.max(axis=0), values.argmax(axis=0), lambda pair: names if pair == 0 else names[::-1], 2
+    )
 
 
 def verify_samples(
@@ -359,7 +536,7 @@ def verify_samples(
     deltas: Sequence[float] = DELTAS,
     accountant: Callable[[], Accountant] = RdpAccountant,
     one_vote: bool = False,
-) -> SampleVerdict:
+) -> Verdict:
     """Compares draws on all neighboring histograms of a small instance with the (epsilon, delta) of a price.
 
     One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim.
@@ -393,9 +570,8 @@ def verify_samples(
     seen = _frequencies([sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half)
     candidates = _candidates(seen[0], pairs, claim, half)
     error = (1 - confidence) / (2 * len(candidates))
-    worst_pairs = [_tested(seen, pairs, claim.deltas[point], pair, half, error) for pair, point in candidates]
-    worst = max(worst_pairs, key=lambda pair: (pair.exceeds, pair.ratio, pair.exact))
-    return SampleVerdict(worst.exceeds, confidence, worst, len(candidates))
+    tested = tuple(_tested(seen, pairs, claim.deltas[point], pair, half, error) for pair, point in candidates)
+    return Verdict(tested, len(candidates), exhaustive=False, confidence=confidence)
 
 
 def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
@@ -407,8 +583,7 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
         if isinstance(drawn, np.ndarray):
             rows = drawn.reshape(len(drawn), -1).tolist()
             outcomes = drawn.tolist() if drawn.ndim == 1 else list(map(tuple, rows))
-        if len(outcomes) != 2 * half:
-            raise InvalidValue(f"sampler={len(outcomes)} outcomes: expected {2 * half}")
+        require(len(outcomes) == 2 * half, "sampler", f"{len(outcomes)} outcomes", f"{2 * half}")
         columns.append(np.array([index.setdefault(outcome, len(index)) for outcome in outcomes]))
     counts = [
         [np.bincount(part, minlength=len(index)) for part in (column[:half], column[half:])] for column in columns
@@ -441,7 +616,7 @@ def _tested(
     """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
     epsilon, delta = point
     one, other = int(pairs.first[pair]), int(pairs.second[pair])
-    factor = float(np.exp(min(epsilon, _LARGEST_EXPONENT)))
+    factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
     event = shares[0, one] > factor * shares[0, other]
     hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
     at_least = float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0

@@ -12,8 +12,8 @@ from pate.accounting import Adjacency, Event
 from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.verification import Claim, Verdict, verify_densities, verify_distributions
-from pate.verification.claim import ORDERS as _ORDERS
 from pate.verification.divergences import RELATIVE_SLACK, SLACK, hockey_stick, logs, renyi
+from pate.verification.verifier import ORDERS as _ORDERS
 
 Array = NDArray[np.float64]
 

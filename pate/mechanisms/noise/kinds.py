@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.special import expit, gauss_legendre, log_ndtr, ndtr, ndtri, ndtri_exp, softmax
-from pate.mechanisms.noise.uniforms import Bounds, log_bounds, normal_bounds
+from pate.accounting.special import expit, gauss_legendre, ndtr, ndtri, ndtri_exp, softmax
+from pate.mechanisms.noise.uniforms import Bounds, exp_bounds, log_bounds, normal_bounds
 from pate.validation import require
 
 Array = NDArray[np.float64]
@@ -99,19 +99,8 @@ def _normal_within(u: Fraction, digits: int) -> Bounds:
         accuracy = digits + 4 + math.ceil(-log_density / math.log(10))
         if normal_bounds(x - slack, accuracy)[1] <= u <= normal_bounds(x + slack, accuracy)[0]:
             return x - slack, x + slack
-        low, high = normal_bounds(x, accuracy)
-        x -= _quotient((low + high) / 2 - u, log_density)
-        x = Fraction(round(x * grid), grid)
-
-
-def _quotient(number: Fraction, log_divisor: float) -> Fraction:
-    """Number / exp(log_divisor) to about 12 digits, for any divisor."""
-    if number == 0:
-        return number
-    sign, size = (1, number) if number > 0 else (-1, -number)
-    log_size = math.log(size.numerator) - math.log(size.denominator) - log_divisor
-    power = math.floor(log_size / math.log(2))
-    return sign * Fraction(math.exp(log_size - power * math.log(2))) * Fraction(2) ** power
+        density = exp_bounds(-x * x / 2, accuracy)[1] / Fraction(math.sqrt(2 * math.pi))
+        x = Fraction(round((x - (sum(normal_bounds(x, accuracy)) / 2 - u) / density) * grid), grid)
 
 
 UNIT_NOISES = {
@@ -183,9 +172,6 @@ KINDS = UNIT_NOISES | {
 """All kinds of noise by name."""
 
 
-_ARGMAX_NODES = 64
-_PANELS_PER_SCALE = 2
-_TAIL = 42.0
 _NODES = 16
 _MOST_PANELS = 10_000
 
@@ -198,54 +184,32 @@ def gumbel_argmax(values: Array) -> Array:
 def exponential_argmax(values: Array) -> Array:
     """Exponential noise of mean 1 (permute-and-flip): p_i = w_i times the integral of prod_{j != i} (1 - w_j z) dz."""
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
-    nodes, node_weights = _equal_panels(0.0, 1.0, 8)
-    factors = 1 - weights[..., None] * nodes  # [..., n, G]
-    others = np.stack([np.delete(factors, i, axis=-2).prod(axis=-2) for i in range(weights.shape[-1])], axis=-2)
-    return np.asarray(weights * (others @ node_weights))
+    nodes, half = panels(np.array([0.0, 1.0]), 1 / 32)
+    factors = 1 - weights[..., None, None] * nodes  # [..., n, P, 16]
+    others = np.stack([np.delete(factors, i, axis=-3).prod(axis=-3) for i in range(weights.shape[-1])], axis=-3)
+    return np.asarray(weights * _total(others, half))
 
 
 def gaussian_argmax(values: Array) -> Array:
     """Standard normal noise, by quadrature over the winning value."""
-    return np.apply_along_axis(_argmax_by_quadrature, -1, values, KINDS["gaussian"].density, log_ndtr, 9.5)
+    return np.apply_along_axis(_argmax, -1, values, KINDS["gaussian"])
 
 
 def laplace_argmax(values: Array) -> Array:
-    """Laplace noise of scale 1, by quadrature over the winning value, with panels that end at the kinks."""
-    return np.apply_along_axis(_argmax_by_quadrature, -1, values, KINDS["laplace"].density, _log_laplace_cdf, _TAIL)
+    """Laplace noise of scale 1, by quadrature over the winning value."""
+    return np.apply_along_axis(_argmax, -1, values, KINDS["laplace"])
 
 
-def _argmax_by_quadrature(row: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
-    """p_i is the integral of density(x - v_i) prod_{j != i} cdf(x - v_j) dx, for values `[n]`."""
-    edges = np.unique(np.concatenate([row, [row.max() - tail, row.max() + tail]]))
-    edges = edges[edges >= row.max() - tail]  # a winner below that has no probability worth a digit
-    pieces = [_equal_panels(a, b, max(1, int(np.ceil((b - a) * _PANELS_PER_SCALE)))) for a, b in pairwise(edges)]
-    nodes = np.concatenate([piece[0] for piece in pieces])
-    weights = np.concatenate([piece[1] for piece in pieces])
-    logs = log_cdf(nodes - row[:, None])  # [n, G]
-    others = np.exp(logs.sum(axis=0) - logs)
-    distribution = (density(nodes - row[:, None]) * others) @ weights
-    return np.asarray(distribution / distribution.sum())
-
-
-def _equal_panels(low: float, high: float, count: int) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights on equal panels of an interval."""
-    edges = np.linspace(low, high, count + 1)
-    half = np.diff(edges) / 2
-    nodes, weights = gauss_legendre(_ARGMAX_NODES)
-    points = (edges[:-1] + half)[:, None] + half[:, None] * nodes
-    return points.ravel(), (half[:, None] * weights).ravel()
-
-
-def _log_laplace_cdf(x: Array) -> Array:
-    tail = 0.5 * np.exp(-np.abs(x))
-    return np.where(x < 0, np.log(0.5) + np.minimum(x, 0), np.log1p(-tail))
+def _argmax(values: Array, noise: NoiseKind) -> Array:
+    return largest_distribution(values, np.ones(len(values)), noise)
 
 
 def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[int, ...], float]:
     """The distribution of the k largest of `values + noise`, in falling order: for values `[d]`."""
-    points, half = _grid(values, noise)
-    density, cdf = noise.density(points - values[:, None, None]), noise.cdf(points - values[:, None, None])
-    above: dict[tuple[int, ...], Array] = {(): np.ones_like(points)}  # P[the prefix is in order, above a point]
+    spread, widest = float(np.ptp(values)), _MOST_PANELS * noise.panel
+    require(spread <= widest, "spread", spread, f"values at most {widest:g} noise scales apart, to be integrated")
+    density, cdf, half = _on_grid(values, noise, values.min() + noise.low)
+    above: dict[tuple[int, ...], Array] = {(): np.ones_like(density[0])}  # P[the prefix is in order, above a point]
     for _ in range(k - 1):
         above = {
             (*prefix, i): _integral_above(density[i] * tail, half)
@@ -263,13 +227,23 @@ def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[
 
 def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array:
     """The distribution of the class of the largest; class c has `sizes[c]` members of value `values[c]`: `[n]`."""
-    points, half = _grid(values, noise)
-    shifted = points - values[:, None, None]
-    density, cdf = noise.density(shifted), noise.cdf(shifted)
-    powers = cdf ** sizes[:, None, None]
-    winners = sizes[:, None, None] * density * cdf ** (sizes[:, None, None] - 1)
+    # far below the largest value nothing wins, not even beside values that lie there
+    density, cdf, half = _on_grid(values, noise, max(values.min(), values.max() + noise.low) + noise.low)
+    powers, sizes = cdf ** sizes[:, None, None], sizes[:, None, None]
     others = np.stack([np.delete(powers, c, axis=0).prod(axis=0) for c in range(len(values))])
-    return np.array([_total(integrand, half) for integrand in winners * others])
+    return _total(sizes * density * cdf ** (sizes - 1) * others, half)
+
+
+def _on_grid(values: Array, noise: NoiseKind, low: float) -> tuple[Array, Array, Array]:
+    """Density and distribution function of each value with noise, `[n, P, 16]` each, and half widths of panels.
+
+    The panels go up from `low` and end at the kinks of every value's density.
+    """
+    kinks = (values[:, None] + np.array(noise.kinks)).ravel()
+    corners = np.unique([low, *kinks[kinks > low], values.max() + noise.high])
+    points, half = panels(corners, noise.panel)
+    shifted = points - values[:, None, None]
+    return noise.density(shifted), noise.cdf(shifted), half
 
 
 def panels(corners: Array, width: float) -> tuple[Array, Array]:
@@ -281,17 +255,9 @@ def panels(corners: Array, width: float) -> tuple[Array, Array]:
     return low + half * (1 + gauss_legendre(_NODES)[0]), half
 
 
-def _grid(values: Array, noise: NoiseKind) -> tuple[Array, Array]:
-    """Panels that end at the kinks of every value's density."""
-    spread = float(values.max() - values.min())
-    widest = _MOST_PANELS * noise.panel
-    require(spread <= widest, "spread", spread, f"values at most {widest:g} noise scales apart, to be integrated")
-    kinks = (values[:, None] + np.array(noise.kinks)).ravel()
-    return panels(np.unique([*kinks, values.min() + noise.low, values.max() + noise.high]), noise.panel)
-
-
-def _total(integrand: Array, half: Array) -> float:
-    return float(((integrand @ gauss_legendre(_NODES)[1]) * half[:, 0]).sum())
+def _total(integrand: Array, half: Array) -> Array:
+    """Integrals over all panels: `[...]` of `[..., P, 16]`."""
+    return np.asarray(((integrand @ gauss_legendre(_NODES)[1]) * half[:, 0]).sum(axis=-1))
 
 
 def _integral_above(integrand: Array, half: Array) -> Array:

@@ -57,29 +57,12 @@ def _value(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds]) 
     return Number(bounds, (uniform,))
 
 
-def _product(first: Number, second: Number) -> Number:
-    def bounds() -> Limits:
-        ends = [*first.bounds(), *second.bounds()]
-        if any(isinstance(end, float) for end in ends):  # infinite
-            return -math.inf, math.inf
-        products = [a * b for a in ends[:2] for b in ends[2:]]
-        return min(products), max(products)
-
-    return Number(bounds, (*first.uniforms, *second.uniforms))
-
-
 def _sum(constant: Fraction, terms: Sequence[tuple[Fraction | int, Number]]) -> Number:
-    """A number known exactly plus multiples of others."""
+    """A number known exactly plus multiples, by factors > 0 or < 0, of others."""
 
     def bounds() -> Limits:
-        low = high = constant
-        for factor, number in terms:
-            least, most = number.bounds()
-            if isinstance(least, float) or isinstance(most, float):  # infinite
-                return -math.inf, math.inf
-            ends = sorted((factor * least, factor * most))
-            low, high = low + ends[0], high + ends[1]
-        return low, high
+        ends = [sorted(factor * end for end in number.bounds()) for factor, number in terms]
+        return sum((low for low, _ in ends), constant), sum((high for _, high in ends), constant)
 
     return Number(bounds, [uniform for _, number in terms for uniform in number.uniforms])
 
@@ -103,9 +86,20 @@ class DrawnNoise:
         """Each value times the one value, `[Q, 1]`, that its row has of another."""
         one, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
         error = self.error * (other + factor.error) + factor.error * one + _ERROR_OF_LOG * (one * other)
-        exact, exact_factor = self.exact, factor.exact
-        products = self.values * factor.values
-        return DrawnNoise(products, error, lambda row, place: _product(exact(row, place), exact_factor(row, 0)))
+
+        def product(row: int, place: int) -> Number:
+            both = self.exact(row, place), factor.exact(row, 0)
+
+            def bounds() -> Limits:
+                ends = [number.bounds() for number in both]
+                if any(isinstance(end, float) for pair in ends for end in pair):  # infinite
+                    return -math.inf, math.inf
+                products = [a * b for a in ends[0] for b in ends[1]]
+                return min(products), max(products)
+
+            return Number(bounds, [uniform for number in both for uniform in number.uniforms])
+
+        return DrawnNoise(self.values * factor.values, error, product)
 
     def with_last(self, other: DrawnNoise, last: NDArray[np.int64]) -> DrawnNoise:
         """The same with the value of another, `[Q, 1]`, at the place `last` of each row."""
@@ -193,7 +187,10 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: NDArray[np.bo
         best = np.take_along_axis(noisy, order, axis=1)
         apart = (noisy >= best - 3 * _error_of(best, noise.error)).sum(axis=1) == 1
     else:
-        order = largest_in_order(noisy, min(k + 1, noisy.shape[1]))
+        order = np.indices(noisy.shape)[1]
+        if k + 1 < noisy.shape[1]:
+            order = np.argpartition(noisy, -(k + 1), axis=1)[:, -(k + 1) :]
+        order = np.take_along_axis(order, np.argsort(-np.take_along_axis(noisy, order, axis=1), axis=1), axis=1)
         ranked = np.take_along_axis(noisy, order, axis=1)
         with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
             errors = _error_of(ranked, noise.error)
@@ -228,7 +225,7 @@ def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], Numbe
 
 
 def is_less(first: Number, second: Number) -> bool:
-    """Whether one number is below the other, with as many bits as it takes."""
+    """With as many bits as it takes."""
     while True:
         (low, high), (least, most) = first.bounds(), second.bounds()
         if high <= least:
@@ -254,7 +251,7 @@ def are_normally_above(
     at_once = max(1, _AT_ONCE // numbers.shape[1])
     for start in range(0, len(numbers), at_once):
         rows = slice(start, start + at_once)
-        excess = uniforms.rows(rows).grid()
+        excess = uniforms[rows].grid()
         if limits is None:
             excess -= _below(np.clip(numbers[rows], *within), threshold, std)
         else:
@@ -297,12 +294,3 @@ def are_above(numbers: NDArray[Any], threshold: float, terms: Sequence[tuple[Dra
 
 def _is_above(number: float, threshold: float, terms: Sequence[tuple[Fraction, Number]]) -> bool:
     return not is_less(_sum(Fraction(number) - Fraction(threshold), terms), _sum(Fraction(0), ()))
-
-
-def largest_in_order(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """The indices of the k largest of each row `[Q, d]`, the largest first: `[Q, k]`."""
-    if k == values.shape[1]:
-        return np.argsort(-values, axis=1)
-    indices = np.argpartition(values, values.shape[1] - k, axis=1)[:, -k:]
-    order = np.argsort(-np.take_along_axis(values, indices, axis=1), axis=1)
-    return np.take_along_axis(indices, order, axis=1)

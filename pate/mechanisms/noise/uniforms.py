@@ -85,7 +85,7 @@ def _pi(digits: int) -> Decimal:
 
 
 class LazyBitsUniform:
-    """A uniform number of which the first 64 bits are known, between `numerator` and the next multiple of 2**-bits.
+    """A uniform number of which some bits are known, between `numerator` and the next multiple of 2**-bits.
 
     Further bits are the words that are `ready`, and then those of the generator.
     """
@@ -125,16 +125,19 @@ class LazyUniforms:
     """Many of them: the first word of each, the next ones that are `ready`, `[*shape, w]`, and more from `rng`."""
 
     def __init__(self, first: Words, rng: np.random.Generator, ready: Words | None = None) -> None:
-        self.first, self._rng, self._ready = first, rng, ready
+        self.first, self._rng = first, rng
+        self._ready = np.empty((*first.shape, 0), dtype=np.uint64) if ready is None else ready
         self._opened: dict[tuple[int, ...], LazyBitsUniform] = {}
 
     @classmethod
     def draw(cls, shape: tuple[int, ...], rng: np.random.Generator, *, ahead: int = 0) -> LazyUniforms:
         """Fresh ones, the next `ahead` words of each included: then a part of them can be drawn from again."""
-        if ahead == 0:
-            return cls(words(rng, shape), rng)
         drawn = words(rng, (1 + ahead, *shape))
         return cls(drawn[0], rng, np.moveaxis(drawn[1:], 0, -1))
+
+    def __getitem__(self, index: Any) -> LazyUniforms:
+        """Those of some rows or columns."""
+        return LazyUniforms(self.first[index], self._rng, self._ready[index])
 
     def approximate(self) -> Array:
         """Each as a float in [2**-53, 1 - 2**-53], off by at most 2**-52."""
@@ -148,23 +151,13 @@ class LazyUniforms:
         return (self.first >> np.uint64(11)).view(np.int64)
 
     def on_grid(self) -> Array:
-        """The multiple of 2**-53 at or below each: less than another multiple with exactly this probability."""
+        """The multiple of 2**-53 at or below each, which is below another multiple with exactly that probability."""
         return np.asarray(self.grid() * 2.0**-53)
-
-    def rows(self, rows: slice) -> LazyUniforms:
-        """Those of some rows."""
-        return LazyUniforms(self.first[rows], self._rng, None if self._ready is None else self._ready[rows])
-
-    def column(self, place: int) -> LazyUniforms:
-        """One of each row: `[Q]` of `[Q, n]`."""
-        ready = None if self._ready is None else self._ready[:, place]
-        return LazyUniforms(self.first[:, place], self._rng, ready)
 
     def at(self, *index: int) -> LazyBitsUniform:
         """One of them; the same object whenever it is asked for."""
         if index not in self._opened:
-            ready: Any = () if self._ready is None else self._ready[index].tolist()
-            self._opened[index] = LazyBitsUniform(int(self.first[index]), self._rng, ready)
+            self._opened[index] = LazyBitsUniform(int(self.first[index]), self._rng, self._ready[index].tolist())
         return self._opened[index]
 
 
@@ -223,14 +216,12 @@ def exponential_weights(exponents: Sequence[Fraction], sizes: Sequence[int] | No
     """The weights size * exp(-exponent), exponents >= 0."""
 
     def weights(digits: int) -> list[Interval]:
-        length = digits if sizes is None else digits + len(str(max(sizes)))
-        unit = 10**length
+        length = digits + (0 if sizes is None else len(str(max(sizes))))
         bounds = {exponent: exp_bounds(-exponent, length) for exponent in set(exponents)}
+        unit = 10**length
         known = {exponent: (math.floor(low * unit), math.ceil(high * unit)) for exponent, (low, high) in bounds.items()}
         ones = [known[exponent] for exponent in exponents]
-        if sizes is None:
-            return ones
-        return [(size * low, size * high) for size, (low, high) in zip(sizes, ones, strict=True)]
+        return ones if sizes is None else [(n * low, n * high) for n, (low, high) in zip(sizes, ones, strict=True)]
 
     return weights
 
@@ -259,18 +250,9 @@ def boundary_weights(weights: Weights) -> Weights:
     return wrapped
 
 
-def stated_weights(probabilities: Array) -> Weights:
-    """The floats themselves, `[n]`, as they are."""
-    fractions = [Fraction(p) for p in probabilities.tolist()]
-    unit = math.lcm(*(fraction.denominator for fraction in fractions))
-    whole = [int(fraction * unit) for fraction in fractions]
-    return lambda digits: [(number, number) for number in whole]
-
-
 def softmax_weights(deficits: Array, scale: float) -> Weights:
     """The weights exp(-deficit / scale) of one row `[n]`, from deficits that are exact floats >= 0."""
-    divisor = Fraction(scale)
-    return exponential_weights([Fraction(deficit) / divisor for deficit in deficits.tolist()])
+    return exponential_weights([Fraction(deficit) / Fraction(scale) for deficit in deficits.tolist()])
 
 
 def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
@@ -292,11 +274,3 @@ def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
         return [(max(math.floor(chance) - slack, 0), math.ceil(chance) + slack) for chance in chances]
 
     return weights
-
-
-def draw_softmax(sums: Array, scale: float, uniforms: LazyUniforms) -> Integers:
-    """An index of each row by weights exp(sum / scale): `[Q]` from sums `[Q, n]` whose differences are exact."""
-    deficits = sums.max(axis=1, keepdims=True) - sums
-    with np.errstate(over="ignore"):
-        weights = np.exp(deficits / -scale)
-    return draw_index(weights, uniforms, lambda row: softmax_weights(deficits[row], scale))

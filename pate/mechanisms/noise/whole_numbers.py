@@ -70,7 +70,21 @@ class DiscreteLaplace:
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
         """Independent draws of that shape."""
         require_generator(rng)
-        return _by_rejection(shape, lambda count: self._candidates(count, rng))
+        steps, per_unit = self.rate.denominator, self.rate.numerator
+
+        def candidates(count: int) -> tuple[Integers, NDArray[np.bool_]]:
+            # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
+            fine = rng.integers(0, steps, size=count)
+            kept = exponential_coins(fine, steps, rng)
+            whole, going = np.zeros(count, dtype=np.int64), np.arange(count)
+            while going.size:  # how many coins of probability exp(-1) show True before one does not
+                going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
+                whole[going] += 1
+            magnitude = (fine + steps * whole) // per_unit
+            negative = rng.integers(0, 2, size=count) == 1
+            return np.where(negative, -magnitude, magnitude), kept & ~(negative & (magnitude == 0))
+
+        return _by_rejection(shape, candidates)
 
     def mass(self, values: ArrayLike) -> Array:
         """P(z = value), elementwise."""
@@ -84,22 +98,9 @@ class DiscreteLaplace:
         above, below = share * np.exp(-rate * np.maximum(at, 0)), share * np.exp(-rate * (1 - np.minimum(at, 1)))
         return np.asarray(np.where(at > 0, above, 1 - below))
 
-    def _candidates(self, count: int, rng: np.random.Generator) -> tuple[Integers, NDArray[np.bool_]]:
-        """Draws and which of them count: |z| from a geometric variable in steps of 1 / denominator, then a sign."""
-        steps, per_unit = self.rate.denominator, self.rate.numerator
-        fine = rng.integers(0, steps, size=count)
-        kept = exponential_coins(fine, steps, rng)
-        whole, going = np.zeros(count, dtype=np.int64), np.arange(count)
-        while going.size:  # how many coins of probability exp(-1) show True before one does not
-            going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
-            whole[going] += 1
-        magnitude = (fine + steps * whole) // per_unit
-        negative = rng.integers(0, 2, size=count) == 1
-        return np.where(negative, -magnitude, magnitude), kept & ~(negative & (magnitude == 0))
-
 
 def _by_rejection(shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, NDArray[np.bool_]]]) -> Integers:
-    """As many candidates as are missing, until all that were kept are as many as are asked for."""
+    """As many candidates as are missing, and which of them count, until there are as many as are asked for."""
     noise = np.empty(math.prod(shape), dtype=np.int64)
     missing = np.arange(len(noise))
     while missing.size:
@@ -130,9 +131,6 @@ class RoundedGaussian(Parameters):
     So it costs what the continuous release costs, by post-processing, without a term for the grid, under any
     accountant. The distribution is exact for a source of uniform bits.
 
-    Attributes:
-        std: in steps of the grid, in (0, 2**44].
-
     Source: von Neumann 1951 for the comparison of lazily drawn bits, Karney 2016 for exact normal deviates;
     docs/proofs/centered_votes.md.
 
@@ -140,7 +138,7 @@ class RoundedGaussian(Parameters):
     [-6, 16, 1, -6, 13]
     """
 
-    std: float = field(metadata=POSITIVE)
+    std: float = field(metadata=POSITIVE)  # in steps of the grid, in (0, 2**44]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -221,15 +219,13 @@ class DiscreteGaussian(Parameters):
     once such noise is added to every entry. The distribution is exact for a source of uniform bits; no number is too
     far out to be drawn.
 
-    Attributes:
-        variance: v in the exponent, a whole number in 1..2**24; the noise's own variance is at most v.
-
     Source: Canonne, Kamath & Steinke 2020; docs/proofs/distributed_noise.md.
 
     >>> DiscreteGaussian(100).sample((5,), np.random.default_rng(0)).tolist()
     [-9, -3, 1, 0, -13]
     """
 
+    # v in the exponent, a whole number in 1..2**24; the noise's own variance is at most v.
     variance: int = field(metadata=COUNT)
 
     def __post_init__(self) -> None:
@@ -251,19 +247,20 @@ class DiscreteGaussian(Parameters):
         return np.asarray(np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total)
 
     def _drawn(self, numbers: LazyUniforms) -> Integers:
-        # the first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total
+        """The first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total."""
+
+        def weights(digits: int) -> Sequence[Interval]:  # of 0, 1, -1, …, and last of all beyond, less than 10**-digits
+            reach = math.isqrt(math.ceil(2 * self.variance * _DIGIT * (digits + len(str(2 * self.variance))))) + 1
+            exponents = [Fraction(z * z, 2 * self.variance) for z in range(reach + 1)]
+            ones = uniforms.exponential_weights(exponents)(digits)
+            return [ones[0], *(one for one in ones[1:] for _ in range(2)), (0, 1)]
+
         edges, u = _edges(self.variance), numbers.approximate()
         places = np.searchsorted(edges, u, side="right") - 1
         above = edges[np.minimum(places + 1, len(edges) - 1)]
         for index in np.flatnonzero((u - edges[places] <= _TABLE_MARGIN) | (above - u <= _TABLE_MARGIN)).tolist():
-            places[index] = uniforms.index_of(numbers.at(index), self._exact_weights)
+            places[index] = uniforms.index_of(numbers.at(index), weights)
         return np.where(places % 2 == 1, 1, -1) * ((places + 1) // 2)
-
-    def _exact_weights(self, digits: int) -> Sequence[Interval]:
-        """Of 0, 1, -1, …, and last of all numbers beyond these, together less than 10**-digits."""
-        reach = math.isqrt(math.ceil(2 * self.variance * _DIGIT * (digits + len(str(2 * self.variance))))) + 1
-        ones = uniforms.exponential_weights([Fraction(z * z, 2 * self.variance) for z in range(reach + 1)])(digits)
-        return [ones[0], *(one for one in ones[1:] for _ in range(2)), (0, 1)]
 
 
 def _weights(variance: int, stds: float) -> Array:
@@ -289,12 +286,6 @@ class NoiseShares(Parameters):
     votes in l2 between neighbors, is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`. It holds
     against whoever sees the sum and up to `max_colluders` of the shares in it.
 
-    Attributes:
-        noise_std: in votes, > 0, of the shares that are counted on.
-        num_holders: n, >= 1, how many draw a share.
-        max_dropouts: d, how many of them may be missing.
-        max_colluders: c, how many of the others may tell their share, or draw none.
-
     Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
 
     >>> shares = NoiseShares(noise_std=50.0, num_holders=40, max_dropouts=4, max_colluders=4)
@@ -302,9 +293,10 @@ class NoiseShares(Parameters):
     (32, 1, 79)
     """
 
-    noise_std: float = field(metadata=POSITIVE)
-    num_holders: int = field(metadata=COUNT)
-    max_dropouts: int = field(default=0, metadata=NATURAL)
+    noise_std: float = field(metadata=POSITIVE)  # in votes, > 0, of the shares that are counted on
+    num_holders: int = field(metadata=COUNT)  # n, >= 1, how many draw a share
+    max_dropouts: int = field(default=0, metadata=NATURAL)  # d, how many of them may be missing
+    # c, how many of the others may tell their share, or draw none.
     max_colluders: int = field(default=0, metadata=NATURAL)
 
     def __post_init__(self) -> None:

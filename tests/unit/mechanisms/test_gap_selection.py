@@ -9,7 +9,7 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent, OpposedMaximaEvent, PureDpEvent
 from pate.mechanisms import GapSelection
-from pate.mechanisms.gap_selection import SELECTION_NOISES, exactly_addable
+from pate.mechanisms.gap_selection import SELECTION_NOISES
 from pate.validation import InvalidValue
 
 SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
@@ -91,7 +91,8 @@ def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
 def test_offsets_beside_which_gaps_would_be_rounded_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"regularizer=1e\+17: expected numbers up to 2\*\*50"):
         GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, regularizer=[1e17, 1e17])
-    assert exactly_addable(np.array([0.1, -3.0]), to=1000).tolist() == pytest.approx([0.1, -3.0], abs=1e-12)
+    near = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=1000, regularizer=[0.1, -3.0])
+    assert near.offsets.tolist() == pytest.approx([0.1, -3.0], abs=1e-12)
 
 
 WRONG: list[tuple[str, Any]] = [

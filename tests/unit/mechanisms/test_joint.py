@@ -10,7 +10,7 @@ import pytest
 
 from pate.accounting import ApproximateEvent, PureDpEvent
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
-from pate.mechanisms.joint import JointClasses, count_by_loss
+from pate.mechanisms.joint import JointClasses
 from pate.mechanisms.noise.kinds import UNIT_NOISES, ordered_distribution
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
@@ -74,7 +74,9 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(k: int, weight: fl
     falling = -np.sort(-np.random.default_rng(2).integers(0, 2_000, 300))
     classes = JointClasses.likely(falling[None], k, weight=weight)
     lowest, highest = classes.losses[0, 1], classes.losses[0, -1]
-    log_weights = {loss: math.log(n) - weight * loss for loss, n in count_by_loss(falling, k).items()}
+    log_weights = {
+        loss: math.log(n) - weight * loss for loss, n in JointTopK(k=k, epsilon=1.0).class_counts(falling).items()
+    }
     everything = np.logaddexp.reduce(list(log_weights.values()))
     for end, cut in (("above", highest < max(log_weights)), ("below", both_ends)):
         left_out = [w for loss, w in log_weights.items() if (loss > highest if end == "above" else loss < lowest)]

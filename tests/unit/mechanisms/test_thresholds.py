@@ -74,7 +74,7 @@ def test_impossible_values_are_refused() -> None:
         BetweenThresholds(lower=3, upper=3, epsilon=1.0)
     test = AboveThreshold(threshold=3, epsilon=1.0)
     for values, message in (
-        (np.array([0.5]), r"values.dtype=float64: expected whole numbers"),
+        (np.array([0.5]), r"values.dtype=float64: expected integers"),
         (np.zeros((2, 2), dtype=int), r"values.shape=\(2, 2\): expected \[\] or \[num_queries\]"),
         (np.array([2**60]), r"values=1152921504606846976: expected at most 2\*\*53 in size"),
     ):

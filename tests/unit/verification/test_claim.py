@@ -4,7 +4,7 @@ import pytest
 
 from pate.accounting import ApproximateEvent, ExactAccountant, GaussianEvent, RdpAccountant
 from pate.verification import Claim, Verdict
-from pate.verification.claim import WorstPair
+from pate.verification.verifier import WorstPair
 
 
 def test_the_claim_of_an_event() -> None:
