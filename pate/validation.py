@@ -118,15 +118,15 @@ def as_setting(name: str, value: object) -> str:
     >>> print(as_setting("data.drop", ["age", "patient id"]), as_setting("data.group", "id"), as_setting("a", "$(ls)"))
     'data.drop=[age,"patient id"]' data.group=id 'a="$(ls)"'
     """
-    words = list(map(_read_by_hydra, value if (listed := isinstance(value, (list, tuple))) else [value]))
-    return shlex.quote(f"{name}=[{','.join(words)}]" if listed else f"{name}={words[0]}")
 
+    def quoted(word: object) -> str:
+        if _BARE.fullmatch(text := str(word)):
+            return text
+        escaped = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + found[2].replace('"', '\\"'), text)
+        return '"{}"'.format(escaped.replace("${", "\\${"))
 
-def _read_by_hydra(word: object) -> str:
-    if _BARE.fullmatch(text := str(word)):
-        return text
-    escaped = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + found[2].replace('"', '\\"'), text)
-    return '"{}"'.format(escaped.replace("${", "\\${"))
+    said = f"[{','.join(map(quoted, value))}]" if isinstance(value, (list, tuple)) else quoted(value)
+    return shlex.quote(f"{name}={said}")
 
 
 def _origin() -> str | None:
@@ -164,20 +164,16 @@ def require(condition: bool, name: str, value: object, rule: str) -> None:
         raise InvalidValue(f"{name}={' '.join((repr(value) if numeral else str(value)).split())}: expected {rule}")
 
 
-def rounded_up(value: float, digits: int = 6) -> str:
+def rounded_up(value: float, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
     """A number to so many digits that is not below it: the limit that a refusal names is enough for what it refuses."""
-    return _rounded(value, digits, ROUND_CEILING)
+    if not math.isfinite(value):
+        return f"{value:g}"
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def rounded_down(value: float, digits: int = 4) -> str:
     """A number to so many digits that is not above it."""
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    if not math.isfinite(value):
-        return f"{value:g}"
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):.{digits}g}"
+    return rounded_up(value, digits, ROUND_FLOOR)
 
 
 def require_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str) -> None:
@@ -256,18 +252,17 @@ def require_text(name: str, value: Any) -> str:
 
 def require_path(name: str, value: Any) -> str | os.PathLike[str]:
     """Returns the name of a file or folder as it is, or raises."""
-    if not isinstance(value, (str, os.PathLike)) or not str(value):
-        raise InvalidValue(f"{name}={value}: expected the name of a file or folder, text")
-    return value
+    require(
+        isinstance(value, (str, os.PathLike)) and bool(str(value)), name, value, "the name of a file or folder, text"
+    )
+    return value  # type: ignore[no-any-return]  # the line above
 
 
 def require_rising(name: str, values: Sequence[float]) -> None:
     """Raises, with the first two that fall, unless no number is smaller than the one before; NaN falls."""
-    rule = "numbers that never decrease"
-    for low, high in pairwise(values):
+    for low, high in pairwise([*values[:1], *values]):  # one number alone beside itself
         if not low <= high:
-            raise InvalidValue(f"{name}={low}, {high}: expected {rule}")
-    require(len(values) != 1 or not math.isnan(values[0]), name, values[:1], rule)
+            raise InvalidValue(f"{name}={low}, {high}: expected numbers that never decrease")
 
 
 def require_positive(name: str, value: float) -> float:
@@ -319,9 +314,8 @@ def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | 
 
 def require_generator(rng: Any) -> np.random.Generator:
     """Returns the generator, or raises: a seed would give every call the same noise."""
-    if not isinstance(rng, np.random.Generator):
-        raise InvalidValue(f"rng={rng}: expected a numpy.random.Generator, not a seed")
-    return rng
+    require(isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed")
+    return rng  # type: ignore[no-any-return]  # the line above
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

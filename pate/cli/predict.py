@@ -21,7 +21,7 @@ from pate.data.table.files import TableFile
 from pate.features.features import ExtractedForm
 from pate.files.arrays import read_arrays
 from pate.files.disk import replacing
-from pate.files.spreadsheet import SpreadsheetRows
+from pate.files.values import row_writer
 from pate.report.console import print_lines
 from pate.run.bundle import Bundle
 from pate.validation import InvalidValue, require
@@ -51,15 +51,15 @@ def predict(config: DictConfig) -> None:
     table, count = TableFile(Path(str(config.data)), "data", *spelled), 0
     with replacing(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        rows = SpreadsheetRows(text)
+        write = row_writer(text)
         pictures = table.path.is_dir() or table.path.suffix.lower() in _PICTURES
         first = config.id or ("file" if pictures else "row")
-        rows.write([first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))])
+        write([first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))])
         for names, inputs in blocks(bundle, table, config.id):
             probabilities = bundle.model.predict_proba(inputs)
             held = bundle.decide(probabilities).tolist()
             for name, cells in zip(names, map(zip, held, probabilities.tolist()), strict=True):
-                rows.write([name, *(cell for label, chance in cells for cell in (int(label), f"{chance:.6g}"))])
+                write([name, *(cell for label, chance in cells for cell in (int(label), f"{chance:.6g}"))])
             count += len(names)
         text.flush()
         text.detach()

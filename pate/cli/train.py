@@ -24,8 +24,7 @@ from pate.cli.app import run_app
 from pate.config.command_line import given_settings
 from pate.config.published import public_settings, told_settings
 from pate.files.disk import make_folder, read_json, write_text
-from pate.files.spreadsheet import SpreadsheetRows
-from pate.files.values import number, to_json_line
+from pate.files.values import number, row_writer, to_json_line
 from pate.pipeline import train
 from pate.report import Report, format_epsilon
 from pate.report.console import PlainConsole, print_page, print_report
@@ -160,9 +159,9 @@ def _write(folder: Path) -> list[dict[str, Any]]:
     jobs = [read_json(path, rule=_JOB, remedy=_REMEDY) for path in sorted((folder / "jobs").glob(_JOBS))]
     if jobs:
         text, names = io.StringIO(), ["run", *_given(jobs), *_COLUMNS, "note", "folder"]
-        rows = SpreadsheetRows(text, "\n")
+        write = row_writer(text, "\n")
         for row in ({name: name for name in names}, *(job["given"] | job["result"] for job in jobs)):
-            rows.write(row.get(name, "") for name in names)
+            write(row.get(name, "") for name in names)
         write_text(folder / "sweep.csv", text.getvalue())
     return jobs
 

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from pate.files.disk import write_text
-from pate.files.spreadsheet import SpreadsheetRows
+from pate.files.values import row_writer
 from pate.report.metrics import CONSTANTS
 from pate.report.tables import DASH, METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require
@@ -77,13 +77,13 @@ _HINTS: dict[str, Any] = dict.fromkeys(_NAMES, float | None) | get_type_hints(Ru
 def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     """Writes comparison.csv: a header and one line per run; what is None is empty."""
     text = io.StringIO()
-    rows = SpreadsheetRows(text, "\n")
-    rows.write(_NAMES)
+    write = row_writer(text, "\n")
+    write(_NAMES)
     for run in runs:
         row = dict(vars(run))
         for name, given in run.intervals.items():
             row |= {f"{name}_{end}": value for end, value in zip(_ENDS, given, strict=True)}
-        rows.write(row.get(name, "") for name in _NAMES)
+        write(row.get(name, "") for name in _NAMES)
     write_text(path, text.getvalue())
 
 

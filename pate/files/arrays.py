@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.disk import FROM_BACKUP, damaged, require_file, unreadable
+from pate.files.disk import FROM_BACKUP, damaged, reading
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -57,10 +57,8 @@ class ArrayForm:
         """What is wrong with an array, in words; empty where nothing is."""
         if array.dtype.kind not in self.kind:
             return f"dtype {array.dtype}"
-        fits = self.shape is None or (
-            len(self.shape) == array.ndim
-            and all(want in (None, found) for want, found in zip(self.shape, array.shape, strict=True))
-        )
+        wanted = array.shape if self.shape is None else self.shape
+        fits = len(wanted) == array.ndim and all(map(lambda want, n: want in (None, n), wanted, array.shape))
         return "" if fits else f"shape {array.shape}"
 
     def __str__(self) -> str:
@@ -96,19 +94,15 @@ def read_arrays(
         PermissionError: this user may not read it.
     """
     known = {**(forms or {}), **(beside or {})}
-    require_file(path, rule=_RULE, remedy=remedy)
-    try:
+    with reading(path, rule=_RULE, remedy=remedy, wrong=UNREADABLE):
         arrays = _read(path, most, known, mapped)
-    except OSError as error:
-        raise unreadable(path, error, rule=_RULE, remedy=remedy) from error
-    except UNREADABLE as error:
-        raise damaged(path, _RULE, one_line(error), remedy) from None
-    if forms is not None:
-        if strange := sorted((arrays.keys() - known.keys()) | (forms.keys() - arrays.keys())):
-            raise damaged(path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy)
-        for name, form in known.items():
-            if name in arrays and (wrong := form.mismatch(arrays[name])):
-                raise damaged(path, f"{name} as {form}", wrong, remedy)
+    if forms is None:
+        return arrays
+    if strange := sorted((arrays.keys() - known.keys()) | (forms.keys() - arrays.keys())):
+        raise damaged(path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy)
+    for name, array in arrays.items():
+        if wrong := known[name].mismatch(array):
+            raise damaged(path, f"{name} as {known[name]}", wrong, remedy)
     return arrays
 
 
@@ -134,10 +128,8 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
     num_bytes, data = size - file.tell(), bytearray()
     while block := file.read(_BLOCK):  # to the end, where a checksum is compared
         data += block
-    if len(data) != num_bytes:
-        raise ValueError("the file ends early")
-    if dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1:
-        raise ValueError("bits other than 0 and 1")
+    if len(data) != num_bytes or (dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1):
+        raise ValueError("an array that ends early, or bits other than 0 and 1")
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
     if dtype.kind == "U":
         array.tolist()  # which raises where a code is that of no character
@@ -151,15 +143,9 @@ def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[t
     if version not in readers:
         raise ValueError(f"format version {version}")
     shape, fortran_order, dtype = readers[version](file)
-    if dtype.kind not in kinds:
-        raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
-    if min(shape, default=0) < 0:
-        raise ValueError("a length below 0")
-    count = math.prod(shape)
-    if count and not dtype.itemsize:
-        raise ValueError("entries that take no bytes")
-    if file.tell() + count * dtype.itemsize != size:
-        raise ValueError(f"{size} bytes where the header promises {str(shape)[:40]} of {dtype}")
+    count, readable = math.prod(shape), dtype.kind in kinds and min(shape, default=0) >= 0
+    if not readable or (count and not dtype.itemsize) or file.tell() + count * dtype.itemsize != size:
+        raise ValueError(f"{size} bytes where the header promises {str(shape)[:40]} of {str(dtype)[:40]}")
     return shape, fortran_order, dtype
 
 
@@ -168,19 +154,13 @@ def is_array_file(start: bytes) -> bool:
     return start.startswith(_MAGIC)
 
 
-def one_line(error: BaseException) -> str:
-    """An error of a library in a few words, without its advice."""
-    return (str(error).splitlines() or [""])[0].partition("\x00")[0][:120] or type(error).__name__
-
-
 def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
     """Raises ValueError where a member appears twice, or takes more memory than it should: `most` of `read_arrays`."""
     members = archive.infolist()
-    if len({member.filename for member in members}) < len(members):
-        raise ValueError("an array twice")
-    if most is None and any(member.compress_type != zipfile.ZIP_STORED for member in members):
-        raise ValueError("a compressed array")
-    total = sum(member.file_size for member in members)
+    total, names = sum(member.file_size for member in members), {member.filename for member in members}
+    compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+    if len(names) < len(members) or (most is None and compressed):
+        raise ValueError("a compressed array, or one twice")
     if most is not None and total > most:
         raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
 

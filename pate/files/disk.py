@@ -181,58 +181,42 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     or a pipe has its name.
     """
     require_posix(f"lock={path}")
+    strange = InvalidValue(f"lock={path}: expected a lock file or none; remove what has its name")
     held = False
     while not held:  # another process may remove the file that was opened: the one that has the name now counts
-        descriptor = _open_lock(path)
         try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+                raise strange from error
+            raise
+        try:
+            ours = os.fstat(descriptor)
+            if not stat.S_ISREG(ours.st_mode):
+                raise strange
+            if ours.st_nlink == 1 and ours.st_uid == os.geteuid() and stat.S_IMODE(ours.st_mode) != OWNERS_FILE:
+                os.fchmod(descriptor, OWNERS_FILE)  # made under a strange umask
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             there = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
-            if held := there is not None and os.path.samestat(os.fstat(descriptor), there):
+            if held := there is not None and os.path.samestat(ours, there):
                 yield
         finally:
             os.close(descriptor)
 
 
-def _open_lock(path: Path) -> int:
-    strange = InvalidValue(f"lock={path}: expected a lock file or none; remove what has its name")
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise strange from error
-        raise
-    there = os.fstat(descriptor)
-    if not stat.S_ISREG(there.st_mode):
-        os.close(descriptor)
-        raise strange
-    if there.st_nlink == 1 and there.st_uid == os.geteuid() and stat.S_IMODE(there.st_mode) != OWNERS_FILE:
-        os.fchmod(descriptor, OWNERS_FILE)  # made under a strange umask
-    return descriptor
-
-
 def read_secret(path: Path, *, remedy: str) -> str:
     """The text of a file that only its owner, who is the user of this process, could read or write; or raises."""
     require_posix(f"secret={path}")
-    try:
-        mode = os.lstat(path).st_mode
-        found = "" if stat.S_ISREG(mode) else "a link" if stat.S_ISLNK(mode) else "something else"
-    except (FileNotFoundError, NotADirectoryError):
-        found = "nothing"
-    if found:
-        raise InvalidValue(f"secret={path}: expected a file, found {found}; {remedy}")
+    rule = f"expected a file of user {os.geteuid()}, who runs this, and of mode 0600, so that nobody else knows it"
     try:
         descriptor = os.open(path, os.O_RDONLY | PLAIN_FILE)
     except OSError as error:
-        raise InvalidValue(f"secret={path}: expected a file that can be read ({error.strerror}); {remedy}") from error
+        raise InvalidValue(f"secret={path}: {rule} ({error.strerror}); {remedy}") from error
     try:
         status = os.fstat(descriptor)
-        if status.st_uid != os.geteuid():
-            rule = f"expected a file of user {os.geteuid()}, who runs this, found one of user {status.st_uid}"
-            raise InvalidValue(f"secret={path}: {rule}; {remedy}")
-        mode = stat.S_IMODE(status.st_mode)
-        if mode != OWNERS_FILE:
-            rule = f"expected mode 0600, found {mode:04o}, so that others may know it"
-            raise InvalidValue(f"secret={path}: {rule}; {remedy}, or chmod 600 if nobody else could read it")
+        if status.st_mode != stat.S_IFREG | OWNERS_FILE or status.st_uid != os.geteuid():
+            found = f"found mode {status.st_mode:o} of user {status.st_uid}"
+            raise InvalidValue(f"secret={path}: {rule}, {found}; {remedy}, or chmod 600 if nobody else could read it")
         return os.fsdecode(os.read(descriptor, _LONGEST))
     finally:
         os.close(descriptor)
@@ -252,32 +236,48 @@ def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
         raise damaged(path, rule, found, remedy)
 
 
-def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
-    """The bytes of a file; raises `DamagedFile` for none that the disk can read, `PermissionError` where it may not."""
+@contextmanager
+def reading(
+    path: Path | str, *, rule: str, remedy: str, wrong: tuple[type[Exception], ...] = (UnicodeDecodeError,)
+) -> Iterator[None]:
+    """Has what reading the file in the block raises be a `DamagedFile` where the file is at fault.
+
+    That is where it is none or the disk cannot read it, and all errors that are `wrong`; `PermissionError` is left.
+    """
     require_file(path, rule=rule, remedy=remedy)
     try:
-        return Path(path).read_bytes()
+        yield
+    except DamagedFile:
+        raise
     except OSError as error:
         raise unreadable(path, error, rule=rule, remedy=remedy) from error
+    except wrong as error:
+        raise damaged(path, rule, one_line(error), remedy) from None
+
+
+def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
+    """The bytes of a file; raises as `reading`."""
+    with reading(path, rule=rule, remedy=remedy):
+        return Path(path).read_bytes()
 
 
 def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-8") -> str:
-    """A file as text; raises as `read_bytes`, and where it is not UTF-8."""
-    try:
-        return read_bytes(path, rule=rule, remedy=remedy).decode()
-    except UnicodeDecodeError as error:
-        raise damaged(path, rule, f"byte {error.start} is not UTF-8", remedy) from None
+    """A file as text; raises as `reading`, and where it is not UTF-8."""
+    with reading(path, rule=rule, remedy=remedy):
+        return Path(path).read_bytes().decode()
 
 
 def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
-    """A file as the JSON value in it; raises as `read_text`, and where it is no JSON."""
-    text = read_text(path, rule=rule, remedy=remedy)
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise damaged(path, rule, f"{error.msg}, line {error.lineno}", remedy) from None
-    except (ValueError, RecursionError) as error:  # digits without end, brackets without end
-        raise damaged(path, rule, type(error).__name__, remedy) from None
+    """A file as the JSON value in it; raises as `read_text`, and where it is no JSON or one without end."""
+    with reading(path, rule=rule, remedy=remedy, wrong=(ValueError, RecursionError)):
+        return json.loads(Path(path).read_bytes().decode())
+
+
+def one_line(error: BaseException) -> str:
+    """An error of a library in a few words, without its advice, and without what is in the file."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    return (str(error).splitlines() or [""])[0].partition("\x00")[0][:120] or type(error).__name__
 
 
 def unreadable(path: Path | str, error: OSError, *, rule: str, remedy: str) -> OSError | DamagedFile:
@@ -316,7 +316,7 @@ class Manifest:
 
 
 def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: str) -> T:
-    """A dataclass from the file that holds what `to_json` wrote of it; raises `DamagedFile`."""
+    """A dataclass from the file that holds what `to_json` wrote of it; raises as `reading`."""
     text = read_text(path, rule=rule, remedy=remedy)
     try:
         return from_json(cls, text, name=name)

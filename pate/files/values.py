@@ -6,13 +6,15 @@ JSON has no NaN and no Infinity, and every key is checked on the way in. Infinit
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import math
+import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TextIO, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from pate.validation import InvalidValue, require
 T = TypeVar("T")
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+_FORMULA = re.compile(r"[\t\r\n]|\s*[-=+@\uff1d\uff0b\uff0d\uff20]")  # the wide forms, too; controls are skipped there
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def to_json(value: object) -> str:
@@ -59,12 +63,10 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
 
     try:
         data = json.loads(text, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        raise InvalidValue(f"{name}: expected a JSON object ({error})") from None
     except InvalidValue:
         raise
-    except (ValueError, RecursionError):
-        raise InvalidValue(f"{name}: expected a JSON object, not brackets or digits without end") from None
+    except (ValueError, RecursionError) as error:  # digits or brackets without end, too
+        raise InvalidValue(f"{name}: expected a JSON object ({error})") from None
     value: T = _read(cls, data, name)
     return value
 
@@ -89,8 +91,16 @@ def plain(value: object) -> Any:
 def _read(kind: Any, data: Any, name: str) -> Any:
     """`data` as the type `kind` asks for, or an error that names the key."""
     origin, kinds = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
-        return _read_dataclass(kind, data, name)
+    if is_dataclass(kind):  # of which a field with a default may be missing
+        require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
+        known = {item.name: item for item in fields(kind)}
+        unknown = sorted(data.keys() - known.keys())
+        require(not unknown, name, unknown, f"only the keys {', '.join(known)}")
+        required = [key for key, item in known.items() if item.default is item.default_factory is MISSING]
+        missing = [key for key in required if key not in data]
+        require(not missing, name, sorted(data), f"also the keys {', '.join(missing)}")
+        hints = get_type_hints(kind)
+        return kind(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
     if origin in (Union, types.UnionType):
         others = [each for each in kinds if each is not type(None)]
         if type(data) in kinds:  # JSON's own type before a conversion
@@ -113,17 +123,17 @@ def _read(kind: Any, data: Any, name: str) -> Any:
     return data
 
 
-def _read_dataclass(kind: Any, data: Any, name: str) -> Any:
-    """A dataclass from an object with its fields as keys; a field with a default may be missing."""
-    require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-    known = {item.name: item for item in fields(kind)}
-    unknown = sorted(data.keys() - known.keys())
-    require(not unknown, name, unknown, f"only the keys {', '.join(known)}")
-    required = [key for key, item in known.items() if item.default is item.default_factory is MISSING]
-    missing = [key for key in required if key not in data]
-    require(not missing, name, sorted(data), f"also the keys {', '.join(missing)}")
-    hints = get_type_hints(kind)
-    return kind(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
+def row_writer(file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]], object]:
+    """Writes rows as CSV to a file that was opened with `newline=""`: what a spreadsheet would run is text there.
+
+    Such a text has an apostrophe in front. A number is written as it is, also a negative one in a text; None is empty.
+    """
+
+    def is_formula(cell: Any) -> bool:
+        return isinstance(cell, str) and bool(_FORMULA.match(cell)) and not _NUMBER.fullmatch(cell)
+
+    writer = csv.writer(file, lineterminator=line_end)
+    return lambda row: writer.writerow([f"'{cell}" if is_formula(cell) else cell for cell in row])
 
 
 def full_text(value: Any) -> str:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.files.arrays import UNREADABLE, check_members, one_line, read_array, read_header
-from pate.files.disk import DamagedFile, damaged, replacing, require_file, unreadable
+from pate.files import disk
+from pate.files.arrays import UNREADABLE, check_members, read_array, read_header
+from pate.files.disk import damaged, replacing
 from pate.validation import require, require_count
 from pate.votes.clipping import vote_blocks
 from pate.votes.histogram import histogram, require_teacher_votes
@@ -71,17 +72,9 @@ def read_rows(archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str)
 @contextmanager
 def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFile]:
     """An archive of arrays; what reading it raises, as what is wrong with the file."""
-    require_file(path, rule=rule, remedy=remedy)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_members(archive, None)
-            yield archive
-    except DamagedFile:
-        raise
-    except OSError as error:
-        raise unreadable(path, error, rule=rule, remedy=remedy) from error
-    except UNREADABLE as error:
-        raise damaged(path, rule, one_line(error), remedy) from None
+    with disk.reading(path, rule=rule, remedy=remedy, wrong=UNREADABLE), zipfile.ZipFile(path) as archive:
+        check_members(archive, None)
+        yield archive
 
 
 def whole_blocks(blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]) -> Iterator[NDArray[Any]]:

@@ -163,10 +163,13 @@ def test_what_was_open_to_others_or_is_of_another_user_is_refused(
     write_text(path, "abc\n")
     for bits in (0o644, 0o640, 0o604, 0o700, 0o4600):
         path.chmod(bits)
-        with pytest.raises(InvalidValue, match=rf"^secret=.*a\.secret: expected mode 0600, found {bits:04o}, .*do th"):
+        with pytest.raises(
+            InvalidValue, match=rf"^secret=.*a\.secret: expected .* mode 0600, .*, found mode 10{bits:04o}"
+        ):
             read_secret(path, remedy=REMEDY)
+    path.chmod(0o600)
     monkeypatch.setattr(disk.os, "geteuid", lambda: user + 1)
-    with pytest.raises(InvalidValue, match=rf"of user {user + 1}, who runs this, found one of user {user};"):
+    with pytest.raises(InvalidValue, match=rf"of user {user + 1}, who runs this.*, found .* of user {user}; do this"):
         read_secret(path, remedy=REMEDY)
 
 
@@ -176,7 +179,6 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None
     (tmp_path / "link").symlink_to(tmp_path / "victim")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe", 0o600)
-    said = {"link": "a link", "folder": "something else", "pipe": "something else", "no": "nothing"}
-    for name, found in said.items():
-        with pytest.raises(InvalidValue, match=rf"^secret=.*{name}: expected a file, found {found}; do this$"):
+    for name in ("link", "folder", "pipe", "no"):
+        with pytest.raises(InvalidValue, match=rf"^secret=.*{name}: expected a file .*; do this"):
             read_secret(tmp_path / name, remedy=REMEDY)

@@ -1,5 +1,7 @@
-"""Strict JSON: one form for infinities, and what is refused; names of values."""
+"""Strict JSON: one form for infinities, and what is refused; text of others in a CSV file is text."""
 
+import csv
+import io
 import json
 import math
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ import pytest
 
 from pate.accounting.target_charging import TargetCharging
 from pate.files.disk import Manifest
-from pate.files.values import from_json, number, plain, to_json, to_json_line
+from pate.files.values import from_json, number, plain, row_writer, to_json, to_json_line
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
@@ -67,3 +69,15 @@ def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: P
     ):
         with pytest.raises(InvalidValue, match=r"expected"):
             read()
+
+
+FORMULAS = ["=cmd|'/c calc'!A0", "+1+cmd", "-2+3+cmd|' /C calc'!A0", "@SUM(A1:A9)", "-", "-1:00", "\uff1d1+1"]
+
+
+def test_no_cell_is_a_formula_and_others_are_as_they_are() -> None:
+    file, formulas = io.StringIO(), FORMULAS + [f"{blank}=1+1" for blank in ("\t", "\r", "\n", "  ", "\u00a0")]
+    others, write = ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"], row_writer(file)
+    write(formulas)
+    write([*others, -5, -0.5, None, True])
+    read = list(csv.reader(io.StringIO(file.getvalue(), newline="")))
+    assert read == [[f"'{cell}" for cell in formulas], [*others, "-5", "-0.5", "", "True"]]
