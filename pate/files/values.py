@@ -100,7 +100,8 @@ def _read(kind: Any, data: Any, name: str) -> Any:
         missing = [key for key in required if key not in data]
         require(not missing, name, sorted(data), f"also the keys {', '.join(missing)}")
         hints = get_type_hints(kind)
-        return kind(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
+        made: Any = kind
+        return made(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
     if origin in (Union, types.UnionType):
         others = [each for each in kinds if each is not type(None)]
         if type(data) in kinds:  # JSON's own type before a conversion

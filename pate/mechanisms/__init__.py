@@ -10,15 +10,16 @@ if TYPE_CHECKING:
     from pate.mechanisms.canonical import CanonicalTopK
     from pate.mechanisms.gap_selection import FixedKRegularizer, GapSelection
     from pate.mechanisms.joint import JointTopK, PermuteAndFlipJointTopK
-    from pate.mechanisms.limited_domain import LimitedDomainTopK, TopStableTopK
     from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
     from pate.mechanisms.noisy_top_k import (
         GammaTopK,
         LaplaceTopK,
+        LimitedDomainTopK,
         LipschitzTopK,
         OneShotTopK,
         PeelingTopK,
         SubsetPeeling,
+        TopStableTopK,
     )
     from pate.mechanisms.permute_and_flip import PermuteAndFlipTopK
     from pate.mechanisms.stability_test import CertifiedTable, StabilityTest, optimal_stability_table
@@ -60,9 +61,9 @@ _LATER = {
     "canonical": "CanonicalTopK",
     "gap_selection": "FixedKRegularizer GapSelection",
     "joint": "JointTopK PermuteAndFlipJointTopK",
-    "limited_domain": "LimitedDomainTopK TopStableTopK",
     "noise.whole_numbers": "DiscreteLaplace",
-    "noisy_top_k": "GammaTopK LaplaceTopK LipschitzTopK OneShotTopK PeelingTopK SubsetPeeling",
+    "noisy_top_k": "GammaTopK LaplaceTopK LimitedDomainTopK LipschitzTopK OneShotTopK PeelingTopK SubsetPeeling "
+    "TopStableTopK",
     "permute_and_flip": "PermuteAndFlipTopK",
     "stability_test": "CertifiedTable StabilityTest optimal_stability_table",
     "thresholds": "AboveThreshold BetweenThresholds SparseVector SweepTopK",

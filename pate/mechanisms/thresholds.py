@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -40,7 +39,7 @@ def require_values(values: Any) -> Whole:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyWhole(Parameters, ABC):
+class NoisyWhole(Parameters):
     """Whole numbers with discrete Laplace noise."""
 
     # pure DP of one noisy number, >= 2**-31; the noise is made for the largest rate on its grid that is no larger
@@ -61,18 +60,13 @@ class NoisyWhole(Parameters, ABC):
         """The noise on each number."""
         return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)
 
-    @property
-    @abstractmethod
-    def target(self) -> QTarget:
-        """What a question costs in a session of target charging."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdCall(NoisyWhole):
     """Compares noisy whole numbers with public thresholds."""
 
     # "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked counts, which
-    # moves by at most 2 (replace-one) or 1 (add/remove).
+    # moves by at most 2 (replace-one) or 1 (add/remove)
     statistic: str = field(default="count", metadata=one_of(("count", "gap")))
 
     @property
@@ -134,7 +128,8 @@ class AboveThreshold(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
-        return not_prior(self.call_epsilon)  # nothing is the prior
+        """What a call costs in a session of target charging; nothing is the prior."""
+        return not_prior(self.call_epsilon)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> ReleasedValues:
         """Tests one whole number `[]`, or each of a batch `[Q]` with noise of its own."""
@@ -194,6 +189,7 @@ class BetweenThresholds(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
+        """What a call costs in a session of target charging."""
         return between_thresholds(self.call_epsilon, width=(self.upper - self.lower) / self.sensitivity)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> Sides:
@@ -212,28 +208,14 @@ class BetweenThresholds(ThresholdCall):
         return np.stack([below, between, above], axis=-1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoisyCounts(NoisyWhole):
-    """Noisy counts of which each that comes out is a hit; `epsilon` is that of one of them, not of the release."""
-
-    # of more accesses than are paid for, in (0, 1); their number follows from it.
-    failure_prob: float = field(metadata=PROBABILITY)
-
-    @property
-    @abstractmethod
-    def target_hits(self) -> int:
-        """The most hits that one change is part of."""
-
-    @property
-    def event(self) -> Event:
-        """The price of everything that is released, however many questions."""
-        target = self.target
-        count = min_accesses(target_hits=self.target_hits, hit_prob=target.hit_prob, overrun_prob=self.failure_prob)
-        return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), self.failure_prob)
+def _price(target: QTarget, target_hits: int, failure_prob: float) -> Event:
+    """That of everything released, however many questions, where one change is part of so many hits at most."""
+    count = min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=failure_prob)
+    return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), failure_prob)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseVector(NoisyCounts):
+class SparseVector(NoisyWhole):
     """Releases, per query, the noisy number of items with a bit if it reaches a threshold; for any number of queries.
 
     An item is one teacher's, or one record's, bit in each query. When a sum is released, every item with the bit counts
@@ -246,7 +228,9 @@ class SparseVector(NoisyCounts):
     Edge cases: which items dropped out is private. Queries and thresholds may depend on all earlier outcomes.
 
     Attributes:
+        epsilon: of one sum, not of the release.
         item_hits: tau, >= 1.
+        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
 
     Source: Cohen & Lyu 2023; Kaplan, Mansour & Stemmer 2021; docs/proofs/sparse_vector.md.
 
@@ -259,14 +243,22 @@ class SparseVector(NoisyCounts):
     """
 
     item_hits: int = field(metadata=COUNT)
+    failure_prob: float = field(metadata=PROBABILITY)
 
     @property
     def target(self) -> QTarget:
-        return not_prior(float(self.noise.rate))  # of an item that has the bit
+        """What a query costs an item that has the bit."""
+        return not_prior(float(self.noise.rate))
 
     @property
     def target_hits(self) -> int:
+        """The most hits that one change is part of."""
         return self.item_hits * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
+
+    @property
+    def event(self) -> Event:
+        """The price of one session."""
+        return _price(self.target, self.target_hits, self.failure_prob)
 
     def start(self, num_items: int) -> SparseVectorSession:
         """A session in which every item has all its hits; the event pays for one session."""
@@ -324,7 +316,7 @@ class ScoredTopK(TopK):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepTopK(NoisyCounts):
+class SweepTopK(NoisyWhole):
     """Adds discrete Laplace noise to every count and releases the k largest, with their noisy counts.
 
     The threshold sweeps from the top down. At each threshold every count not yet released is asked whether its noisy
@@ -335,7 +327,9 @@ class SweepTopK(NoisyCounts):
     probability `failure_prob`. The same for replace-one and add/remove: one count moves by at most 1 under both.
 
     Attributes:
+        epsilon: of one noisy count, not of the release.
         k: how many indices, >= 1.
+        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
 
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
 
@@ -346,14 +340,17 @@ class SweepTopK(NoisyCounts):
     """
 
     k: int = field(metadata=COUNT)
+    failure_prob: float = field(metadata=PROBABILITY)
 
     @property
     def target(self) -> QTarget:
-        return revise(float(self.noise.rate))  # several sweeps in one session are k hits each
+        """What a question costs; several sweeps in one session are k hits each."""
+        return revise(float(self.noise.rate))
 
     @property
-    def target_hits(self) -> int:
-        return self.k
+    def event(self) -> Event:
+        """The price of one sweep."""
+        return _price(self.target, self.k, self.failure_prob)
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
         """Draws for one histogram `[d]` or each of a batch `[Q, d]`, of whole numbers in 0..2**40."""
