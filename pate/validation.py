@@ -84,10 +84,7 @@ class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name
 
 
 def require_extra(name: str, extra: str) -> None:
-    """Raises `MissingPackage`, with the line to type, unless the packages of an extra are installed.
-
-    >>> require_extra("pate.classifier", "train")
-    """
+    """Raises `MissingPackage`, with the line to type, unless the packages of an extra are installed."""
     for package in _PACKAGES[extra].split():
         try:
             found = find_spec(package) is not None
@@ -98,12 +95,7 @@ def require_extra(name: str, extra: str) -> None:
 
 
 def how_to_install(extra: str, *, anywhere: bool = False) -> str:
-    """What to type for an extra: with the folder or wheel that this installation came from, where that is known.
-
-    Args:
-        extra: its name in pyproject.toml.
-        anywhere: for other people's machines, which have no such folder.
-    """
+    """What to type for an extra: with the folder or wheel that this installation came from, but not for `anywhere`."""
     source = DISTRIBUTION if PUBLISHED else f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
     if not anywhere and (folder := _origin()) is not None:
         source = folder
@@ -144,9 +136,6 @@ def _origin() -> str | None:
 
 def printable(text: str) -> str:
     r"""Text that does nothing to a terminal: line breaks are blanks, other characters that cannot be seen are escaped.
-
-    Names in data and files of others may hold escape codes that hide or recolor what follows, or that turn its
-    direction around.
 
     >>> printable("flu\x1b[2J\u202e\nok")
     'flu\\x1b[2J\\u202e ok'
@@ -197,11 +186,8 @@ def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
 def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDArray[Any]:
     """Returns numbers or truth values as an array, a copy only where it has to be one, or raises.
 
-    Args:
-        name: of the argument.
-        values: anything that `numpy.asarray` takes. Masked entries, a tensor that records gradients or lies on another
-            device, and sparse matrices are refused: what would be read of them is not what they say.
-        kinds: numpy's letters of the dtypes that are allowed; None allows all.
+    Masked entries, a tensor that records gradients or lies on another device, and sparse matrices are refused: what
+    would be read of them is not what they say. `kinds` are numpy's letters of the dtypes that are allowed, None all.
     """
     kind = type(values).__name__
     if "numpy.ma" in sys.modules:  # which loads slowly; without it there are no masked arrays
@@ -222,13 +208,7 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
 
 
 def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) -> None:
-    """Raises unless all numbers are finite and their squares have a sum in float32: none beyond 1e12.
-
-    Args:
-        name: of the argument.
-        inputs: numbers of any shape.
-        missing: whether NaN is a value.
-    """
+    """Raises unless all numbers, but for NaN where it is a value (`missing`), have squares with a sum in float32."""
     with np.errstate(invalid="ignore"):
         inside = np.abs(inputs) <= _LARGEST_INPUT
     require_entries(name, inside | np.isnan(inputs) if missing else inside, f"finite numbers up to {_LARGEST_INPUT:g}")
@@ -291,13 +271,9 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
 
 
 def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | None = None) -> NDArray[np.integer]:
-    """Returns vote counts as integers `[L]` or `[Q, L]` (of the given rank), each in 0..num_teachers, or raises.
+    """Returns vote counts `[L]` or `[Q, L]` (of the given rank), each in 0..num_teachers, in their own type, or raises.
 
-    Their own integer type is kept: millions of counts need no copy.
-
-    Raises:
-        InvalidValue: counts that are not integers (a float array is refused, NaN or not), empty,
-            of another rank, or outside 0..num_teachers.
+    A float array is refused, NaN or not.
     """
     array = require_array(name, counts, kinds=None)
     shapes = {1: "[num_labels]", 2: "[num_queries, num_labels]"}

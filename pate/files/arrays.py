@@ -28,7 +28,6 @@ _OF_HEADERS = (tokenize.TokenError, ValueError, KeyError, TypeError, SyntaxError
 UNREADABLE = (*_OF_ZIP, *_OF_HEADERS)
 """What zipfile and numpy raise on bytes that are no archive of arrays."""
 
-_MAGIC = np.lib.format.MAGIC_PREFIX
 _BLOCK = 2**24
 _NUMBERS = "biuf"
 _MOST_BYTES = 2**28  # of blocks of rows in memory
@@ -76,18 +75,11 @@ def read_arrays(
     beside: Mapping[str, ArrayForm] | None = None,
     mapped: str | None = None,
 ) -> Arrays:
-    """The arrays of an .npz file.
+    """The arrays of an .npz file: those of `forms`, and `beside` them some of others; None takes whatever there is.
 
     Nothing is unpickled, and a header that promises more than the file holds is refused before memory is taken for it.
-
-    Args:
-        path: the file.
-        forms: the arrays that it has to hold, these and no others; None takes whatever there is.
-        remedy: what to do where it is damaged.
-        most: bytes that compressed arrays may grow to, all together; None refuses compressed ones, which this package
-            does not write.
-        beside: arrays that it may hold beside those of `forms`.
-        mapped: one that stays on disk, a read-only `np.memmap`; its bytes are read once, for their checksum.
+    Compressed arrays are refused, or may grow to `most` bytes all together. The array `mapped` stays on disk, a
+    read-only `np.memmap`; its bytes are read once, for their checksum.
 
     Raises:
         DamagedFile: no such file, a checksum that fails, arrays that are no numbers or of another form.
@@ -151,7 +143,7 @@ def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[t
 
 def is_array_file(start: bytes) -> bool:
     """Whether a file that starts like this is an .npy."""
-    return start.startswith(_MAGIC)
+    return start.startswith(np.lib.format.MAGIC_PREFIX)
 
 
 def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
@@ -202,8 +194,7 @@ def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArr
 class Spilled:
     """Collects blocks of rows of one shape and dtype, and gives them below each other.
 
-    Beyond 256 MB they go to a file that has no name, so that nobody else can open it and nothing stays where the
-    process is killed. It lies in the folder of the environment variable TMPDIR, or else in /var/tmp.
+    Beyond 256 MB they go to a file in TMPDIR or else /var/tmp. It has no name: nobody else can open it, a kill ends it.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:

@@ -51,8 +51,7 @@ def require_posix(name: str, instead: str = "aggregators and accountants work he
 def replacing(path: Path | str) -> Iterator[IO[bytes]]:
     """Opens a binary file that takes the name `path` when the block ends, and is removed where the block raises.
 
-    Its mode is 0600 from the first moment, whatever the umask; without POSIX its folder says who may read it. The
-    folder has to be there. After a crash at any moment a reader finds the old file or the new one.
+    Its mode is 0600 from the first moment, whatever the umask. After a crash the old file or the new one is there.
     """
     path = Path(path)
     # With process and thread: a worker that outlived a killed run, or a thread beside, may be writing the same file.
@@ -92,8 +91,7 @@ def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
 def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
     """Makes a folder, and those above it that are missing, with mode 0700 from the first moment; returns it.
 
-    A folder above it, `within`, has to be there: one that vanished is not made anew. Raises `OSError`:
-    `FileExistsError` or `NotADirectoryError` where something else has the name.
+    A folder above it, `within`, has to be there: one that vanished is not made anew.
     """
     folder, missing = Path(folder), []
     for each in (folder, *folder.parents):
@@ -116,10 +114,7 @@ def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
 
 
 def require_no_links(folder: Path, name: str) -> None:
-    """Refuses a folder, named by a setting, with a link in it at any depth: what is written there lies elsewhere.
-
-    The folder itself may be a link, which the user named; a missing one is not refused.
-    """
+    """Refuses a folder, named by a setting, with a link in it at any depth; it may be a link itself, or missing."""
     waiting = [str(folder)] if folder.is_dir() else []
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -142,10 +137,7 @@ def owners_umask() -> Iterator[None]:
 
 
 def remove_partials(folder: Path, names: Iterable[str]) -> None:
-    """Removes what a killed process half-wrote in a folder under one of its own names (regular expressions).
-
-    Files of others are left, whatever they end in, and so are links and folders.
-    """
+    """Removes what a killed process half-wrote in a folder under one of its own names (regular expressions)."""
     if not folder.is_dir() or folder.is_symlink():
         return
     own = re.compile(rf"\.{{1,2}}(?:{'|'.join(names)})(?:\.[\da-f]+\.partial){{1,2}}")
@@ -177,8 +169,7 @@ def is_regular(path: Path | str) -> bool:
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Holds a lock file, made with mode 0600 where it is missing; its content is neither read nor changed.
 
-    Raises `BlockingIOError` where another process holds it and `wait` is false, `InvalidValue` where a link, a folder
-    or a pipe has its name.
+    Raises `BlockingIOError` where another process holds it and `wait` is false, `InvalidValue` where it is no file.
     """
     require_posix(f"lock={path}")
     strange = InvalidValue(f"lock={path}: expected a lock file or none; remove what has its name")

@@ -13,7 +13,7 @@ import math
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TextIO, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -163,17 +163,16 @@ def digest(values: Any) -> str:
 def published_fields(cls: type, values: Mapping[str, Any], *, declared_only: bool = False) -> dict[str, Any]:
     """The values of fields of a dataclass that may be published, in the order of the fields; none of another class.
 
-    `field(metadata={"public": True})` publishes a string, a list or an object in a field, `{"private": True}` holds
-    back a number. Without a word numbers, truth values and None are published, and nothing else is; with
-    `declared_only` these neither.
+    `field(metadata={"public": True})` publishes a string, a list or an object, `{"private": True}` holds back a number.
+    Without a word numbers, truth values and None are published, and nothing else; with `declared_only` these neither.
     """
-
-    def may_leave(item: Field[Any]) -> bool:
-        if item.name not in values or item.metadata.get("private") or is_seed(item.name):
-            return False
-        return bool(item.metadata.get("public")) or (is_scalar(values[item.name]) and not declared_only)
-
-    return {item.name: values[item.name] for item in fields(cls) if may_leave(item)} if is_dataclass(cls) else {}
+    known = {item.name: item.metadata for item in fields(cls) if item.name in values} if is_dataclass(cls) else {}
+    return {
+        name: values[name]
+        for name, said in known.items()
+        if not (said.get("private") or is_seed(name))
+        and (said.get("public") or (is_scalar(values[name]) and not declared_only))
+    }
 
 
 def is_scalar(value: Any) -> bool:

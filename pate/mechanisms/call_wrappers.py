@@ -40,9 +40,7 @@ class BoundaryOutcome:
 
 @dataclass(frozen=True)
 class BoundaryWrapper:
-    """Answers "boundary" with probability pi / (1 + pi), else runs the mechanism.
-
-    pi = min(1 - largest probability, 1/2) is computed from the exact distribution.
+    """Answers "boundary" with probability pi / (1 + pi), else runs the mechanism: pi = min(1 - largest chance, 1/2).
 
     Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
         * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
@@ -55,9 +53,8 @@ class BoundaryWrapper:
     computed with no side channel, such as a run time that depends on votes.
 
     Attributes:
-        mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several of them), with an `event` and
-            `probabilities(votes)`: the distribution of its outcome to 2**-42 in total, `[n]` for one histogram or
-            `[Q, n]`. One that `has_weights` also gives it exactly, as `weights(votes)`.
+        mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several), with `event` and `probabilities(votes)`,
+            to 2**-42 in total, `[n]` or `[Q, n]`. One that `has_weights` also gives them exactly: `weights(votes)`.
 
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
 
@@ -196,8 +193,7 @@ class Conditional:
 class ConditionalRelease(HeldBudget):
     """Draws outcomes, keeps them, and publishes each at most once: when it lies in a set that is asked for.
 
-    The caller chooses the sets from what is known so far. An unpublished outcome lies in none of the sets asked before,
-    so sets may overlap: a later one counts without the earlier ones.
+    The caller chooses the sets from what is known so far. They may overlap: an unpublished outcome lies in none before.
 
     Formal guarantees, within the price of the session, which is charged before anything is returned:
         * the first question about an epsilon-DP outcome is a q-target call, q = 1 / (e^epsilon + 1), hit if published.
@@ -205,8 +201,7 @@ class ConditionalRelease(HeldBudget):
         * a delta of the outcome's mechanism is charged with the first question alone.
 
     Edge cases: a question that raises an error is charged as a hit, as the error may depend on the outcome. Unpublished
-    outcomes are private, kept in memory only, and lost when the process ends. Threads may ask; one question follows
-    another, whoever asks. It refuses to be copied or pickled, and to be asked in a forked process.
+    outcomes are private, in memory only. Threads take turns. It refuses copies, pickles and forks.
 
     Attributes:
         session: one counter, whose target covers every question: 2 epsilon if outcomes are asked for again.
@@ -237,14 +232,9 @@ class ConditionalRelease(HeldBudget):
         failure_prob: float = 0.0,
         rng: np.random.Generator,
     ) -> Conditional:
-        """Draws an outcome and publishes it if `accept` says so.
+        """Draws an outcome of an (epsilon, failure_prob)-DP mechanism and publishes it if `accept`, the set, says so.
 
-        Args:
-            draw: an epsilon-DP mechanism on the private data.
-            accept: whether an outcome lies in the set; it must not look at private data.
-            epsilon: of `draw`.
-            failure_prob: the delta of `draw`.
-            rng: for `draw`.
+        `accept` must not look at private data.
 
         Raises:
             InvalidValue: the session has halted or does not cover such a call; then nothing was drawn.
@@ -261,8 +251,8 @@ class ConditionalRelease(HeldBudget):
         """Asks for a stored outcome again, with another set.
 
         Raises:
-            InvalidValue: no outcome of that name waits (it was published, or never drawn), the session has halted, or
-                it does not cover a call of twice the epsilon; then nothing was looked at.
+            InvalidValue: no such outcome waits, or the session has halted or does not cover twice the epsilon; then
+                nothing was looked at.
         """
         with self._turn():
             if key not in self._waiting:

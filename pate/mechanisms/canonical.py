@@ -30,8 +30,8 @@ _LEVELS = 96
 class CanonicalClasses:
     """Classes (first missing, worst present) of sets of k ranks; rank 1 is that of the largest count.
 
-    The ranks before `first` are present, `first` is missing, the worst one present lies in low + 1..high, and the ranks
-    in between are free. One class is the set of the k best: its first missing rank is k, and so is its worst.
+    The ranks before `first` are present, `first` is missing, the worst one present lies in low + 1..high, and those in
+    between are free. One class is the set of the k best: its first missing rank is k, and so is its worst.
     """
 
     first: Counts  # [n]; 0 where the first missing rank is free, too
@@ -57,10 +57,7 @@ class CanonicalClasses:
 
     @classmethod
     def likely(cls, falling: Counts, k: int, *, weight: float, gamma: float) -> CanonicalClasses:
-        """The classes of one histogram `[d]` that weigh anything, the worst present rank by runs of equal counts.
-
-        Those left out weigh, by exp(-weight loss) and all together, less than exp(-120) times the k best.
-        """
+        """The classes `runs` of one histogram `[d]` but those that together weigh below exp(-120) of the k best."""
         missing = np.arange(1, k + 1)[:, None]
         deficit = int(falling[k - 1] - falling[-1])
         levels = np.unique(np.append(np.geomspace(1, max(deficit, 1), _LEVELS).astype(np.int64), [0, deficit]))
@@ -82,10 +79,7 @@ class CanonicalClasses:
     def runs(
         cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None
     ) -> CanonicalClasses:
-        """All classes of one histogram `[d]`, the worst present rank by runs of equal counts.
-
-        Or those from a first missing rank on, among so many ranks.
-        """
+        """All classes of `[d]`, the worst by runs of equal counts; or from a missing rank on, among so many ranks."""
         num_ranks = len(falling) if num_ranks is None else num_ranks
         equal = falling[k:num_ranks] if gamma > 0 else np.zeros(num_ranks - k)
         starts = k + np.flatnonzero(np.diff(equal, prepend=np.inf)) if num_ranks > k else np.empty(0, dtype=np.int64)
@@ -133,10 +127,7 @@ class CanonicalClasses:
         return comb(high - first, picked) - comb(low - first, picked)
 
     def losses(self, falling: Counts, gamma: Any) -> NDArray[Any]:
-        """The loss of each class for counts `[..., d]` in falling order, that of the k best at 0: `[..., n]`.
-
-        Fractions where gamma is one.
-        """
+        """Of each class for falling counts `[..., d]`, the k best at 0: `[..., n]`, fractions if gamma is one."""
         kth = falling[..., [self.k - 1]]  # by how much the best missing and the worst present count exceed it
         missing, worst = falling[..., np.maximum(self.first, 1) - 1] - kth, falling[..., self.high - 1] - kth
         if isinstance(gamma, Fraction):
@@ -187,8 +178,8 @@ class CanonicalTopK(BoundedRangeTopK):
     The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count; for the set
     of the k best, the k-th count stands in for the missing one.
 
-    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove). For one
-    index it is gamma times that, for all but one max(gamma, 1 - gamma) times, and the noise is smaller by the factor.
+    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove); for one
+    index by gamma times that, for all but one by max(gamma, 1 - gamma) times, and the noise is smaller by the factor.
     Gumbel noise has this as bounded range; the other kinds are pure DP.
 
     Attributes:
@@ -225,13 +216,10 @@ class CanonicalTopK(BoundedRangeTopK):
         return BoundedRangeEvent(self.range_of()) if self.noise == "gumbel" else PureDpEvent(self.range_of())
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        # Many classes are weighed by runs of equal counts. With Gumbel noise those that together weigh less than
-        # exp(-120) of the k best are looked at only where the uniform number falls there.
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(counts, num_classes, partial(self._draw_block, rng))
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over sorted tuples."""
         d = len(counts)
         classes = CanonicalClasses.all(d, self.k)
         sizes = np.array([classes.size(place) for place in range(len(classes.first))], dtype=np.float64)

@@ -78,10 +78,9 @@ def _finite(value: Any) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class GapSelection(Parameters):
-    """Chooses k by the noisy maximum of gap(k) + regularizer(k).
+    """Chooses k by the noisy maximum of gap(k) + regularizer(k), gap(k) being the drop after the k-th largest count.
 
-    gap(k) is the drop from the k-th to the (k+1)-th largest count. Only k is released. With `max_k` the domain may be
-    unknown: the distribution depends on the `max_k` + 1 largest counts alone.
+    Only k is released. With `max_k` it depends on the `max_k` + 1 largest counts alone: the domain may be unknown.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove), the most by which one gap moves, while two gaps
     can move in opposite ways:

@@ -57,8 +57,8 @@ class JointClasses:
     def likely(cls, falling: Counts, k: int, *, weight: float) -> JointClasses:
         """The classes of one histogram `[1, d]` that weigh anything, one for each position and distinct count.
 
-        Those left out have losses l, smaller or larger than the others, such that all of them together weigh, by
-        exp(-weight l), less than exp(-61) times all sequences. The best sequence is always there.
+        Others have losses l, smaller or larger, and together weigh, by exp(-weight l), less than exp(-61) times all
+        sequences. The best sequence is always there.
         """
         return cls.runs(falling, k, *_window(falling[0], k, weight))
 
@@ -66,10 +66,7 @@ class JointClasses:
     def runs(
         cls, falling: Counts, k: int, low: int = -1, high: int | None = None, log_below: float = 0.0
     ) -> JointClasses:
-        """All classes of one histogram `[1, d]`, one for each position and distinct count.
-
-        Or those of losses in (low, high], where so many sequences have a loss up to low.
-        """
+        """All classes of one histogram `[1, d]`, one for each position and distinct count, or those in (low, high]."""
         counts = falling[0]
         high = int(counts[0] - counts[-1]) if high is None else high
         starts = np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
@@ -110,7 +107,7 @@ class JointClasses:
         return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
 
     def sizes(self, row: int) -> Iterator[int]:
-        """How many sequences each class of one histogram holds, exactly, in its order: numbers of many digits."""
+        """How many sequences each class of one histogram holds, exactly, in its order."""
         k, low, falling, total = int(self.rows[0]), self.window[0], self.falling[row], 1
         if low >= 0:  # how many have at most that loss
             reach = np.searchsorted(-falling, low - falling[:k], side="right")
@@ -179,10 +176,7 @@ def _window(falling: Counts, k: int, weight: float) -> tuple[int, int, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class JointMechanism(TopKMechanism):
-    """Selects a sequence by noise on its loss: subclasses choose the noise.
-
-    The loss of a sequence is the most by which a count falls short of the count that is due at its place.
-    """
+    """Selects a sequence by noise on its loss: the most by which a count falls short of the count due at its place."""
 
     @abstractmethod
     def classes_of(self, falling: Counts) -> JointClasses:
@@ -203,9 +197,8 @@ class JointMechanism(TopKMechanism):
         """The class of the winner, `[Q]`, from the value that the members of each share; among these classes or all."""
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        # Many places are weighed by runs of equal counts. `JointTopK` then first leaves out the losses at both ends,
-        # whose sequences together win with a probability below exp(-60), and looks at them if its uniform number falls
-        # there.
+        # Many places are weighed by runs of equal counts. `JointTopK` looks at the losses at both ends, whose sequences
+        # together win with a probability below exp(-60), only if its uniform number falls there.
         return top_k.draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:

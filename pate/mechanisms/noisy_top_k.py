@@ -86,8 +86,7 @@ class OneShotTopK(PeelingTopK):
 class SubsetPeeling(Parameters):
     """Picks j indices of a part of the histogram one after the other, each with Gumbel noise on the counts left.
 
-    The noise of each pick has the scale `noise_scale` * sqrt(j), so that few picks are sharper than many at the same
-    cost. Which part and how many may have been released before.
+    The noise has the scale `noise_scale` * sqrt(j): few picks are sharper. Part and j may have been released before.
 
     Formal guarantee: each pick has a bounded range e / sqrt(j) with e = w / noise_scale, as the difference of two
     counts moves by at most w = 2 (replace-one) or 1 (add/remove). So j picks are e**2 / 8 zCDP whatever j, their order
@@ -116,11 +115,8 @@ class SubsetPeeling(Parameters):
     def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> Bits:
         """Draws from one histogram `[d]` or each of a batch `[Q, d]`: the picked indices as bits of the same shape.
 
-        Args:
-            counts: whole numbers in 0..2**40.
-            part: bool `[d]` or `[Q, d]`: which indices compete.
-            size: how many are picked, 0..the number that compete: `[]` or `[Q]`.
-            rng: fresh noise for every histogram.
+        Counts are whole numbers in 0..2**40. The indices in `part`, bool `[d]` or `[Q, d]`, compete; `size`, `[]` or
+        `[Q]`, of them are picked.
         """
         require_generator(rng)
         checked = top_k.checked_counts(counts, 1)
@@ -141,11 +137,7 @@ class SubsetPeeling(Parameters):
         return picked
 
     def distribution_of(self, counts: Counts, part: Bits, size: int) -> Distribution:
-        """The exact distribution for one checked histogram: each set of picked indices, in rising order.
-
-        Raises:
-            InvalidValue: more than 100,000 sequences of picks.
-        """
+        """The exact distribution for one checked histogram: each set of picked indices, in rising order."""
         places = np.flatnonzero(part)
         sequences = math.perm(len(places), size)
         require(sequences <= _MOST_SEQUENCES, "counts", f"{sequences} sequences", f"at most {_MOST_SEQUENCES}")
@@ -193,9 +185,8 @@ class LaplaceTopK(TopKMechanism):
           the counts by more than w max_labels in total.
         * With `failure_prob`: epsilon-DP except with this probability, for epsilon up to 0.2 and probabilities up to
           0.05. With L = log(d / failure_prob) for d counts, the scale is 2 w sqrt(k L) / epsilon where k > 16 L, and
-          w k / epsilon below. The indices are released as a set, in their own order: the noisy order is not covered.
-          It is never the best choice: at the same (epsilon, delta) `OneShotTopK` releases the order too, with a fifth
-          of the noise.
+          w k / epsilon below. The indices are released as a set. It is never the best choice: at the same (epsilon,
+          delta) `OneShotTopK` releases the order too, with a fifth of the noise.
 
     Attributes:
         epsilon: pure DP, outside the failure where there is one, > 0.
@@ -242,7 +233,6 @@ class LaplaceTopK(TopKMechanism):
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`: ordered tuples, or sorted ones with a `failure_prob`."""
         scale = self.noise_scale(num_counts=len(counts))
         distribution = ordered_distribution(top_k.utilities_of(counts, scale), self.k, UNIT_NOISES["laplace"])
         if self.failure_prob is None:
@@ -279,7 +269,6 @@ class GammaTopK(PureTopK):
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over ordered tuples: uniform noise, integrated over R."""
         values = (counts - counts.max()) / self.noise_scale
         shape = len(counts) + 1.0
         ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
@@ -364,7 +353,6 @@ class LimitedDomainTopK(DomainTopK):
         return np.where(below, -1, picked)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`: ordered tuples of length k, -1 below the bottom."""
         indices, numbers = self._domain(counts[None])
         names, values = indices[0], numbers[0] / self.noise_scale
         unfinished: dict[tuple[int, ...], float] = {(): 1.0}  # places in the domain
@@ -399,13 +387,11 @@ class TopStableTopK(DomainTopK):
     """Releases the set of the j best for the first j in k..domain_size whose gap exceeds a noisy threshold, or nothing.
 
     A reconstruction from the description in Carvalho et al., whose own algorithm differs. The outcome has
-    `domain_size` places, j of them filled, in the order of the indices; the rest hold -1. There are more counts than
-    that.
+    `domain_size` places, j of them filled, in the order of the indices; the rest hold -1. There are more counts.
 
-    Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. Let w = 2 (replace-one) or 1 (add/remove).
-    From the gap after rank j we subtract w, but not below 0, and add Laplace noise of scale 4 w / epsilon. We compare
-    the result with a threshold plus Laplace noise of scale 2 w / epsilon. A gap of at most w passes with a probability
-    of at most failure_prob divided by the number of ranks.
+    Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. The gap after rank j, less w = 2
+    (replace-one) or 1 (add/remove) but not below 0, with Laplace noise of scale 4 w / epsilon, is compared with a
+    threshold with Laplace noise of scale 2 w / epsilon. A gap of at most w passes with at most failure_prob / ranks.
 
     Source: after Carvalho et al. 2020; docs/proofs/top_k.md.
 
@@ -438,7 +424,6 @@ class TopStableTopK(DomainTopK):
         return -2 * self.threshold_scale * math.log(u)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws for checked counts `[Q, d]`: `[Q, domain_size]`, with -1 in places that are not filled."""
         order, excess = self._excess(counts)
         threshold = draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale
         gaps = draw_noise("laplace", excess.shape, rng), self.gap_scale

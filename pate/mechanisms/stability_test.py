@@ -54,16 +54,11 @@ class StabilityTable:
 
 @lru_cache(maxsize=64)
 def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: float, num_levels: int) -> StabilityTable:
-    """The table with the largest pass probability at every level.
+    """The table with the largest pass probability at every level, up to `num_levels`, >= 1, of them.
 
-    Level 0 passes with `failure_prob`; each next level with the largest probability whose D_order to the level before
-    is at most `rdp_budget` in both directions. Greedy is optimal as the divergence grows with the distance.
-
-    Args:
-        order: > 1. The table costs `rdp_budget` at this order alone, and more above it.
-        rdp_budget: > 0.
-        failure_prob: in (0, 1).
-        num_levels: >= 1; probabilities stop rising once they are 1 to double precision.
+    Level 0 passes with `failure_prob`, in (0, 1); each next level with the largest probability whose D_order to the
+    level before is at most `rdp_budget` in both directions. It costs this at `order`, > 1, and more above it. Greedy is
+    optimal as the divergence grows with the distance.
 
     Source: docs/proofs/stability_test.md.
 
@@ -126,13 +121,13 @@ class StabilityTest(Parameters):
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
         * If the top-k sets of neighbors differ, both gaps are at most sens, and both pass with probability at most
           `failure_prob`. Otherwise the gaps differ by at most sens.
-        * So releasing the top-k set on a pass costs one bit, except with probability `failure_prob`: an
-          `ApproximateEvent` of a `OneBitEvent`, computed from the very numbers that are compared with a uniform draw.
+        * So releasing the top-k set on a pass costs one bit, except with probability `failure_prob`: the event is
+          computed from the very numbers that are compared with a uniform draw.
 
     Attributes:
         pass_probs: the probability of passing at gap 0, 1, …: never decreasing, at most `failure_prob` up to sens.
-            Rounded down to multiples of 2**-53, so that a draw has exactly this probability, and to at most 1 - 2**-40.
-            Larger gaps pass like the last of these, which costs nothing: a cut moves no gap farther from a neighbor's.
+            Rounded down to multiples of 2**-53, which a draw has exactly, and to at most 1 - 2**-40. Larger gaps pass
+            like the last of these, which costs nothing: a cut moves no gap farther from a neighbor's.
         failure_prob: in (0, 1).
         adjacency: what one change means.
         num_teachers: T, the largest gap; that of the last probability where it is 0.
@@ -339,11 +334,7 @@ class CertifiedTable(Parameters):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CertifiedTable:
-        """Reads what `save` wrote and certifies it anew.
-
-        Raises:
-            InvalidValue: no file there, another format, or a table that costs more than it claims.
-        """
+        """Reads what `save` wrote and certifies it anew; `InvalidValue` for other files and false claims."""
         try:
             values = json.loads(Path(path).read_text())
             fields: dict[str, Any] = {name: values[name] for name in _KEYS}

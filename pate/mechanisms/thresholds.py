@@ -106,8 +106,7 @@ class ReleasedValues:
 class AboveThreshold(ThresholdCall):
     """Releases value + noise where that is at least `threshold`; the noise is discrete Laplace.
 
-    In a session of target charging calls below the threshold are free, however many there are; no noise is added to
-    the threshold.
+    In a session of target charging calls below the threshold are free. No noise is added to the threshold.
 
     Formal guarantees:
         * one call: epsilon-DP, for the adjacency given.
@@ -162,7 +161,7 @@ class Sides:
 class BetweenThresholds(ThresholdCall):
     """Says whether value + noise is < lower, in [lower, upper), or >= upper; the noise is discrete Laplace.
 
-    For a vote count: nearly no teacher, unsure, nearly all. In a session of target charging only "unsure" is paid for.
+    In a session of target charging only what is between is paid for.
 
     Formal guarantees:
         * one call: epsilon-DP, for the adjacency given.
@@ -219,13 +218,12 @@ class SparseVector(NoisyWhole):
     """Releases, per query, the noisy number of items with a bit if it reaches a threshold; for any number of queries.
 
     An item is one teacher's, or one record's, bit in each query. When a sum is released, every item with the bit counts
-    a hit; with its `item_hits`-th hit it drops out of all later sums.
+    a hit; with its `item_hits`-th hit it drops out of all later sums. Which items did is private.
 
-    Formal guarantee, for all releases together, except with probability `failure_prob`; one item is added or removed
-    (add/remove), or exchanged for another (replace-one). A query is free where the item's bit is 0, and a not-prior
-    call of epsilon where it is 1. An item has at most `item_hits` hits, so an exchange has at most twice as many.
-
-    Edge cases: which items dropped out is private. Queries and thresholds may depend on all earlier outcomes.
+    Formal guarantee, for all releases together, except with probability `failure_prob`: a query is free where the
+    item's bit is 0, and a not-prior call of epsilon where it is 1. An item, which is added or removed, has at most
+    `item_hits` hits; an exchange (replace-one) at most twice as many. Queries and thresholds may depend on all earlier
+    outcomes.
 
     Attributes:
         epsilon: of one sum, not of the release.
@@ -319,9 +317,8 @@ class ScoredTopK(TopK):
 class SweepTopK(NoisyWhole):
     """Adds discrete Laplace noise to every count and releases the k largest, with their noisy counts.
 
-    The threshold sweeps from the top down. At each threshold every count not yet released is asked whether its noisy
-    value equals it; the k-th yes ends the sweep. So the price depends on the k hits, and neither on the number of
-    counts nor on that of questions.
+    A threshold sweeps from the top down. At each step every count not yet released is asked whether its noisy value
+    equals it; the k-th yes ends the sweep. So the price depends on the k hits alone.
 
     Formal guarantee: every question is a not-prior call of 2 epsilon (`revise`); k hits are n accesses except with
     probability `failure_prob`. The same for replace-one and add/remove: one count moves by at most 1 under both.

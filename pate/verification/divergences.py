@@ -26,13 +26,7 @@ def logs(distributions: ArrayLike) -> Array:
 
 
 def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
-    """D_a(first || second) of each pair at every order > 1: `[N, len(orders)]`.
-
-    Args:
-        log_first: logarithms of distributions, one per row: `[N, n]`.
-        log_second: the same of the neighbors.
-        orders: `[m]`, each > 1.
-    """
+    """D_a(first || second) at every order > 1, `[N, len(orders)]`, from logarithms of distributions, `[N, n]` each."""
     with np.errstate(invalid="ignore"):
         ratio = np.where(np.isneginf(log_first), 0.0, log_first - log_second)  # infinite where only first has mass
     columns = []
@@ -47,12 +41,9 @@ def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
 
 
 def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
-    """The delta of each pair, the largest P(S) - e^epsilon Q(S) over events, at every epsilon: `[N, len(epsilons)]`.
+    """The delta of each pair of distributions `[N, n]` at every epsilon: `[N, len(epsilons)]`.
 
-    Args:
-        first: distributions P, one per row: `[N, n]`.
-        second: those of the neighbors, Q.
-        epsilons: `[m]`.
+    That is the largest P(S) - e^epsilon Q(S) over events, P being `first`.
     """
     factors = [math.exp(min(epsilon, _LARGEST_EXPONENT)) for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()]
     columns = [np.maximum(first - factor * second, 0.0).sum(axis=1) for factor in factors]
@@ -97,12 +88,6 @@ def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS)
 
     Merging is a function of the outcome, so no divergence of the merged distributions exceeds that of the true ones:
     what they refute is refuted. Nothing is lost while at most `num_cells` different ratios occur.
-
-    Args:
-        first: probabilities of one release.
-        second: the same for the neighbor.
-        count: how many independent releases, >= 1.
-        num_cells: the most outcomes that are kept.
     """
     require_count("count", count)
 

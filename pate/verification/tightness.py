@@ -41,14 +41,9 @@ class LowerBound:
 def lower_bound(law: Law, pairs: Iterable[Pair], *, num_releases: int, target_delta: float) -> LowerBound:
     """The largest epsilon that one of these pairs needs, for independent releases of the same pair.
 
-    The pairs that are the worst in one release at a low, a middle and a high order are composed, both ways round;
-    outcomes with nearly equal ratios are merged, which only lowers what is found.
-
-    Args:
-        law: takes counts `[L]` and returns the probability of each outcome.
-        pairs: neighbors, as counts.
-        num_releases: how many releases, >= 1.
-        target_delta: in (0, 1).
+    The pairs of counts that are the worst in one release at a low, a middle and a high order are composed, both ways
+    round; outcomes with nearly equal ratios are merged, which only lowers what is found. `law` takes counts `[L]` and
+    returns the probability of each outcome.
 
     Raises:
         ValueError: no pair.
@@ -87,8 +82,7 @@ def lower_bound(law: Law, pairs: Iterable[Pair], *, num_releases: int, target_de
 def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, steps: int) -> Pair:
     """A pair of neighbors that gives away at least as much as this one at a middle order, by small changes.
 
-    `moves` are the two ways in which a count may move; `steps` changes are tried, always the same, each at the cost of
-    two laws.
+    `moves` are the two ways in which a count may move; `steps` changes are tried, always the same.
     """
     rng = np.random.default_rng(0)
     counts, moved = pair[0], pair[1] - pair[0]

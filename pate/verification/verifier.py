@@ -265,12 +265,10 @@ class Neighbors:
         return self.histograms[self.first], self.histograms[self.second]
 
     def up_to_names(self) -> Neighbors:
-        """One pair of each kind, for distributions that treat labels alike and break ties by the lowest index.
-
-        Such a distribution is a function of the sorted counts whose outcomes are then renamed from ranks to labels. So
-        a pair's divergences depend on both sorted histograms and on the rank in the second of each rank in the first;
-        pairs that agree in these are one kind. About 1 in 7 pairs of 4 labels and 6 teachers is left.
-        """
+        """One pair of each kind, for distributions that treat labels alike and break ties by the lowest index."""
+        # Such a distribution is a function of the sorted counts whose outcomes are then renamed from ranks to labels.
+        # So a pair's divergences depend on both sorted histograms and on the rank in the second of each rank in the
+        # first; pairs that agree in these are one kind. About 1 in 7 pairs of 4 labels and 6 teachers is left.
         order = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L] label at each rank
         rank = np.argsort(order, axis=1)
         falling = np.take_along_axis(self.histograms, order, axis=1)
@@ -286,12 +284,7 @@ class Neighbors:
 
 
 def all_histograms(num_labels: int, num_teachers: int) -> Counts:
-    """Every histogram that `num_teachers` vote vectors of bits can have: `[H, L]`.
-
-    Args:
-        num_labels: L, small: there are (T + 1)^L of them.
-        num_teachers: T.
-    """
+    """Every histogram that `num_teachers` vote vectors of bits can have: `[(T + 1)^L, L]`."""
     ranges = [np.arange(num_teachers + 1)] * num_labels
     return np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, num_labels)
 
@@ -299,12 +292,9 @@ def all_histograms(num_labels: int, num_teachers: int) -> Counts:
 def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool = False) -> Neighbors:
     """Every ordered pair of neighboring histograms that differ.
 
-    Args:
-        num_labels: L.
-        num_teachers: T; under add/remove, the larger of the two numbers.
-        adjacency: replace-one: one teacher's votes change arbitrarily. Add/remove: one teacher's votes are absent, or
-            come back; the pairs are the same whether T is said to change or not.
-        one_vote: whether each teacher votes for exactly one label; else for any set of labels.
+    Under replace-one one teacher's votes change arbitrarily; under add/remove they are absent, or come back, and
+    `num_teachers` is the larger of the two numbers. With `one_vote` each teacher votes for exactly one label, else for
+    any set of labels.
 
     Raises:
         InvalidValue: more than 5 million pairs.
@@ -378,12 +368,10 @@ def verify(
 
     Renyi divergences are taken outside of the event's failure probability, by the best choice of what fails; deltas
     are compared with what the accountant prints. A refutation names a pair of histograms and is a proof, up to
-    rounding. Otherwise the price holds on this instance at the orders and epsilons looked at, and nothing is said
-    about others.
+    rounding. Otherwise the price holds on this instance at the orders and epsilons looked at, no more is said.
 
     Args:
-        distribution: takes a histogram, int `[L]`, and returns the probability of each outcome. Called once a
-            histogram.
+        distribution: takes a histogram, int `[L]`, and returns the probability of each outcome.
         num_labels: L.
         num_teachers: T.
         adjacency: what one change means.
@@ -392,8 +380,8 @@ def verify(
         epsilons: where the printed delta is compared.
         deltas: where the printed epsilon is compared, beyond what failures take.
         accountant: makes the accountant that prints.
-        count: compares this many releases on the same pair with the price of all of them, for the pairs that are
-            worst in one release. What is then found is a lower bound on the true divergence.
+        count: how many releases on the same pair, for the pairs that are worst in one; what is found of several is a
+            lower bound on the true divergence.
         one_vote: whether each teacher votes for exactly one label.
         symmetric: whether the distribution treats labels alike and breaks ties by the lowest index; then pairs that
             differ by names only are compared once. A refutation does not depend on it.
@@ -438,12 +426,9 @@ def verify_distributions(
 ) -> Verdict:
     """Compares given pairs of distributions with a price, in the stated direction only.
 
-    Args:
-        first: probabilities `[n]`, or `[N, n]` for N pairs.
-        second: the same of the neighbors, over the same outcomes.
-        event: as in `verify`; `Claim.of(event, orders=...)` chooses where the event is compared.
-        count: as in `verify`.
-        names: what the pair of a row is called; else by its number.
+    `first` holds probabilities `[n]`, or `[N, n]` for N pairs, and `second` those of the neighbors, over the same
+    outcomes. `names` gives what the pair of a row is called, else its number. The others are as in `verify`;
+    `Claim.of(event, orders=...)` chooses where an event is compared.
     """
     one, other = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (first, second))
     require(one.shape == other.shape, "second.shape", other.shape, f"that of first, {one.shape}")
@@ -489,18 +474,10 @@ def verify_densities(
 ) -> Verdict:
     """Compares two densities with a price by quadrature, in both directions.
 
-    For mechanisms that publish a number, one pair of neighbors at a time. Densities should be smooth but at the ends of
-    panels. What lies outside of [low, high] is left out, so divergences can be too small, and by rounding and
-    quadrature too large by about 1e-9.
-
-    Args:
-        first: logarithm of the density, elementwise.
-        second: the same of the neighbor.
-        low: where to begin.
-        high: where to end; at high orders the tails matter far beyond where the densities have mass.
-        event: the price, or a `Claim`: `Claim.of(event, orders=...)` chooses where the event is compared.
-        names: what the two are called.
-        num_panels: equal parts of [low, high].
+    For mechanisms that publish a number, one pair of neighbors at a time, by the logarithms of their densities, which
+    should be smooth but at the ends of the panels of [low, high]. What lies outside is left out, so divergences can be
+    too small (at high orders the tails matter far out), and by rounding and quadrature too large by about 1e-9.
+    `names` are those of the two; `Claim.of(event, orders=...)` chooses where an event is compared.
 
     Raises:
         InvalidValue: a density whose integral is not 1 within 1e-9.
@@ -541,22 +518,11 @@ def verify_samples(
 
     One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim.
     The other half is independent of that choice, and tests them by Clopper-Pearson bounds on both probabilities. All
-    bounds share the error probability.
+    bounds share the error probability: a refutation holds with `confidence`.
 
-    Args:
-        sampler: takes a histogram `[L]`, how many draws, and the generator; returns independent outcomes, an array
-            `[n]` or `[n, ...]` or a sequence of hashable values. Outcomes should repeat: round numbers that do not.
-        num_labels: L.
-        num_teachers: T.
-        adjacency: what one change means.
-        event: the price of one draw, or a `Claim`, of which only the deltas are used.
-        rng: source of the draws.
-        num_samples: how many draws for each histogram, at least 2.
-        confidence: with which a refutation must hold.
-        epsilons: where the printed delta is compared.
-        deltas: where the printed epsilon is compared, beyond what failures take.
-        accountant: makes the accountant that prints.
-        one_vote: whether each teacher votes for exactly one label.
+    `sampler` takes a histogram `[L]`, how many draws, here `num_samples` >= 2, and the generator. It returns
+    independent outcomes: an array `[n]` or `[n, ...]` or a sequence of hashable values. They should repeat: round
+    numbers that do not. Of a `Claim` only the deltas are used. All others are as in `verify`.
     """
     require_generator(rng)
     require_probability("confidence", confidence)

@@ -25,11 +25,7 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class NoiseKind:
-    """One kind of noise, at scale 1.
-
-    Where m is the smaller of u and 1 - u, the derivative of the quantile function is at most 2 / m. So an error of u
-    matters only far out in the tails.
-    """
+    """One kind of noise, at scale 1; the derivative of its quantile function is at most 2 / min(u, 1 - u)."""
 
     density: Curve
     cdf: Curve

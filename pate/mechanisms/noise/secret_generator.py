@@ -31,10 +31,7 @@ def secret_generator() -> np.random.Generator:
           new key from the operating system, and threads take turns.
 
     Edge cases: `copy.copy` of the generator, and every `Generator(rng.bit_generator)`, go on with its one stream: what
-    one of them has drawn no other draws again.
-
-    Raises:
-        InvalidValue: randomgen is not installed.
+    one of them has drawn no other draws again. `InvalidValue` where randomgen is not installed.
 
     Source: Bernstein 2008, RFC 8439; docs/proofs/noise_source.md.
 
@@ -45,16 +42,10 @@ def secret_generator() -> np.random.Generator:
 
 
 def cipher_generator(key: bytes) -> np.random.Generator:
-    """The ChaCha20 stream of a key, from its beginning: the same key gives the same noise.
+    """The ChaCha20 stream of a key of 32 bytes, for one purpose alone, from its beginning.
 
     Rule: 20 rounds, the key as it is, nonce and counter 0. Children that `spawn` gives have keys from blocks of the
-    same cipher that the stream does not reach. It exists once, as `secret_generator` says.
-
-    Args:
-        key: 32 bytes, secret, for one purpose alone.
-
-    Raises:
-        InvalidValue: another key, or randomgen is not installed.
+    same cipher that the stream does not reach. It exists once, as `secret_generator` says, and refuses as it does.
     """
     whole = isinstance(key, bytes) and len(key) == _KEY_BYTES
     require(whole, "key", "(not shown)", f"{_KEY_BYTES} bytes")
@@ -130,13 +121,8 @@ def _held(cipher: Any) -> Any:
     return type("HeldCipher", (HeldStream, cipher), {})
 
 
-def _renew_all() -> None:
-    for cipher in list(_ALIVE):
-        cipher.renew()
-
-
 if hasattr(os, "register_at_fork"):  # not where there are no forks
-    os.register_at_fork(after_in_child=_renew_all)
+    os.register_at_fork(after_in_child=lambda: [cipher.renew() for cipher in list(_ALIVE)])
 
 
 @functools.cache

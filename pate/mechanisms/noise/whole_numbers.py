@@ -40,8 +40,7 @@ class DiscreteLaplace:
     """Whole numbers z with probability proportional to exp(-rate |z|).
 
     Formal guarantee: a whole number that moves by at most s between neighbors is (s rate)-DP once z is added, for any
-    adjacency. No rounding is part of it: the rate is a fraction, and coins of probability exp(-a / b) are tossed with
-    uniform whole numbers.
+    adjacency. Nothing is rounded: the rate is a fraction, coins of probability exp(-a / b) come of whole numbers.
 
     Attributes:
         rate: 1 / scale, in (0, 2**16]; a multiple of 2**-32.
@@ -128,8 +127,7 @@ class RoundedGaussian(Parameters):
     """The whole number nearest to N(0, std**2).
 
     Formal guarantee: a vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded.
-    So it costs what the continuous release costs, by post-processing, without a term for the grid, under any
-    accountant. The distribution is exact for a source of uniform bits.
+    So it costs what that costs, by post-processing. The distribution is exact for a source of uniform bits.
 
     Source: von Neumann 1951 for the comparison of lazily drawn bits, Karney 2016 for exact normal deviates;
     docs/proofs/centered_votes.md.
@@ -216,8 +214,7 @@ class DiscreteGaussian(Parameters):
     """Whole numbers z with probability proportional to exp(-z**2 / (2 v)).
 
     Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2 v) zCDP
-    once such noise is added to every entry. The distribution is exact for a source of uniform bits; no number is too
-    far out to be drawn.
+    once such noise is added to every entry. The distribution is exact for a source of uniform bits, however far out.
 
     Source: Canonne, Kamath & Steinke 2020; docs/proofs/distributed_noise.md.
 
@@ -280,11 +277,9 @@ def _edges(variance: int) -> Array:
 class NoiseShares(Parameters):
     """Shares of discrete Gaussian noise, of which any `num_counted` together have a standard deviation of `noise_std`.
 
-    Counts are taken in steps of 1 / `steps` of a vote, so that a share is wide in steps.
-
     Formal guarantee: the sum of `num_counted` shares or more, added to a vector of D counts that moves by at most s
-    votes in l2 between neighbors, is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`. It holds
-    against whoever sees the sum and up to `max_colluders` of the shares in it.
+    votes in l2 between neighbors, is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`, against
+    whoever sees the sum and up to `max_colluders` of the shares in it. A vote is `steps` steps: shares are wide.
 
     Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
 
