@@ -240,7 +240,7 @@ def require_path(name: str, value: Any) -> str | os.PathLike[str]:
 
 def require_rising(name: str, values: Sequence[float]) -> None:
     """Raises, with the first two that fall, unless no number is smaller than the one before; NaN falls."""
-    for low, high in pairwise([*values[:1], *values]):  # one number alone beside itself
+    for low, high in pairwise(values if len(values) > 1 else [*values, *values]):  # NaN is not even itself
         if not low <= high:
             raise InvalidValue(f"{name}={low}, {high}: expected numbers that never decrease")
 

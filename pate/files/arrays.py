@@ -135,9 +135,11 @@ def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[t
     if version not in readers:
         raise ValueError(f"format version {version}")
     shape, fortran_order, dtype = readers[version](file)
-    count, readable = math.prod(shape), dtype.kind in kinds and min(shape, default=0) >= 0
-    if not readable or (count and not dtype.itemsize) or file.tell() + count * dtype.itemsize != size:
-        raise ValueError(f"{size} bytes where the header promises {str(shape)[:40]} of {str(dtype)[:40]}")
+    if dtype.kind not in kinds:
+        raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
+    count, broken = math.prod(shape), min(shape, default=0) < 0
+    if broken or (count and not dtype.itemsize) or file.tell() + count * dtype.itemsize != size:
+        raise ValueError(f"{size} bytes where the header promises {str(shape)[:40]} of {dtype}")
     return shape, fortran_order, dtype
 
 

@@ -44,10 +44,8 @@ def test_every_damage_to_arrays_is_one_line_with_the_file_and_the_remedy(tmp_pat
     with pytest.raises(DamagedFile) as caught:
         read_arrays(path, FORMS, remedy="copy it again")
     said = str(caught.value)
-    assert said.startswith(f"file={path}: expected ")
-    assert said.endswith("; copy it again")
-    assert "\n" not in said
-    assert "pickle" not in said
+    assert said.startswith(f"file={path}: expected ") and said.endswith("; copy it again")
+    assert "\n" not in said and "pickle" not in said
 
 
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:

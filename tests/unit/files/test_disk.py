@@ -2,7 +2,6 @@
 
 import errno
 import os
-import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,21 +135,10 @@ def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_secret_is_open_to_nobody_else_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    modes = []
-    opening = os.open
-
-    def watched(path: Path, flags: int, *mode: int) -> int:
-        descriptor = opening(path, flags, *mode)
-        if flags & os.O_CREAT:
-            assert flags & os.O_EXCL
-            assert flags & os.O_NOFOLLOW
-            modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
-        return descriptor
-
-    monkeypatch.setattr(disk.os, "open", watched)
-    write_text(tmp_path / "a.secret", "abc\n")
-    assert modes[0] & 0o077 == 0
+def test_a_secret_is_open_to_nobody_else_from_its_first_moment(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a.secret") as file:
+        assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
+        file.write(b"abc\n")
     assert mode(tmp_path / "a.secret") == 0o600
     assert read_secret(tmp_path / "a.secret", remedy=REMEDY) == "abc\n"
     assert [path.name for path in tmp_path.iterdir()] == ["a.secret"]

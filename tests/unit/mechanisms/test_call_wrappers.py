@@ -41,18 +41,13 @@ def test_the_distribution_by_hand_and_in_batches(noise: str) -> None:
     assert (batch[:, -1] <= 1 / 3 + 1e-12).all()
 
 
-def test_a_near_certain_outcome_keeps_the_digits_of_the_boundary() -> None:
-    votes = np.array([800, 10, 0])
+def test_one_histogram_gives_one_outcome_and_a_near_certain_one_keeps_the_digits_of_the_boundary() -> None:
     wrapper = BoundaryWrapper(GapSelection(noise_scale=10.0, num_labels=3, num_teachers=800))
-    distribution = wrapper.probabilities(votes)
+    distribution = wrapper.probabilities(np.array([800, 10, 0]))
     assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
-
-
-def test_one_histogram_gives_one_outcome() -> None:
-    outcome = BoundaryWrapper(selection())(VOTES, rng=np.random.default_rng(0))
-    assert outcome.indices.shape == outcome.in_target.shape == ()
-    twice = RunTwice(selection())(VOTES, rng=np.random.default_rng(0))
-    assert twice.in_target.shape == ()
+    outcome = BoundaryWrapper(selection())(VOTES, rng=rng())
+    assert outcome.indices.shape == outcome.in_target.shape == RunTwice(selection())(VOTES, rng=rng()).in_target.shape
+    assert outcome.in_target.shape == ()
 
 
 @pytest.mark.parametrize(("adjacency", "sensitivity"), [(Adjacency.REPLACE_ONE, 2), (Adjacency.ADD_REMOVE, 1)])
@@ -86,15 +81,6 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
     assert 0 < sum(expected) < 500
 
 
-class Oddity:
-    """A mechanism whose outcome cannot be compared."""
-
-    event = PureDpEvent(0.1)
-
-    def __call__(self, votes: Any, /, *, rng: np.random.Generator) -> str:
-        return "y"
-
-
 def test_mechanisms_without_pure_privacy_are_refused() -> None:
     stability = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.5), failure_prob=1e-6)
     for wrapped, name in (
@@ -106,8 +92,9 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
         for make in (BoundaryWrapper, RunTwice):
             with pytest.raises(InvalidValue, match=f"mechanism.event={name}: expected a mechanism of pure DP"):
                 make(wrapped)
+    odd = type("Odd", (), {"event": PureDpEvent(0.1), "__call__": lambda self, votes, *, rng: "y"})()
     with pytest.raises(InvalidValue, match=r"mechanism=str: expected one whose outcome is an array \[Q\] or a TopK"):
-        RunTwice(Oddity())(VOTES, rng=np.random.default_rng(0))
+        RunTwice(odd)(VOTES, rng=rng())
     with pytest.raises(InvalidValue, match="mechanism=tuple: expected a mechanism with a probability oracle"):
         BoundaryWrapper(mechanism=())
 
@@ -135,10 +122,9 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
     assert [answer.published for answer in again] == [False, False, True]
     assert again[-1].outcome == 5
     assert (released.session.hits, released.session.num_calls) == ([1], 4)
-    with pytest.raises(InvalidValue, match="key=0: expected an outcome that was drawn and not published"):
-        released.revise(first.key, lambda y: True)
-    with pytest.raises(InvalidValue, match="key=7: expected an outcome that was drawn and not published"):
-        released.revise(7, lambda y: True)
+    for key in (first.key, 7):
+        with pytest.raises(InvalidValue, match=f"key={key}: expected an outcome that was drawn and not published"):
+            released.revise(key, lambda y: True)
     assert released.session.num_calls == 4
 
 
@@ -163,10 +149,12 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
         asked.append(argument)
         return True
 
-    with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
-        released.release(never, never, epsilon=EPSILON, rng=rng())
-    with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
-        released.revise(waiting.key, never)
+    for ask in (
+        lambda: released.release(never, never, epsilon=EPSILON, rng=rng()),
+        lambda: released.revise(waiting.key, never),
+    ):
+        with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
+            ask()
     assert asked == []
 
 

@@ -32,11 +32,8 @@ def test_a_gap_of_w_passes_with_its_share_of_the_failure() -> None:
         made = mechanism_of_top_stable(adjacency=adjacency, k=3, failure_prob=1e-3)
         counts = np.array([9, 9, 9, 9 - adjacency.gap_sensitivity])
         assert made.distribution(counts)[0, 1, 2] == pytest.approx(1e-3, rel=1e-9)
+        assert mechanism_of_top_stable(k=3, failure_prob=0.9).threshold == 0
         assert made.gap_scale == 2 * made.threshold_scale == 4 * adjacency.gap_sensitivity / 3.0
-
-
-def test_large_failure_probabilities_make_no_negative_threshold() -> None:
-    assert mechanism_of_top_stable(k=3, failure_prob=0.9).threshold == 0
 
 
 def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:

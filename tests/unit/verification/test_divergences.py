@@ -90,13 +90,6 @@ def test_randomized_response_is_exact() -> None:
         assert hockey_stick(first[None], second[None], [target])[0, 0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_divergences_add_up_while_nothing_is_merged() -> None:
-    first, second = np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.4, 0.2])
-    once = largest_renyi(first[None], second[None], [2.0, 8.0])
-    both = compose(first, second, 5)
-    assert largest_renyi(both[0][None], both[1][None], [2.0, 8.0]) == pytest.approx(5 * once, rel=1e-9)
-
-
 @pytest.mark.slow
 def test_merged_outcomes_never_cost_more_and_little_less() -> None:
     """A Gaussian with std 20, in cells, 100 times: mu = 1/2."""

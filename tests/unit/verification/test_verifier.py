@@ -28,7 +28,7 @@ def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dic
     return dict(enumerate((weights / weights.sum()).tolist()))
 
 
-def test_a_right_price_holds_and_is_attained() -> None:
+def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pair() -> None:
     verdict = verify(exponential_mechanism, event=BoundedRangeEvent(1.0), **SHAPE)
     assert (verdict.sound, verdict.refuted) == (True, False)
     assert verdict.require() is verdict
@@ -36,8 +36,6 @@ def test_a_right_price_holds_and_is_attained() -> None:
     assert verdict.num_pairs == (4 + 3 + 3) ** 2 - 4**2
     assert str(verdict).startswith("holds on 84 ordered pairs\n  Renyi divergence at order ")
 
-
-def test_a_price_10_percent_too_small_is_refuted_with_its_pair() -> None:
     verdict = verify(exponential_mechanism, event=BoundedRangeEvent(0.9), **SHAPE)
     assert (verdict.sound, verdict.refuted) == (False, True)
     assert str(verdict).startswith("REFUTED on 84 ordered pairs\n")
@@ -50,13 +48,8 @@ def test_a_price_10_percent_too_small_is_refuted_with_its_pair() -> None:
 def test_exact_figures_by_hand() -> None:
     """One label, one teacher: a coin of 1/4 or 1/2. delta(0) = 1/4, D_2(1/2 || 1/4) = log(4/3)."""
     claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
-    verdict = verify(
-        lambda histogram: {True: (1 + histogram[0]) / 4, False: (3 - histogram[0]) / 4},
-        num_labels=1,
-        num_teachers=1,
-        adjacency="add_remove",
-        event=claim,
-    )
+    one: dict[str, Any] = {"num_labels": 1, "num_teachers": 1, "adjacency": "add_remove"}
+    verdict = verify(lambda h: {True: (1 + h[0]) / 4, False: (3 - h[0]) / 4}, event=claim, **one)
     assert verdict.renyi.exact == pytest.approx(math.log(4 / 3))
     assert (verdict.renyi.first, verdict.renyi.second) == ((1,), (0,))
     assert verdict.delta.exact == pytest.approx(0.25)
@@ -180,15 +173,12 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
 
 def test_chance_among_many_outcomes_refutes_nothing() -> None:
     """Outcomes that seem likelier in the half that chose them are not in the half that tests them."""
+    options: dict[str, Any] = {"event": Claim(deltas=((0.0, 0.05),)), "num_samples": 2000} | SHAPE_OF_SAMPLES
     for seed in range(5):
-        verdict = verify_samples(
-            lambda histogram, count, rng: rng.integers(300, size=count),
-            event=Claim(deltas=((0.0, 0.05),)),
-            rng=np.random.default_rng(seed),
-            num_samples=2000,
-            **SHAPE_OF_SAMPLES,
-        )
-        assert not verdict.refuted
+        rng = np.random.default_rng(seed)
+        assert not verify_samples(
+            lambda histogram, count, rng: rng.integers(300, size=count), rng=rng, **options
+        ).refuted
 
 
 @pytest.mark.parametrize(
