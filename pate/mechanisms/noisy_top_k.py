@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -143,11 +143,8 @@ class SubsetPeeling(Parameters):
         require(sequences <= _MOST_SEQUENCES, "counts", f"{sequences} sequences", f"at most {_MOST_SEQUENCES}")
         competing = counts[places]
         utilities = (competing - competing.max(initial=0)) / (self.noise_scale * np.sqrt(max(size, 1)))
-        distribution: Distribution = {}
-        for picks, probability in top_k.peel_distribution(utilities, size, gumbel_argmax).items():
-            names = tuple(sorted(places[list(picks)].tolist()))
-            distribution[names] = distribution.get(names, 0.0) + probability
-        return distribution
+        ordered = top_k.peel_distribution(utilities, size, gumbel_argmax)
+        return top_k.renamed(ordered, lambda picks: tuple(sorted(places[list(picks)].tolist())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,12 +232,7 @@ class LaplaceTopK(TopKMechanism):
     def distribution_of(self, counts: Counts) -> Distribution:
         scale = self.noise_scale(num_counts=len(counts))
         distribution = ordered_distribution(top_k.utilities_of(counts, scale), self.k, UNIT_NOISES["laplace"])
-        if self.failure_prob is None:
-            return distribution
-        sets: Distribution = dict.fromkeys(combinations(range(len(counts)), self.k), 0.0)
-        for indices, probability in distribution.items():
-            sets[tuple(sorted(indices))] += probability
-        return sets
+        return distribution if self.failure_prob is None else top_k.renamed(distribution, lambda i: tuple(sorted(i)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,21 +346,12 @@ class LimitedDomainTopK(DomainTopK):
 
     def distribution_of(self, counts: Counts) -> Distribution:
         indices, numbers = self._domain(counts[None])
-        names, values = indices[0], numbers[0] / self.noise_scale
-        unfinished: dict[tuple[int, ...], float] = {(): 1.0}  # places in the domain
-        distribution: Distribution = {}
-        for length in range(1, self.k + 1):
-            longer: dict[tuple[int, ...], float] = {}
-            for prefix, probability in unfinished.items():
-                rest = [place for place in range(len(names)) if place not in prefix]
-                for place, p in zip(rest, gumbel_argmax(values[rest]), strict=True):
-                    if names[place] < 0:
-                        released = tuple(names[list(prefix)].tolist())
-                        distribution[released + (-1,) * (self.k - length + 1)] = probability * float(p)
-                    else:
-                        longer[*prefix, place] = probability * float(p)
-            unfinished = longer
-        return distribution | {tuple(names[list(places)].tolist()): p for places, p in unfinished.items()}
+
+        def released(places: tuple[int, ...]) -> tuple[int, ...]:
+            picked = indices[0, list(places)]
+            return tuple(np.where(np.cumsum(picked < 0) > 0, -1, picked).tolist())
+
+        return top_k.renamed(top_k.peel_distribution(numbers[0] / self.noise_scale, self.k, gumbel_argmax), released)
 
     def _domain(self, counts: Counts) -> tuple[Counts, Array]:
         """The indices that may be released, the bottom as -1, and how far above the rest: `[Q, domain_size + 1]`."""

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,13 +150,21 @@ def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[A
     """The distribution of k rounds of the noisy maximum for utilities `[d]`, from the distribution of one pick."""
     distribution: Distribution = {(): 1.0}
     for _ in range(k):
-        longer: Distribution = {}
-        for prefix, probability in distribution.items():
-            rest = [i for i in range(len(utilities)) if i not in prefix]
-            for i, p in zip(rest, argmax_distribution(utilities[rest]), strict=True):
-                longer[*prefix, i] = probability * float(p)
-        distribution = longer
-    return {outcome: distribution[outcome] for outcome in permutations(range(len(utilities)), k)}
+        rests = {prefix: [i for i in range(len(utilities)) if i not in prefix] for prefix in distribution}
+        distribution = {
+            (*prefix, i): distribution[prefix] * float(p)
+            for prefix, rest in rests.items()
+            for i, p in zip(rest, argmax_distribution(utilities[rest]), strict=True)
+        }
+    return distribution
+
+
+def renamed(distribution: Distribution, name: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Distribution:
+    """The distribution of a function of the outcome."""
+    found: Distribution = {}
+    for outcome, probability in distribution.items():
+        found[name(outcome)] = found.get(name(outcome), 0.0) + probability
+    return found
 
 
 def stable_sort(values: Counts) -> tuple[Counts, Counts]:

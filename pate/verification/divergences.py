@@ -106,24 +106,21 @@ def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS)
 
 
 def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
-    """Outcomes with equal ratios made one, and then those in the same of `num_cells` cells of the log-ratio."""
+    """Outcomes with equal ratios made one, and then those in the same of `num_cells` equal cells of the log-ratio.
+
+    The cells are those of ratios that have mass; infinite ones have cells of their own.
+    """
     seen = (first > 0) | (second > 0)
     first, second = first[seen], second[seen]
     with np.errstate(invalid="ignore"):
         ratio = logs(first) - logs(second)
     cells = np.unique(np.round(ratio, 12), return_inverse=True)[1].reshape(-1)
     if cells.max() >= num_cells:
-        cells = _cells_of(ratio, first + second, num_cells)
+        order = np.argsort(ratio)
+        mass = (first + second)[order]
+        kept = (np.cumsum(mass) > _NEGLIGIBLE) & (np.cumsum(mass[::-1])[::-1] > _NEGLIGIBLE)
+        likely = ratio[order][np.isfinite(ratio[order]) & kept]
+        cells = 1 + np.searchsorted(np.linspace(likely[0], likely[-1], num_cells - 1), ratio)
+        cells = np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))
     sums = [np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first, second)]
     return sums[0], sums[1]
-
-
-def _cells_of(ratio: Array, mass: Array, num_cells: int) -> NDArray[np.int64]:
-    """Equal cells over the log-ratios that have mass; infinite ones have cells of their own."""
-    order = np.argsort(ratio)
-    finite = np.isfinite(ratio[order])
-    below, above = np.cumsum(mass[order]), np.cumsum(mass[order][::-1])[::-1]
-    likely = ratio[order][finite & (below > _NEGLIGIBLE) & (above > _NEGLIGIBLE)]
-    edges = np.linspace(likely[0], likely[-1], num_cells - 1)
-    cells = 1 + np.searchsorted(edges, ratio)
-    return np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))

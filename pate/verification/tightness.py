@@ -148,8 +148,15 @@ def session_epsilon(
     calls, hits = require_count("num_calls", num_calls), require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)
     logs = np.log(np.array([first, second], dtype=np.float64))
+    mean = calls * float(np.exp(logs[:, 1]).max())
+    others = np.arange(min(calls, math.ceil(mean + _WIDTH * math.sqrt(mean)) + _BEYOND) + 1.0)
+    length, other, hit = np.meshgrid(np.arange(hits, calls + 1.0), others, float(hits), indexing="ij")
+    ended = length - other - hit, other, hit  # by a hit
+    hit, other, length = np.meshgrid(np.arange(min(hits, calls + 1.0)), others, float(calls), indexing="ij")
     chances, losses = [], []
-    for counts, last in _transcripts(np.exp(logs).max(axis=0), calls, hits):
+    for outcomes, last in ((ended, 1), ((length - other - hit, other, hit), 0)):
+        counts = np.stack(outcomes)
+        counts = counts[:, counts[0] >= 0]  # [3, n] of those that are possible
         ways = scipy.special.gammaln(counts.sum(axis=0) + 1 - last) - scipy.special.gammaln(counts[:2] + 1).sum(axis=0)
         ways -= scipy.special.gammaln(counts[2] + 1 - last)
         chances.append(np.exp(ways + np.tensordot(logs[0], counts, 1)).ravel())
@@ -158,23 +165,3 @@ def session_epsilon(
     return _largest_epsilon(
         lambda epsilon: float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum()), target_delta
     )
-
-
-def _transcripts(likeliest: Array, calls: int, hits: int) -> list[tuple[Array, int]]:
-    """Counts of the three outcomes, `[3, ...]`: of sessions that a hit ended, and 1; of those that ran out, and 0."""
-    mean = calls * float(likeliest[1])
-    most = min(calls, math.ceil(mean + _WIDTH * math.sqrt(mean)) + _BEYOND)
-    others = np.arange(most + 1, dtype=np.float64)
-    found = []
-    if calls >= hits:
-        length, other = np.meshgrid(np.arange(hits, calls + 1, dtype=np.float64), others, indexing="ij")
-        found.append((_counts(length, other, np.full_like(length, hits)), 1))
-    hit, other = np.meshgrid(np.arange(min(hits, calls + 1), dtype=np.float64), others, indexing="ij")
-    found.append((_counts(np.full_like(hit, calls), other, hit), 0))
-    return found
-
-
-def _counts(length: Array, other: Array, hit: Array) -> Array:
-    """`[3, n]`, of those that are possible."""
-    counts = np.stack([length - other - hit, other, hit])
-    return np.asarray(counts[:, counts[0] >= 0])

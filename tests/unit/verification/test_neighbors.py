@@ -12,9 +12,7 @@ Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def found(pairs: Neighbors) -> list[Pair]:
-    return [
-        (tuple(first), tuple(second)) for first, second in zip(*(side.tolist() for side in pairs.pairs), strict=True)
-    ]
+    return list(zip(*(map(tuple, side.tolist()) for side in pairs.pairs), strict=True))
 
 
 def by_definition(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool) -> set[Pair]:
