@@ -1,6 +1,7 @@
 """Prices against exact laws, densities and draws: what holds, what is refuted with its pair, what is no law."""
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,17 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.validation import InvalidValue
-from pate.verification import Claim, PriceRefuted, verify, verify_densities, verify_distributions, verify_samples
+from pate.verification import (
+    Claim,
+    PriceRefuted,
+    Verdict,
+    verify,
+    verify_densities,
+    verify_distributions,
+    verify_samples,
+)
+from pate.verification.verifier import Neighbors, WorstPair, neighbors
+from tests.privacy.divergences import largest_renyi
 
 SHAPE: dict[str, Any] = {"num_labels": 2, "num_teachers": 3, "adjacency": Adjacency.REPLACE_ONE}
 
@@ -196,3 +207,102 @@ def test_impossible_arguments(name: str, options: dict[str, Any]) -> None:
     defaults = {"sampler": noisy_best, "event": GaussianEvent(1.0), "rng": np.random.default_rng(0)} | SHAPE_OF_SAMPLES
     with pytest.raises(InvalidValue, match=rf"^{name}=.*: expected "):
         verify_samples(**(defaults | options))
+
+
+def test_the_claim_of_an_event() -> None:
+    event = ApproximateEvent(GaussianEvent(2.0), 0.01)
+    claim = Claim.of(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
+    spent = RdpAccountant().compose(event, 3)
+    assert claim.renyi == ((2.0, pytest.approx(3 * 2 / 8)), (8.0, pytest.approx(3 * 8 / 8)))
+    assert claim.failure_prob == pytest.approx(0.03)
+    assert claim.deltas[0] == (1.0, spent.get_delta(1.0))
+    assert claim.deltas[1] == (spent.get_epsilon(0.031), pytest.approx(0.031))
+
+
+def pair(exact: float, claimed: float) -> WorstPair:
+    return WorstPair("delta", 1.0, exact, claimed, (1,), (0,))
+
+
+@pytest.mark.parametrize(
+    ("exact", "claimed", "ratio", "exceeds"),
+    [
+        (0.2, 0.1, 2.0, True),
+        (0.1, 0.1, 1.0, False),
+        (0.1 + 5e-11, 0.1, 1.0, False),
+        (0.1 + 5e-10, 0.1, 1.0, True),
+        (5e-14, 0.0, 0.0, False),
+        (1e-9, 0.0, math.inf, True),
+        (math.inf, math.inf, 0.0, False),
+    ],
+)
+def test_ratio_and_excess(exact: float, claimed: float, ratio: float, exceeds: bool) -> None:
+    assert pair(exact, claimed).ratio == pytest.approx(ratio)
+    assert pair(exact, claimed).exceeds is exceeds
+
+
+def test_the_worst_refutes_if_any_does() -> None:
+    verdict = Verdict((pair(0.09, 0.1), pair(0.2, 0.1), pair(0.1, 0.1)), num_pairs=4)
+    assert verdict.worst.exact == 0.2
+    assert verdict.renyi is None
+    assert str(verdict) == (
+        "REFUTED on 4 ordered pairs\n  delta at epsilon 1: exact 0.2, claimed 0.1, 2 of it; (1,) -> (0,)"
+    )
+
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def found(pairs: Neighbors) -> list[Pair]:
+    return list(zip(*(map(tuple, side.tolist()) for side in pairs.pairs), strict=True))
+
+
+def by_definition(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool) -> set[Pair]:
+    """Every vote matrix, every change of one teacher."""
+    bits = [np.array(row) for row in product((0, 1), repeat=num_labels)]
+    ballots = [row for row in bits if row.sum() == 1] if one_vote else bits
+    pairs = set()
+    for teachers in product(ballots, repeat=num_teachers):
+        votes = np.array(teachers)
+        for new in ballots if adjacency == Adjacency.REPLACE_ONE else bits[:1]:
+            changed = np.vstack([new, votes[1:]])
+            pair = tuple(votes.sum(axis=0).tolist()), tuple(changed.sum(axis=0).tolist())
+            pairs |= {pair, pair[::-1]} if pair[0] != pair[1] else set()
+    return pairs
+
+
+@pytest.mark.parametrize("one_vote", [False, True])
+@pytest.mark.parametrize("adjacency", tuple(Adjacency))
+@pytest.mark.parametrize(("num_labels", "num_teachers"), [(1, 1), (1, 3), (2, 3), (3, 2), (3, 3)])
+def test_pairs_are_those_of_the_definition(
+    adjacency: Adjacency, num_labels: int, num_teachers: int, one_vote: bool
+) -> None:
+    pairs = found(neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == by_definition(num_labels, num_teachers, adjacency, one_vote=one_vote)
+
+
+def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
+    """A distribution over labels that depends on the sorted counts and on the tie-break."""
+    order = np.argsort(-histogram, kind="stable")
+    falling = histogram[order]
+    weights = np.exp(0.7 * falling) * (1 + 0.3 * np.arange(len(falling)))
+    distribution = np.zeros(len(falling))
+    distribution[order] = weights / weights.sum()
+    return distribution
+
+
+@pytest.mark.parametrize("adjacency", tuple(Adjacency))
+def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None:
+    pairs = neighbors(3, 4, adjacency)
+    kinds = pairs.up_to_names()
+    assert 2 * len(kinds) < len(pairs)
+    assert set(found(kinds)) <= set(found(pairs))
+
+    def divergences(some: Neighbors) -> set[float]:
+        distributions = np.array([ranks_distribution(histogram) for histogram in some.histograms])
+        return {
+            round(float(largest_renyi(distributions[[i]], distributions[[j]], [2.0])[0]), 10)
+            for i, j in zip(some.first, some.second, strict=True)
+        }
+
+    assert divergences(kinds) == divergences(pairs)
