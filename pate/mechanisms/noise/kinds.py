@@ -152,6 +152,7 @@ KINDS = UNIT_NOISES | {
         within=_normal_within,
         low=-9.5,
         high=9.5,
+        kinks=(),
     ),
     "uniform": NoiseKind(
         density=lambda x: np.where(np.abs(x) <= 1, 0.5, 0.0),
@@ -180,10 +181,8 @@ def gumbel_argmax(values: Array) -> Array:
 def exponential_argmax(values: Array) -> Array:
     """Exponential noise of mean 1 (permute-and-flip): p_i = w_i times the integral of prod_{j != i} (1 - w_j z) dz."""
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
-    nodes, half = panels(np.array([0.0, 1.0]), 1 / 32)
-    factors = 1 - weights[..., None, None] * nodes  # [..., n, P, 16]
-    others = np.stack([np.delete(factors, i, axis=-3).prod(axis=-3) for i in range(weights.shape[-1])], axis=-3)
-    return np.asarray(weights * _total(others, half))
+    nodes, half = panels(np.array([0.0, 1.0]), 8 / weights.shape[-1])  # for a polynomial of that degree
+    return np.asarray(weights * _total(_of_others(1 - weights[..., None, None] * nodes), half))
 
 
 def gaussian_argmax(values: Array) -> Array:
@@ -226,8 +225,15 @@ def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array
     # far below the largest value nothing wins, not even beside values that lie there
     density, cdf, half = _on_grid(values, noise, max(values.min(), values.max() + noise.low) + noise.low)
     powers, sizes = cdf ** sizes[:, None, None], sizes[:, None, None]
-    others = np.stack([np.delete(powers, c, axis=0).prod(axis=0) for c in range(len(values))])
-    return _total(sizes * density * cdf ** (sizes - 1) * others, half)
+    return _total(sizes * density * cdf ** (sizes - 1) * _of_others(powers), half)
+
+
+def _of_others(factors: Array) -> Array:
+    """For each of factors `[..., n, P, 16]` the product of the others."""
+    ones = np.ones_like(factors[..., :1, :, :])
+    before = np.cumprod(np.concatenate([ones, factors[..., :-1, :, :]], axis=-3), axis=-3)
+    after = np.cumprod(np.concatenate([ones, factors[..., :0:-1, :, :]], axis=-3), axis=-3)
+    return np.asarray(before * after[..., ::-1, :, :])
 
 
 def _on_grid(values: Array, noise: NoiseKind, low: float) -> tuple[Array, Array, Array]:
