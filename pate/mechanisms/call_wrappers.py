@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent, SelfComposedEvent, target_charging
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging
-from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, boundary_weights, draw_index
+from pate.mechanisms.noise.uniforms import Array, LazyUniforms, Weights, boundary_weights, draw_index
 from pate.mechanisms.top_k import TopK
 from pate.validation import InvalidValue, require, require_generator, require_kind
 
-Array = NDArray[np.float64]
 Accept = Callable[[Any], bool]
 
 _STATED_ERROR = 2.0**-40

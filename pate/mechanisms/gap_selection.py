@@ -15,11 +15,10 @@ from pate.accounting import Adjacency, BoundedRangeEvent, Event, NoOpEvent, Oppo
 from pate.mechanisms.noise import uniforms
 from pate.mechanisms.noise.kinds import exponential_argmax, gaussian_argmax, gumbel_argmax, laplace_argmax
 from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
-from pate.mechanisms.noise.uniforms import LazyUniforms, Weights
+from pate.mechanisms.noise.uniforms import Array, LazyUniforms, Weights
 from pate.mechanisms.parameters import COUNT, NATURAL, NON_NEGATIVE, POSITIVE, Parameters, one_of
 from pate.validation import InvalidValue, require, require_count, require_generator, require_histogram
 
-Array = NDArray[np.float64]
 Regularizer = Callable[[int], float] | Sequence[float]
 """A function of k, or a number for each candidate in rising order of k. It must not depend on private data."""
 

@@ -24,11 +24,10 @@ from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_le
 from pate.mechanisms import top_k
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES, gumbel_argmax, ordered_distribution, panels
 from pate.mechanisms.noise.noisy_order import Values, are_above, draw_noise, largest_noisy
+from pate.mechanisms.noise.uniforms import Bits
 from pate.mechanisms.parameters import COUNT, POSITIVE, PROBABILITY, Parameters, one_of
 from pate.mechanisms.top_k import Array, BoundedRangeTopK, Counts, Distribution, PureTopK, TopKMechanism
 from pate.validation import require, require_count, require_generator
-
-Bits = NDArray[np.bool_]
 
 _LARGEST_EPSILON, _LARGEST_FAILURE = 0.2, 0.05
 _MANY = 16  # times log(d / failure_prob): from there on the indices' moves cancel

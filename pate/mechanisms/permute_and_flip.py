@@ -9,16 +9,12 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.mechanisms.noise import uniforms
 from pate.mechanisms.noise.kinds import exponential_argmax
-from pate.mechanisms.noise.uniforms import Bounds, Interval, LazyUniforms, Weights, index_of
+from pate.mechanisms.noise.uniforms import Bits, Bounds, Interval, LazyUniforms, Weights, index_of
 from pate.mechanisms.top_k import Counts, Distribution, PureTopK, falling_order, peel_distribution, utilities_of
-
-Array = NDArray[np.float64]
-Bits = NDArray[np.bool_]
 
 _FEW_OPERATIONS = 2.0**-46  # far above the rounding error of a quotient, an exp, and of u itself
 _LEAST = -700.0  # numbers below the normal ones are slow
@@ -84,7 +80,7 @@ def _first_weights(numbers: Counts, scale: float) -> Weights:
     return weights
 
 
-def lucky_place(numbers: Counts, first: int, alive: NDArray[np.bool_], scale: float, rng: np.random.Generator) -> int:
+def lucky_place(numbers: Counts, first: int, alive: Bits, scale: float, rng: np.random.Generator) -> int:
     """One of the living places whose coin shows True, each as likely; `first` is the first living one.
 
     A coin has probability exp(-(number - that of `first`) / scale), for rising numbers.
@@ -108,7 +104,7 @@ def lucky_place(numbers: Counts, first: int, alive: NDArray[np.bool_], scale: fl
 
 
 def _first_in_random_order(
-    numbers: Counts, first: int, alive: NDArray[np.bool_], scale: float, expected: float, rng: np.random.Generator
+    numbers: Counts, first: int, alive: Bits, scale: float, expected: float, rng: np.random.Generator
 ) -> int:
     """Living coins in a random order, each once; as much of the order as is needed."""
     size, tossed = math.ceil(4 * len(numbers) / expected) + 8, np.zeros(0, dtype=np.int64)

@@ -13,9 +13,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from pate.validation import require_count, require_probability
-from pate.verification.divergences import compose, hockey_stick, logs, renyi
+from pate.verification.divergences import Array, compose, hockey_stick, logs, renyi
 
-Array = NDArray[np.float64]
 Law = Callable[[NDArray[np.int64]], Mapping[Any, float]]
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 

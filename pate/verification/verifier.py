@@ -16,9 +16,8 @@ from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.accounting.special import gauss_legendre
 from pate.validation import require, require_count, require_generator, require_kind, require_probability
-from pate.verification.divergences import RELATIVE_SLACK, SLACK, compose, hockey_stick, logs, renyi, trimmed
+from pate.verification.divergences import RELATIVE_SLACK, SLACK, Array, compose, hockey_stick, logs, renyi, trimmed
 
-Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Points = tuple[tuple[float, float], ...]

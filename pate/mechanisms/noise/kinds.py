@@ -10,13 +10,11 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting.special import expit, gauss_legendre, ndtr, ndtri, ndtri_exp, softmax
-from pate.mechanisms.noise.uniforms import Bounds, exp_bounds, log_bounds, normal_bounds
+from pate.mechanisms.noise.uniforms import Array, Bounds, exp_bounds, log_bounds, normal_bounds
 from pate.validation import require
 
-Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
 
 _SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit

@@ -14,10 +14,16 @@ from numpy.typing import NDArray
 
 from pate.accounting.special import ndtr
 from pate.mechanisms.noise.kinds import KINDS
-from pate.mechanisms.noise.uniforms import Bounds, LazyBitsUniform, LazyUniforms, exp_bounds, log_bounds
+from pate.mechanisms.noise.uniforms import (
+    Array,
+    Bounds,
+    Integers,
+    LazyBitsUniform,
+    LazyUniforms,
+    exp_bounds,
+    log_bounds,
+)
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Bits = NDArray[np.bool_]
 Limits = tuple[Fraction | float, Fraction | float]
 Window = tuple[int, int]
@@ -101,7 +107,7 @@ class DrawnNoise:
 
         return DrawnNoise(self.values * factor.values, error, product)
 
-    def with_last(self, other: DrawnNoise, last: NDArray[np.int64]) -> DrawnNoise:
+    def with_last(self, other: DrawnNoise, last: Integers) -> DrawnNoise:
         """The same with the value of another, `[Q, 1]`, at the place `last` of each row."""
         values = self.values.copy()
         np.put_along_axis(values, last[:, None], other.values, axis=1)
@@ -169,7 +175,7 @@ class Values:
             return cls(np.maximum(below / divisors, _LOWEST), exact)
 
 
-def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: NDArray[np.bool_] | None = None) -> Integers:
+def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None = None) -> Integers:
     """The places of the k largest of value + noise, the largest first: `[Q, k]`.
 
     The noise has a density, so that no two sums are equal. Places outside of `part`, `[Q, n]`, come last.

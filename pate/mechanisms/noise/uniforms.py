@@ -24,6 +24,7 @@ _LOG_10 = Fraction(23026, 10_000)
 _HALF = Fraction(1, 2)
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Bits = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 
 

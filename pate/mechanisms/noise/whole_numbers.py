@@ -12,13 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pate.mechanisms.noise import uniforms
-from pate.mechanisms.noise.uniforms import Interval, LazyBitsUniform, LazyUniforms, exp_bounds, words
+from pate.mechanisms.noise.uniforms import Array, Bits, Integers, Interval, LazyBitsUniform, LazyUniforms, Words, words
 from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 LARGEST_STD = 2.0**44  # of a rounded Gaussian; beyond, too many draws would need more than 64 bits
 LARGEST_VARIANCE = 2**24  # of a discrete Gaussian
@@ -71,7 +67,7 @@ class DiscreteLaplace:
         require_generator(rng)
         steps, per_unit = self.rate.denominator, self.rate.numerator
 
-        def candidates(count: int) -> tuple[Integers, NDArray[np.bool_]]:
+        def candidates(count: int) -> tuple[Integers, Bits]:
             # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
             fine = rng.integers(0, steps, size=count)
             kept = exponential_coins(fine, steps, rng)
@@ -98,7 +94,7 @@ class DiscreteLaplace:
         return np.asarray(np.where(at > 0, above, 1 - below))
 
 
-def _by_rejection(shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, NDArray[np.bool_]]]) -> Integers:
+def _by_rejection(shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, Bits]]) -> Integers:
     """As many candidates as are missing, and which of them count, until there are as many as are asked for."""
     noise = np.empty(math.prod(shape), dtype=np.int64)
     missing = np.arange(len(noise))
@@ -109,7 +105,7 @@ def _by_rejection(shape: tuple[int, ...], candidates: Callable[[int], tuple[Inte
     return noise.reshape(shape)
 
 
-def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> Bits:
     """Coins that show True with probability exp(-numerator / denominator), 0 <= numerator <= denominator: `[n]`."""
     # Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
     # with probability exp(-numerator / denominator).
@@ -146,14 +142,14 @@ class RoundedGaussian(Parameters):
         """Independent draws of that shape."""
         require_generator(rng)
 
-        def candidates(count: int) -> tuple[Integers, NDArray[np.bool_]]:
+        def candidates(count: int) -> tuple[Integers, Bits]:
             bits = words(rng, (4, count))
             magnitude, kept = self._candidates(bits, rng)
             return np.where((bits[3] & np.uint64(1)) == 1, -magnitude, magnitude), kept
 
         return _by_rejection(shape, candidates)
 
-    def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, NDArray[np.bool_]]:
+    def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, Bits]:
         """Rounded |x| std and whether it is kept, `[n]` each, from three words per candidate."""
         # A candidate is x = m + u with P(m) proportional to exp(-m) and u uniform; it is kept with probability
         # exp(m - 1/2 - x**2 / 2), which makes x half a standard normal. Every comparison is decided from an enclosure
@@ -177,12 +173,12 @@ class RoundedGaussian(Parameters):
         """The same for one candidate, with as many more bits as it takes."""
         for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first)
         whole = 0
-        while for_whole.below(partial(exp_bounds, Fraction(-whole - 1))):
+        while for_whole.below(partial(uniforms.exp_bounds, Fraction(-whole - 1))):
             whole += 1
         while True:
             low, high = ((whole + part) ** 2 / 2 + Fraction(1, 2) - whole for part in fraction.bounds())
             digits = fraction.digits
-            least, most = exp_bounds(-high, digits)[0], exp_bounds(-low, digits)[1]
+            least, most = uniforms.exp_bounds(-high, digits)[0], uniforms.exp_bounds(-low, digits)[1]
             bottom, top = coin.bounds()
             if top <= least or bottom >= most:
                 break
@@ -197,7 +193,7 @@ class RoundedGaussian(Parameters):
             fraction.extend()
 
 
-def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], Bits]:
     """Whole m with P(m >= j) = exp(-j), and whether 64 bits decide it."""
     descending = _EXP_TABLE[::-1]
     at = np.searchsorted(descending, bits, side="right")  # how many entries are at most the word
@@ -205,7 +201,9 @@ def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_
     return (len(descending) - at).astype(np.float64), decided & (bits > 0)
 
 
-_EXP_TABLE = np.array([math.floor(exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)], dtype=np.uint64)
+_EXP_TABLE = np.array(
+    [math.floor(uniforms.exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)], dtype=np.uint64
+)
 """floor(exp(-j) 2**64), j = 1, 2, …: a uniform number whose first 64 bits are smaller is below exp(-j)."""
 
 
