@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
 from pate.accounting.target_charging import HeldBudget, QTarget, between_thresholds, min_accesses, not_prior, revise
-from pate.mechanisms.noise.whole_numbers import Array, DiscreteLaplace
+from pate.mechanisms.noise.uniforms import Array, Bits
+from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
 from pate.mechanisms.parameters import COUNT, POSITIVE, PROBABILITY, Parameters, one_of
 from pate.mechanisms.top_k import TopK, checked_counts
 from pate.validation import require, require_array, require_count, require_generator, require_kind
 
-Bits = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
 _LARGEST_VALUE = 2**53
