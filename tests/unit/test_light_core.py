@@ -18,29 +18,12 @@ from pate.validation import MissingPackage, how_to_install, require_extra
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMMANDS = [name.partition(":")[0] for name in PROJECT["scripts"].values()]
-CORE = ("accounting", "aggregators", "data", "mechanisms", "pricing", "report", "store", "verification", "votes")
-TRAINED = (
-    "attack",
-    "classifier",
-    "cli",
-    "comparison",
-    "config",
-    "federated",
-    "features",
-    "models",
-    "pipeline",
-    "run",
-    "student",
-)
+CORE = ["accounting", "aggregators", "data", "mechanisms", "pricing", "report", "store", "verification", "votes"]
+TRAINED = ["attack", "classifier", "cli", "comparison", "config", "federated", "features", "models", "pipeline"]
+TRAINED += ["run", "student"]
 PACKAGES = sorted({name for text in validation._PACKAGES.values() for name in text.split()})
-DOORS = (
-    "pate.PATEClassifier",
-    "pate.load",
-    "pate.data.Table",
-    "pate.data.CelebA",
-    "pate.data.Yeast",
-    "pate.data.HuggingFace",
-)
+DATA = ("Table", "CelebA", "Yeast", "HuggingFace")
+DOORS = ("pate.PATEClassifier", "pate.load", *(f"pate.data.{name}" for name in DATA))
 
 HIDE = f"""
 import sys
@@ -59,7 +42,7 @@ def door(name):
     return lambda: getattr(importlib.import_module(module), attribute)
 
 calls = {{name: door(name) for name in {DOORS}}}
-for name in {COMMANDS} + ["pate." + name for name in {(*TRAINED, "teachers")}]:
+for name in {COMMANDS} + ["pate." + name for name in {[*TRAINED, "teachers"]}]:
     calls[name] = lambda name=name: importlib.import_module(name)
 calls["to_dp_event"] = GaussianEvent(1.0).to_dp_event
 calls["accountant=pld"] = lambda: PldAccountant().compose(GaussianEvent(1.0)).get_epsilon(1e-6)

@@ -34,9 +34,7 @@ def test_a_batch_is_its_rows(noise: str) -> None:
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_regularizer_as_function_or_numbers(noise: str) -> None:
     def make(regularizer: Any) -> np.ndarray:
-        selection = GapSelection(
-            noise_scale=2.0, noise=noise, num_labels=4, num_teachers=6, regularizer=regularizer, padded=True
-        )
+        selection = dataclasses.replace(SELECTION, noise=noise, regularizer=regularizer, padded=True)
         return selection.probabilities(np.array([6, 4, 3, 1]))
 
     as_function, as_numbers = make(lambda k: -0.5 * k), make([0, -0.5, -1, -1.5, -2])
@@ -52,30 +50,24 @@ def test_with_max_k_only_the_best_counts_matter(noise: str, padded: bool) -> Non
     """Two candidates need three counts; how many labels there are beside them, and their votes, is all the same."""
     distributions = []
     for votes in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
-        selection = GapSelection(
-            noise_scale=2.0, noise=noise, num_labels=len(votes), num_teachers=6, padded=padded, max_k=2
-        )
+        selection = dataclasses.replace(SELECTION, noise=noise, num_labels=len(votes), padded=padded, max_k=2)
         distributions.append(selection.probabilities(np.array(votes)))
     np.testing.assert_array_equal(distributions[0], distributions[1])
     np.testing.assert_array_equal(distributions[0], distributions[2])
 
 
 @pytest.mark.parametrize(
-    ("adjacency", "noise", "event"),
+    ("noise", "event"),
     [
-        ("replace_one", "gumbel", BoundedRangeEvent(4 / 2.5)),
-        ("add_remove", "gumbel", BoundedRangeEvent(2 / 2.5)),
-        ("replace_one", "laplace", PureDpEvent(4 / 2.5)),
-        ("add_remove", "laplace", PureDpEvent(2 / 2.5)),
-        ("replace_one", "exponential", PureDpEvent(4 / 2.5)),
-        ("add_remove", "exponential", PureDpEvent(2 / 2.5)),
-        ("replace_one", "gaussian", OpposedMaximaEvent(2.5 / 2, 3)),
-        ("add_remove", "gaussian", OpposedMaximaEvent(2.5, 3)),
+        ("gumbel", lambda moved: BoundedRangeEvent(2 * moved / 2.5)),
+        ("laplace", lambda moved: PureDpEvent(2 * moved / 2.5)),
+        ("exponential", lambda moved: PureDpEvent(2 * moved / 2.5)),
+        ("gaussian", lambda moved: OpposedMaximaEvent(2.5 / moved, 3)),
     ],
 )
-def test_price_of_each_noise_and_adjacency(adjacency: Adjacency, noise: str, event: Any) -> None:
-    selection = GapSelection(noise_scale=2.5, noise=noise, num_labels=4, num_teachers=6, adjacency=adjacency)
-    assert selection.event == event
+@pytest.mark.parametrize(("adjacency", "moved"), [("replace_one", 2), ("add_remove", 1)])
+def test_price_of_each_noise_and_adjacency(adjacency: Adjacency, moved: int, noise: str, event: Any) -> None:
+    assert dataclasses.replace(SELECTION, noise_scale=2.5, noise=noise, adjacency=adjacency).event == event(moved)
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
@@ -102,10 +94,7 @@ WRONG: list[tuple[str, Any]] = [
     ("num_teachers", 0),
     ("adjacency", "swap"),
     *(("max_k", value) for value in (0, 2.0)),
-    *(
-        ("regularizer", value)
-        for value in ([1.0, 2.0], [], [0.0] * 4, lambda k: math.inf, 3.0, "steep", np.zeros((2, 2)))
-    ),
+    *(("regularizer", value) for value in ([1.0, 2.0], [], [0.0] * 4, 3.0, "steep", np.zeros((2, 2)))),
     *(("regularizer", [0.0, v, 0.0]) for v in (math.nan, math.inf, -math.inf, "1", None, True, [1.0], 1j)),
     *(("regularizer", lambda k, v=v: v) for v in (math.nan, math.inf, "1", None, True, [1.0], 1j)),
 ]

@@ -51,10 +51,8 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     losses = losses_by_definition(falling[0], k)
     classes = JointClasses.likely(falling, k, weight=0.01) if likely else JointClasses.all(falling, k)
     seen: set[Sequence] = set()
+    many = dataclasses.replace(classes, **{name: np.repeat(getattr(classes, name), draws, axis=0) for name in BATCHED})
     for place, (loss, log_size) in enumerate(zip(classes.losses[0], classes.log_sizes[0], strict=True)):
-        many = dataclasses.replace(
-            classes, **{name: np.repeat(getattr(classes, name), draws, axis=0) for name in BATCHED}
-        )
         members = Counter(map(tuple, many.members(np.full(draws, place), rng).tolist()))
         size = round(np.exp(log_size))
         assert len(members) == size
@@ -74,9 +72,8 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(k: int, weight: fl
     falling = -np.sort(-np.random.default_rng(2).integers(0, 2_000, 300))
     classes = JointClasses.likely(falling[None], k, weight=weight)
     lowest, highest = classes.losses[0, 1], classes.losses[0, -1]
-    log_weights = {
-        loss: math.log(n) - weight * loss for loss, n in JointTopK(k=k, epsilon=1.0).class_counts(falling).items()
-    }
+    counted = JointTopK(k=k, epsilon=1.0).class_counts(falling)
+    log_weights = {loss: math.log(n) - weight * loss for loss, n in counted.items()}
     everything = np.logaddexp.reduce(list(log_weights.values()))
     for end, cut in (("above", highest < max(log_weights)), ("below", both_ends)):
         left_out = [w for loss, w in log_weights.items() if (loss > highest if end == "above" else loss < lowest)]

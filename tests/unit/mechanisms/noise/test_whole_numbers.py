@@ -106,18 +106,16 @@ def test_u_next_to_one_is_a_number_far_out_that_more_bits_decide() -> None:
 def test_no_number_overflows_at_the_widest() -> None:
     drawn = DiscreteGaussian(2**24).sample((20_000,), np.random.default_rng(1))
     assert drawn.std() == pytest.approx(4096, rel=0.02)
-    together = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49).drawn_together(
-        (5_000,), np.random.default_rng(2)
-    )
+    shares = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49)
+    together = shares.drawn_together((5_000,), np.random.default_rng(2))
     assert together.std() == pytest.approx(1000 * 50**0.5, rel=0.05)  # several draws of the widest
 
 
 def test_shares_that_are_counted_on_have_at_least_the_noise_that_was_asked_for() -> None:
     for noise_std in (0.01, 0.7, 3.0, 50.0, 1234.5):
         for holders, dropouts, colluders in ((1, 0, 0), (2, 1, 0), (40, 4, 4), (10_000, 100, 1_000)):
-            shares = NoiseShares(
-                noise_std=noise_std, num_holders=holders, max_dropouts=dropouts, max_colluders=colluders
-            )
+            lost = {"max_dropouts": dropouts, "max_colluders": colluders}
+            shares = NoiseShares(noise_std=noise_std, num_holders=holders, **lost)
             assert noise_std**2 * (1 - 1e-12) <= shares.variance <= noise_std**2 * (1 + 1 / 64)
             assert shares.share_variance >= 64
             assert 0 <= shares.failure_prob(10**9) < 1e-200
