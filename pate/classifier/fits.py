@@ -19,7 +19,7 @@ from pate.accounting import Ledger
 from pate.aggregators.aggregator import Drawn
 from pate.classifier.pools import rows_as_bytes
 from pate.pricing import Budget, PricedRelease
-from pate.report.tables import format_epsilon
+from pate.report.report import format_epsilon
 from pate.run.payment import by_its_setting, require_room, seed_name
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_count

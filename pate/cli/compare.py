@@ -20,7 +20,7 @@ from pate.config import build
 from pate.config.location import members
 from pate.data import Dataset
 from pate.report.console import PlainConsole, print_page
-from pate.report.tables import METRIC_NAMES, MODEL_NAMES
+from pate.report.report import METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require, require_choice
 
 _OF_THE_FOLDER = (

@@ -29,7 +29,7 @@ from pate.pipeline import train
 from pate.report import Report, format_epsilon
 from pate.report.console import PlainConsole, print_page, print_report
 from pate.report.mlflow import log_release
-from pate.report.tables import MODEL_NAMES, percent
+from pate.report.report import MODEL_NAMES, percent
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
 from pate.validation import require_choice, require_extra

@@ -17,7 +17,7 @@ import numpy as np
 from pate.files.disk import write_text
 from pate.files.values import row_writer
 from pate.report.metrics import CONSTANTS
-from pate.report.tables import DASH, METRIC_NAMES, MODEL_NAMES
+from pate.report.report import DASH, METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require
 
 METRICS = tuple(METRIC_NAMES)

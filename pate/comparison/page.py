@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from pate.comparison.frontier import METRICS, NOT_COVERED, Frontier, Line
 from pate.report.page import number, rendered
 from pate.report.pictures import ACCENT, INK, MUTED, SECOND, THIRD, Picture, shortened
-from pate.report.report import PrivacyCoverage
-from pate.report.tables import ADJACENCY_NAMES, DASH, METRIC_NAMES, MODEL_NAMES
+from pate.report.report import ADJACENCY_NAMES, DASH, METRIC_NAMES, MODEL_NAMES, PrivacyCoverage
 
 _LEGEND = {
     PrivacyCoverage.COVERED: "Computed from public parameters alone.",

@@ -11,8 +11,7 @@ from typing import Self
 
 from pate.files.disk import read_value, write_text
 from pate.files.values import to_json
-from pate.report.report import CAVEATS, OF_CLASSES, Privacy, Scalar
-from pate.report.tables import PAPER_LABEL, format_delta, format_epsilon
+from pate.report.report import CAVEATS, OF_CLASSES, PAPER_LABEL, Privacy, Scalar, format_delta, format_epsilon
 from pate.validation import VERSION, require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))

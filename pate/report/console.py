@@ -21,8 +21,7 @@ from rich.text import Text
 
 from pate.files.values import to_json_line
 from pate.pricing.remedies import WEAK_EPSILON
-from pate.report.report import Report
-from pate.report.tables import FILTERS, METRIC_NAMES, MODEL_NAMES, PAPER_LABEL, SEEDED_WARNING, round_up
+from pate.report.report import Report, add_words, round_up
 from pate.validation import printable, rounded_down
 
 _ANY_WIDTH = 10_000
@@ -96,15 +95,15 @@ def _environment() -> Environment:
         finalize=lambda value: value if isinstance(value, Markup) else _value(value),
     )
     made.tests["finite"] = math.isfinite
-    made.filters |= FILTERS | {
+    add_words(made)
+    made.filters |= {
         "broken": lambda heading: Markup(_value(heading).replace(" ", _BREAK)),
         "cells": lambda values, before="": Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values)),
         "down": rounded_down,
         "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),
         "up": lambda value, digits=4: "0" if value == 0 else round_up(value, digits),
     }
-    made.globals |= {"br": Markup(_BREAK), "metrics": METRIC_NAMES, "names": MODEL_NAMES, "WEAK_EPSILON": WEAK_EPSILON}
-    made.globals |= {"PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
+    made.globals |= {"br": Markup(_BREAK), "WEAK_EPSILON": WEAK_EPSILON}
     return made
 
 

@@ -11,8 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pate.report.pictures import pictures
-from pate.report.report import HEADLINE, PrivacyCoverage, Report, RunFigures
-from pate.report.tables import DASH, FILTERS, METRIC_NAMES, MODEL_NAMES, PAPER_LABEL, SEEDED_WARNING
+from pate.report.report import DASH, HEADLINE, METRIC_NAMES, MODEL_NAMES, PrivacyCoverage, Report, RunFigures, add_words
 
 _LEGEND = {
     PrivacyCoverage.COVERED: "Computed from the release alone, or from public parameters.",
@@ -61,9 +60,9 @@ def rendered(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     made = Environment(loader=PackageLoader("pate", ""), autoescape=True, undefined=StrictUndefined)
     made.trim_blocks = made.lstrip_blocks = True
-    made.globals |= {"mark": PrivacyCoverage, "metrics": METRIC_NAMES, "dash": DASH, "headline": HEADLINE}
-    made.globals |= {"paper_label": PAPER_LABEL, "seeded_warning": SEEDED_WARNING}
-    made.filters |= FILTERS | {"number": number}
+    add_words(made)
+    made.globals |= {"mark": PrivacyCoverage, "dash": DASH, "headline": HEADLINE}
+    made.filters["number"] = number
     made.filters["breakable"] = lambda name: Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
     return made
 

@@ -23,8 +23,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pate.files.disk import replacing
 from pate.report.metrics import Floats, Interval, Scores
-from pate.report.report import Report, RunFigures
-from pate.report.tables import METRIC_NAMES, MODEL_NAMES, format_epsilon
+from pate.report.report import METRIC_NAMES, MODEL_NAMES, Report, RunFigures, format_epsilon
 
 # Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
 INK, MUTED, RULE = "#010101", "#020202", "#030303"

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pate.files.disk import is_regular, make_folder, owners_umask
-from pate.report.report import Report
-from pate.report.tables import METRIC_NAMES, MODEL_NAMES
+from pate.report.report import METRIC_NAMES, MODEL_NAMES, Report
 
 _MOST_POINTS = 500
 _PLAIN = (str, int, float, bool)

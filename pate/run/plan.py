@@ -16,8 +16,7 @@ from pate.data import Dataset
 from pate.models.student import Predictor
 from pate.pricing import Budget, PricedRelease, ReleaseShape, budgets_of, plan_release, require_useful
 from pate.pricing.remedies import OF_TRAINING
-from pate.report.report import Heading
-from pate.report.tables import format_epsilon
+from pate.report.report import Heading, format_epsilon
 from pate.run.payment import ReleaseTerms
 from pate.run.places import Places
 from pate.student import Student

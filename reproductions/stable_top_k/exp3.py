@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pate.accounting import Adjacency
-from pate.report.tables import round_up
+from pate.report.report import round_up
 from reproductions.command import csv_text
 from reproductions.stable_top_k.celeba_prices import (
     FAILURE_PROB,

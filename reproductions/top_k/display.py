@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Column, Table
 
-from pate.report.tables import format_delta, round_up
+from pate.report.report import format_delta, round_up
 from reproductions.top_k.contender import FAMILIES
 from reproductions.top_k.grid import ErrorRow, RecallRow
 from reproductions.top_k.price import PriceRow

@@ -11,8 +11,7 @@ from pate.data import TableSchema
 from pate.features.features import ExtractedForm
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
-from pate.report.report import ReleaseSummary
-from pate.report.tables import SEEDED_WARNING
+from pate.report.report import SEEDED_WARNING, ReleaseSummary
 from pate.run.bundle.form import ModelForm
 from pate.validation import PUBLISHED, how_to_install
 

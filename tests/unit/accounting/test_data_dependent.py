@@ -30,7 +30,7 @@ from pate.accounting.data_dependent import (
 from pate.accounting.events import Event, event_to_json
 from pate.accounting.rdp import curve_of
 from pate.files.values import to_json
-from pate.report.tables import round_up
+from pate.report.report import round_up
 from pate.validation import InvalidValue
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
