@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Bits = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
+Precision = Callable[[NDArray[np.float32]], Floats]
 
 _POINTS = 200  # of a curve of precision and recall
 _MOST_RESAMPLES, _FEWEST_RESAMPLES = 200, 50
@@ -206,7 +207,7 @@ def _percentiles(drawn: Mapping[str, Floats], tails: tuple[float, float]) -> dic
 def _drawn(bits: Bits, values: Floats, truth: Bits, blocks: Iterable[NDArray[np.float32]]) -> dict[str, Floats]:
     """Each metric of each resample, by blocks of weights."""
     columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
-    ranked = [_RankedLabel.of(*column) for column in columns]
+    ranked = [_precision_of(*column) for column in columns]
     found = [_resampled(weights, bits, truth, ranked) for weights in blocks]
     return {name: np.concatenate([block[name] for block in found]) for name in found[0]}
 
@@ -222,7 +223,7 @@ def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np
         yield weights
 
 
-def _resampled(weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: list[_RankedLabel]) -> dict[str, Floats]:
+def _resampled(weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: list[Precision]) -> dict[str, Floats]:
     """Each metric of each resample, `[B]`; NaN where it is undefined."""
     n, shares = len(truth), np.ascontiguousarray(weights.T)
     hits, named, real = (  # [B, L]
@@ -233,7 +234,7 @@ def _resampled(weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: li
         balanced = (hits / real + absent_left / (n - real)) / 2
         f1 = np.where(named + real > 0, 2 * hits / (named + real), 0.0)
         micro = 2 * hits.sum(axis=1) / (named + real).sum(axis=1)
-    precision = np.stack([label.average_precision(weights) for label in ranked])  # [L, B]
+    precision = np.stack([precision_of(weights) for precision_of in ranked])  # [L, B]
     return {
         "accuracy": (hits + absent_left).mean(axis=1) / n,
         "balanced_accuracy": _means_of_defined(balanced.T),
@@ -250,37 +251,32 @@ def _means_of_defined(values: Floats) -> Floats:
     return np.where(number > 0, np.where(defined, values, 0.0).sum(axis=0) / np.maximum(number, 1), np.nan)
 
 
-@dataclass(frozen=True, eq=False)
-class _RankedLabel:
-    """The samples of one label from the highest score down, cut behind each group of equal scores with a positive."""
+def _precision_of(scores: Floats, truth: Bits) -> Precision:
+    """Gives one label's average precision in each resample, `[B]`, from weights `[n, B]`; NaN without a positive.
 
-    # `[C, n]`, 1 for the samples between two of the C cuts; None where all have one score, and one cut
-    segments: csr_array | None
-    positives: csr_array  # `[C, n]`, 1 for the positive ones among them
+    Samples stand from the highest score down, cut behind each group of equal scores with a positive.
+    """
+    order = np.argsort(scores)[::-1]
+    ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of groups of equal scores
+    found = np.cumsum(truth[order])[ends - 1]
+    cuts = found > np.append(0, found[:-1])
+    one_score = len(ends) == 1
+    # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
+    segments, positives = _rows(order, ends[cuts], len(order)), _rows(order[truth[order]], found[cuts], len(order))
 
-    @classmethod
-    def of(cls, scores: Floats, truth: Bits) -> _RankedLabel:
-        if scores.min() == scores.max():
-            positive = np.flatnonzero(truth)
-            return cls(None, _rows(positive, np.array([len(positive)])[: len(positive)], len(truth)))
-        order = np.argsort(scores)[::-1]
-        ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of groups of equal scores
-        found = np.cumsum(truth[order])[ends - 1]
-        cuts = found > np.append(0, found[:-1])
-        return cls(_rows(order, ends[cuts], len(order)), _rows(order[truth[order]], found[cuts], len(order)))
-
-    def average_precision(self, weights: NDArray[np.float32]) -> Floats:
-        """Of each resample, `[B]`; NaN where it has no positive."""
-        if not self.positives.shape[0]:
+    def average_precision(weights: NDArray[np.float32]) -> Floats:
+        if not positives.shape[0]:
             return np.full(weights.shape[1], np.nan)
-        found = self.positives @ weights
-        total = np.cumsum(found, axis=0)
-        if self.segments is None:
+        hits = positives @ weights
+        total = np.cumsum(hits, axis=0)
+        if one_score:
             return np.asarray(np.where(total[0] > 0, total[0] / len(weights), np.nan), dtype=np.float64)
-        seen = np.cumsum(self.segments @ weights, axis=0)
+        seen = np.cumsum(segments @ weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = np.where(seen > 0, total / np.maximum(seen, 1), 0.0)
-            return np.asarray((found * precision).sum(axis=0, dtype=np.float64) / total[-1])
+            return np.asarray((hits * precision).sum(axis=0, dtype=np.float64) / total[-1])
+
+    return average_precision
 
 
 def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -> csr_array:

@@ -155,33 +155,29 @@ def test_digits_of_sums_give_the_sum_of_the_numbers(holders: int, kind: str) -> 
     assert holders * 2 * limbs.terms.most < 2**32
 
 
+def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
+    kind = SHARES if name in STATES[SHARES] and name != "clip" else MOMENTS
+    return [(kind, {name: np.full(STATES[kind][name].shape, value)}) for value in values]
+
+
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        (SHARES, {"center": np.full(NUM_LABELS, 1e12)}),
-        (SHARES, {"center": np.full(NUM_LABELS, -0.1)}),
-        (SHARES, {"center": np.full(NUM_LABELS, np.nan)}),
+        *filled("center", 1e12, -0.1, np.nan),
+        *((SHARES, {"clip": np.array(value)}) for value in (1e13, 0.0, -1.0)),
+        *filled("weights", 1e13, -np.inf, np.nan),
+        *filled("variances", -1.0),
+        *filled("pool_center", 1e13),
         (SHARES, {"center": np.full(NUM_LABELS + 1, 0.3)}),
-        (SHARES, {"clip": np.array(1e13)}),
-        (SHARES, {"clip": np.array(0.0)}),
-        (SHARES, {"clip": np.array(-1.0)}),
-        (MOMENTS, {"weights": np.full((WIDTH + 2, NUM_LABELS), 1e13)}),
-        (MOMENTS, {"weights": np.full((WIDTH + 2, NUM_LABELS), -np.inf)}),
-        (MOMENTS, {"label_scale": np.full(NUM_LABELS, 1e13)}),
-        (MOMENTS, {"records_per_teacher": np.array(0.5)}),
-        (MOMENTS, {"pool_center": np.full(5, 1e13)}),
-        (MOMENTS, {"projection": np.full((5, WIDTH), 1e13)}),
-        (MOMENTS, {"projection": np.full((1, WIDTH), 1.0), "pool_center": np.zeros(1)}),
-        (MOMENTS, {"variances": np.full(WIDTH, -1.0)}),
-        (MOMENTS, {"weights": np.full((WIDTH + 1, NUM_LABELS), np.nan)}),
+        (MOMENTS, {"weights": np.ones((WIDTH + 1, NUM_LABELS)), "projection": np.ones((5, WIDTH + 1))}),
         (MOMENTS, {"label_scale": np.ones(NUM_LABELS - 1)}),
         (MOMENTS, {"projection": np.ones((4, WIDTH))}),
+        (MOMENTS, {"projection": np.ones((1, WIDTH)), "pool_center": np.zeros(1)}),
         # lengths of what is as small or large are not what they are, and clips would not hold
-        (MOMENTS, {"clip": np.array(1e-170)}),
-        (MOMENTS, {"records_per_teacher": np.array(1e300)}),
-        (MOMENTS, {"records_per_teacher": np.array(0.0)}),
-        (MOMENTS, {"label_scale": np.full(NUM_LABELS, 1e-163)}),
-        (MOMENTS, {"projection": np.full((5, WIDTH), 1e-162)}),
+        *filled("clip", 1e-170),
+        *filled("records_per_teacher", 0.5, 1e300, 0.0),
+        *filled("label_scale", 1e13, 1e-163),
+        *filled("projection", 1e13, 1e-162),
     ],
 )
 def test_a_question_that_no_server_asks_or_many_holders_answer_alike_is_refused(

@@ -12,7 +12,7 @@ from pate.report import metric_intervals, multilabel_metrics
 from pate.report.metrics import (
     Constant,
     Membership,
-    _RankedLabel,
+    _precision_of,
     _resampled,
     _weights,
     average_precisions,
@@ -93,7 +93,7 @@ def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, 
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     predicted, scores, true = sample(150, 3, digits)
     weights = next(_weights(len(true), 6, seed=1))
-    ranked = [_RankedLabel.of(scores[:, label], true[:, label]) for label in range(5)]
+    ranked = [_precision_of(scores[:, label], true[:, label]) for label in range(5)]
     found = _resampled(weights, predicted, true, ranked)
     for column in range(6):
         rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
