@@ -258,10 +258,6 @@ class NoisySum:
         floats = 2 * _UNIT * (self.num_units + 8 + of_few) * self.num_units * max(self.clip, 1.0)
         return 2 * ((self.clip * (1 + _FLOAT) + floats) / self.step(size) + math.sqrt(size))
 
-    def std(self, size: int) -> float:
-        """Of the noise in an entry."""
-        return self.noise_multiplier * self.sensitivity(size) * self.step(size)
-
     def release(self, total: Array, rng: np.random.Generator) -> Array:
         """The sum with noise, of the same shape."""
         step = self.step(total.size)

@@ -66,5 +66,6 @@ def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
 def test_noise_has_the_std_that_it_says() -> None:
     noisy = NoisySum(0.5, 3.0, 1000)
     drawn = noisy.release(np.zeros((200, 50)), np.random.default_rng(0))
-    assert drawn.std() == pytest.approx(noisy.std(10_000), rel=0.03)
-    assert noisy.std(10_000) == pytest.approx(3.0, rel=1e-5)
+    std = 3.0 * noisy.sensitivity(drawn.size) * noisy.step(drawn.size)
+    assert drawn.std() == pytest.approx(std, rel=0.03)
+    assert std == pytest.approx(3.0, rel=1e-5)
