@@ -75,11 +75,6 @@ def format_epsilon(epsilon: float) -> str:
     return "0" if epsilon == 0 else round_up(epsilon, 2 if epsilon >= 1 else 4)
 
 
-def format_claim(epsilon: float) -> str:
-    """Formats what others print, to the nearest: two decimals, two digits where these would be none."""
-    return f"{epsilon:.2f}" if epsilon == 0 or epsilon >= 0.01 else f"{epsilon:.2g}"
-
-
 def format_delta(delta: float) -> str:
     """Formats a delta for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`.
 
@@ -110,10 +105,11 @@ def percent(share: float) -> str:
 
 def add_words(templates: Any) -> None:
     """Gives a Jinja environment the filters and names that all pages use."""
-    filters = {"claim": format_claim, "delta": format_delta, "epsilon": format_epsilon, "percent": percent}
-    names = {"metrics": METRIC_NAMES, "names": MODEL_NAMES, "PAPER_LABEL": PAPER_LABEL}
-    templates.filters |= filters
-    templates.globals |= names | {"SEEDED_WARNING": SEEDED_WARNING}
+    templates.filters |= {"delta": format_delta, "epsilon": format_epsilon, "percent": percent}
+    # what others print, to the nearest: two decimals, two digits where these would be none
+    templates.filters["claim"] = lambda given: f"{given:.2f}" if given == 0 or given >= 0.01 else f"{given:.2g}"
+    templates.globals |= {"metrics": METRIC_NAMES, "names": MODEL_NAMES}
+    templates.globals |= {"PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
 
 
 _FILE = "the report of a finished run"

@@ -68,21 +68,6 @@ def test_folder_is_the_owners_alone_and_its_page_is_there(finished: Path) -> Non
     assert list(finished.rglob("scratch")) == []
 
 
-def test_a_run_is_that_of_the_training_command(tmp_path: Path) -> None:
-    """The ensemble of seed 4 and the noise of seed 4: the same student, to the last digit."""
-    run(tmp_path / "compare", method("table", TABLE), seeds=(4,), ensemble_seed=4)
-    (single,) = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 50]
-    given = {"aggregator": TABLE, "target_epsilon": 50.0, "seed": 4}
-    report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
-    assert single.priced_epsilon == report.privacy.epsilon
-    assert single.num_answered == report.release.num_answered
-    assert single.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)
-    assert single.accuracy == pytest.approx(report.student.accuracy, abs=1e-9)
-
-
-TABLE = StableTopK(selection_scale=2.0, test="table", table_order=5.0, table_budget=0.1, failure_prob=1e-8)
-
-
 @pytest.mark.parametrize(("teacher", "num_teachers"), [(KernelTeacher(), None), (ConvexTeacher(), 5)])
 def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_command(
     teacher: Voter, num_teachers: int | None, tmp_path: Path

@@ -63,14 +63,11 @@ def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
     assert row(printed(replace(report, student=None)), "private student") == ["-"] * 5
 
 
-def test_rows_and_cells_of_a_table_are_its_templates_alone(report: Report) -> None:
-    text = printed(replace(report, verdict=replace(report.verdict, text="=a¦b<br>c\nd[/]\\")))
-    assert text.startswith("=a|b<br>c d[/]\\\n")
-
-
-def test_markup_in_names_is_printed_as_it_is(report: Report) -> None:
+def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Report) -> None:
     privacy = replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m")
-    text = printed(replace(report, privacy=privacy, data=replace(report.data, name="[link]:bug:¦x")))
+    verdict = replace(report.verdict, text="=a¦b<br>c\nd[/]\\")
+    text = printed(replace(report, privacy=privacy, verdict=verdict, data=replace(report.data, name="[link]:bug:¦x")))
+    assert text.startswith("=a|b<br>c d[/]\\\n")
     assert "[red]one record[/red]" in text and "[bold]m" in text and "[link]:bug:|x (real)" in text
 
 

@@ -27,12 +27,6 @@ def test_every_part_without_cover_exists(report: Report) -> None:
         assert part is not None, path
 
 
-def test_a_report_from_before_the_attack_still_reads(report: Report) -> None:
-    data = strict(report.to_json())
-    del data["membership"], data["not_covered"]["membership"]
-    assert Report.from_json(json.dumps(data)).membership is None
-
-
 def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
     unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
     data = strict(unbounded.to_json())
