@@ -159,17 +159,6 @@ def _scored(value: float | None, **fields: Any) -> Run:
     return Run(num_queries=600, num_answered=None if value is None else 300, **(scores | fields))
 
 
-PAGES: dict[str, Callable[[], str]] = {
-    page.__name__: cache(page)
-    for page in (
-        finished,
-        nothing_answered,
-        halted,
-        no_guarantee,
-        hostile,
-        two_entrants,
-        fifteen_entrants,
-        hostile_entrants,
-    )
-}
+_ALL = finished, nothing_answered, halted, no_guarantee, hostile, two_entrants, fifteen_entrants, hostile_entrants
+PAGES: dict[str, Callable[[], str]] = {page.__name__: cache(page) for page in _ALL}
 """Each page by its name, rendered when first asked for."""

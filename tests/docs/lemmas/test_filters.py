@@ -66,8 +66,7 @@ def by_filter(made: PrivacyFilter) -> Callable[[Counts], bool]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "cap", "delta", "excess"),
-    [(PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)],
+    ("make", "cap", "delta", "excess"), [(PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)]
 )
 def test_a_cap_on_the_total_is_broken_by_looking(
     make: Callable[[], Accountant], cap: float, delta: float, excess: float

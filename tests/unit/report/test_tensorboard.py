@@ -38,10 +38,7 @@ def test_teachers_gaps_and_accuracies_carry_the_mark(tmp_path: Path) -> None:
         writer.histogram("gap", np.array([1, 2, 3, 4]))
     assert scalars(tmp_path, LOSS) == [(0, 0.5), (1, 0.25), (2, 0.75)]
     events = read(tmp_path)
-    assert set(events.Tags()["histograms"]) == {
-        "no_epsilon_covers_this/teacher_accuracy",
-        "no_epsilon_covers_this/gap",
-    }
+    assert set(events.Tags()["histograms"]) == {"no_epsilon_covers_this/teacher_accuracy", "no_epsilon_covers_this/gap"}
     gaps = events.Histograms("no_epsilon_covers_this/gap")[0].histogram_value
     assert (gaps.num, gaps.min, gaps.max, gaps.sum) == (4, 1, 4, 10)
 
