@@ -32,22 +32,19 @@ _MANY_ROWS = 2**16  # as many choose, and as many are in a product of a loss
 _FEWEST_ROWS = 10
 
 
-def best_thresholds(scores: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """For each shard, the threshold in 0.02, 0.03, …, 0.98 with the best micro-F1, of equals that nearest 0.5.
-
-    By held-out scores and labels `[num_shards, n, num_labels]`; the mask, `[num_shards, n, 1]`, is 0 for padding.
-    """
-    num_shards = len(scores)
+def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
+    """For each shard, the threshold in 0.02, 0.03, …, 0.98 with the best held-out micro-F1, of equals nearest 0.5."""
+    count, device = len(scores), scores.device
     bins = (scores * _STEPS).clamp_(0, _STEPS - 1).long()
-    bins += _STEPS * torch.arange(num_shards, device=scores.device)[:, None, None]
+    bins += _STEPS * torch.arange(count, device=device)[:, None, None]
 
     def at_least(weights: torch.Tensor) -> torch.Tensor:
-        counts = torch.bincount(bins.flatten(), weights.flatten(), minlength=_STEPS * num_shards)
-        return counts.view(num_shards, _STEPS).flip(1).cumsum(1).flip(1)  # scores >= step / 100
+        counts = torch.bincount(bins.flatten(), weights.flatten(), minlength=_STEPS * count)
+        return counts.view(count, _STEPS).flip(1).cumsum(1).flip(1)  # scores >= step / 100
 
-    voted, right = at_least(mask.expand_as(scores)), at_least(labels)
+    voted, right = at_least(stack.mask.expand_as(scores)), at_least(stack.labels)
     micro_f1 = 2 * right / (voted + right[:, :1]).clamp_min(1)
-    steps = torch.arange(_LOWEST, _HIGHEST + 1, device=scores.device)
+    steps = torch.arange(_LOWEST, _HIGHEST + 1, device=device)
     ranked = micro_f1[:, steps] - 1e-9 * (steps - _STEPS // 2).abs()
     return steps[ranked.argmax(dim=1)].to(scores.dtype) / _STEPS
 
@@ -95,7 +92,7 @@ class LinearTeacher(Teacher):
         residual = (stack.labels - prevalence).mul_(stack.mask)
         weights, held_out = _solve(self.penalty, stack.sizes, inputs, residual)
         if self.threshold is None:
-            thresholds = best_thresholds(stack.labels - held_out, stack.labels, stack.mask)
+            thresholds = _best_thresholds(stack.labels - held_out, stack)
         else:
             thresholds = torch.full((len(shards),), self.threshold, dtype=weights.dtype, device=weights.device)
         bias = prevalence - center @ weights + (0.5 - thresholds)[:, None, None]
