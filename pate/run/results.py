@@ -179,13 +179,17 @@ class Results:
         num_teachers, student, data = self.priced.shape.num_teachers, self.predictions["student"], self.dataset
         test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
         reached = np.arange(0 if test is None else test.num_teachers + 1)
-        names = self.student_curve[0].keys() if self.student_curve else ()
+        names, gaps = self.student_curve[0].keys() if self.student_curve else (), None
+        if self.histogram is not None:  # the largest of each query, "no label" and "all labels" included
+            counts = np.sort(self.histogram.astype(np.min_scalar_type(num_teachers)), axis=1).astype(np.int32)
+            ends = np.zeros((len(counts), 1), np.int32)
+            gaps = np.diff(counts, axis=1, prepend=ends, append=ends + num_teachers).max(axis=1).astype(np.int64)
         return RunFigures(
             label_names=data.label_names,
             answered=self.release.answered,
             labels=self.release.labels,
             epsilon_after_query=self._epsilon_after_query(report.privacy.epsilon),
-            gaps=None if self.histogram is None else _largest_gaps(self.histogram, num_teachers),
+            gaps=gaps,
             gap_name="largest gap",
             histogram=self.histogram,
             num_teachers=num_teachers,
@@ -241,16 +245,6 @@ class Results:
         values = [budget.epsilon_of(aggregator.event_for(num_queries=count, **shape)) for count in points.tolist()]
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
-
-
-def _largest_gaps(histogram: NDArray[np.int64], num_teachers: int) -> NDArray[np.int64]:
-    """The largest gap of each query `[Q]`, "no label" and "all labels" included."""
-    num_queries, num_labels = histogram.shape
-    counts = np.empty((num_queries, num_labels + 2), np.int32)
-    counts[:, 0], counts[:, -1] = 0, num_teachers
-    counts[:, 1:-1] = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1)
-    gaps: NDArray[np.int64] = np.diff(counts, axis=1).max(axis=1).astype(np.int64)
-    return gaps
 
 
 def write_price(
