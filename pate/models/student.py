@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from pate.aggregators.release import TrainingSet
-from pate.files.disk import damaged, make_folder, read_json, replacing, require_file, unreadable, write_text
+from pate.files.disk import damaged, make_folder, read_json, reading, replacing, write_text
 from pate.networks.network import require_settings
 from pate.validation import (
     nearest,
@@ -128,13 +128,9 @@ class StudentModel(ABC):
         hint = f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
         require(kind in known, "kind", kind, f"one of {', '.join(known)}{hint}")
         path, rule = Path(folder, _WEIGHTS), "the weights of a published student"
-        require_file(path, rule=rule, remedy=_REMEDY)
-        try:
+        wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
+        with reading(path, rule=rule, remedy=_REMEDY, wrong=wrong):
             arrays: dict[str, Rows] = load_file(path)
-        except OSError as error:
-            raise unreadable(path, error, rule=rule, remedy=_REMEDY) from error
-        except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
-            raise damaged(path, rule, str(error), _REMEDY) from None
         for name, array in arrays.items():
             if array.dtype != np.float32 or not array.size or np.isnan(array).any():
                 raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
