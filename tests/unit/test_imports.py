@@ -1,11 +1,17 @@
-"""The core stays light: what importing it loads, seen from a fresh interpreter; names that are loaded later."""
+"""The core stays light: what importing it loads, seen from a fresh interpreter; names, and versions in their places."""
 
 import importlib
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+
+import pate
+from pate.validation import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pate"
@@ -91,3 +97,18 @@ def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
         name = ".".join(path.parent.relative_to(ROOT).parts)
         names = set(importlib.import_module(name)._MODULE_OF)
         assert names and not names & {each.stem for each in path.parent.iterdir()}, name
+
+
+def test_all_places_say_the_same_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
+    assert recipe["context"]["version"] == VERSION
+    core, train = ([line.replace(" ", "") for line in output["requirements"]["run"]] for output in recipe["outputs"])
+    assert core == [f"python{project['requires-python']}", *project["dependencies"]]
+    theirs = [line.replace("pytorch", "torch").replace("-base", "") for line in train[1:]]
+    assert theirs == project["optional-dependencies"]["train"]
+    points = [f"{name} = {where}" for name, where in project["scripts"].items()]
+    assert recipe["outputs"][0]["build"]["python"]["entry_points"] == points
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert cited is not None
+    assert project["version"] == pate.__version__ == VERSION == cited[1]

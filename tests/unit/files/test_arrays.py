@@ -126,8 +126,7 @@ def test_the_rows_are_those_that_were_appended(
     monkeypatch.setattr("tempfile.tempdir", None)
     whole = spilled(most_bytes)
     assert isinstance(whole, np.memmap) is mapped
-    assert np.array_equal(whole, ROWS)
-    assert whole.dtype == np.float32
+    assert np.array_equal(whole, ROWS) and whole.dtype == np.float32
     assert not list(tmp_path.iterdir()), "the file has a name"
     if mapped:
         with pytest.raises(ValueError, match="read-only"):
