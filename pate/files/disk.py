@@ -115,15 +115,11 @@ def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
 
 def require_no_links(folder: Path, name: str) -> None:
     """Refuses a folder, named by a setting, with a link in it at any depth; it may be a link itself, or missing."""
-    waiting = [str(folder)] if folder.is_dir() else []
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_symlink():
-                    place = os.path.relpath(entry.path, folder)
-                    raise InvalidValue(f"{name}={folder}: expected no links in it, found {place}; remove that")
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+    for place, folders, files in os.walk(folder):
+        for path in (os.path.join(place, each) for each in (*folders, *files)):
+            if os.path.islink(path):
+                found = os.path.relpath(path, folder)
+                raise InvalidValue(f"{name}={folder}: expected no links in it, found {found}; remove that")
 
 
 @contextmanager
