@@ -69,8 +69,11 @@ class PureDpAccountant(AccountantBesideRenyi):
         require_non_negative("target_epsilon", target_epsilon)
         whole, searched = self._sum()
         bound = 0.0 if whole <= target_epsilon else self._rdp.get_delta(target_epsilon)
-        if bound > 0 and searched:
-            bound = min(bound, _delta(_mixed_log_tails(self._counts), target_epsilon))
+        if bound > 0 and searched:  # the largest P(loss >= l) - e^x P'(loss >= l) over thresholds l
+            log_tail, after = _mixed_log_tails(self._counts)
+            worth = log_tail > target_epsilon + after
+            deltas = np.exp(log_tail[worth]) * -np.expm1(target_epsilon + (after - log_tail)[worth])
+            bound = min(bound, float(np.max(deltas, initial=0.0)))
         return min(1.0, bound + self.failure_prob)
 
     def _sum(self) -> tuple[float, bool]:
@@ -81,26 +84,10 @@ class PureDpAccountant(AccountantBesideRenyi):
         return float(total), few and math.isfinite(total)
 
 
-def pure_dp_composition_delta(epsilon: float, *, count: int, target_epsilon: float) -> float:
-    """The smallest delta at which `count` adaptive epsilon-DP releases are (target_epsilon, delta)-DP."""
-    require_non_negative("target_epsilon", target_epsilon)
-    tails = _log_tails(epsilon, count)
-    return 0.0 if count * epsilon <= target_epsilon else _delta(tails, target_epsilon)
-
-
 def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: float) -> float:
     """The smallest epsilon at which `count` adaptive epsilon-DP releases are (epsilon, target_delta)-DP."""
     require_probability("target_delta", target_delta)
     return min(count * epsilon, _epsilon(_log_tails(epsilon, count), target_delta))
-
-
-def _delta(log_tails: tuple[Array, Array], target_epsilon: float) -> float:
-    """The largest P(loss >= l) - e^x P'(loss >= l) over thresholds l."""
-    log_tail, log_tail_after = log_tails
-    worth = log_tail > target_epsilon + log_tail_after
-    if not worth.any():
-        return 0.0
-    return float(np.max(np.exp(log_tail[worth]) * -np.expm1(target_epsilon + (log_tail_after - log_tail)[worth])))
 
 
 def _epsilon(log_tails: tuple[Array, Array], target_delta: float) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from pate.accounting import Adjacency
-from pate.accounting.pure_dp import pure_dp_composition_delta, pure_dp_composition_epsilon
+from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.target_charging import TargetCharging, exact_hit_prob, run_twice
 from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, SparseVector, SweepTopK
 from pate.verification.divergences import hockey_stick
@@ -33,10 +33,8 @@ EPSILONS = (0.5, 1.0, 2.0, 3.0)
 def assert_priced(pairs: Iterable[Pair], *, call_epsilon: float, count: int, too_few: tuple[float, int]) -> None:
     """At every epsilon and with a failure of 1e-6, what is charged is enough for all pairs; a smaller one is not."""
     exact = np.array([hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs])
-    price, small = (
-        1e-6 + np.array([pure_dp_composition_delta(each, count=times, target_epsilon=epsilon) for epsilon in EPSILONS])
-        for each, times in ((call_epsilon, count), too_few)
-    )
+    made = [PureDpAccountant().compose(PureDpEvent(each), times) for each, times in ((call_epsilon, count), too_few)]
+    price, small = (1e-6 + np.array([each.get_delta(epsilon) for epsilon in EPSILONS]) for each in made)
     assert (exact <= price).all() and (exact > small).any()
 
 

@@ -7,7 +7,6 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.events import LeafEvent
 from pate.accounting.pld import LossDistribution
-from pate.accounting.pure_dp import pure_dp_composition_delta
 from pate.validation import InvalidValue
 
 
@@ -29,7 +28,7 @@ def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) ->
 def test_the_distribution_of_randomized_response_is_a_close_upper_bound(epsilon: float, count: int) -> None:
     made = distribution((pa.PureDpEvent(epsilon), count))
     for target in (0.1, 0.5, 2.0):
-        exact = pure_dp_composition_delta(epsilon, count=count, target_epsilon=target)
+        exact = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon), count).get_delta(target)
         assert exact <= made.delta(target) <= exact * 1.05 + made.allowance + 1e-9
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.pure_dp import pure_dp_composition_delta, pure_dp_composition_epsilon
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.renyi import pure_epsilon
 
 MIXTURES: list[dict[float, int]] = [{0.3: 5, 0.5: 3, 0.11: 4}, {1.0: 1, 0.05: 11}, {2.0: 2, 0.3: 3}, {0.1: 1, 0.2: 1}]
@@ -85,12 +85,11 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
-    composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
-    assert pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed) <= delta * (1 + 1e-6) + 1e-14
-    assert composed <= pa.RdpAccountant().compose(pa.PureDpEvent(epsilon), count).get_epsilon(delta)
-    if composed > 0:
-        smaller = pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed * (1 - 1e-6))
-        assert smaller > delta
+    found, made = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta), composed({epsilon: count})
+    assert made.get_delta(found) <= delta * (1 + 1e-6) + 1e-14
+    assert found <= pa.RdpAccountant().compose(pa.PureDpEvent(epsilon), count).get_epsilon(delta)
+    if found > 0:
+        assert made.get_delta(found * (1 - 1e-6)) > delta
 
 
 @pytest.mark.parametrize(
