@@ -238,7 +238,7 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
 
 
-@lru_cache(maxsize=4096)  # the same event comes again and again
+@lru_cache(maxsize=2048)  # the same event comes again and again
 def _curve(leaf: LeafEvent, key: bytes) -> Array:
     orders = np.frombuffer(key)
     match leaf:

@@ -11,8 +11,6 @@ falls with their covariance. Both variances are at most C^2, and the covariance 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from pate.accounting.events import SampledGaussianEvent
@@ -76,27 +74,21 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
         log_norm = np.where(exponent < 1, near, exponent + far) * (orders / (orders - 1)) * (1 + 4 * _ULP)
         found = np.fmin(whole, log_norm - (np.log1p(-q) if event.is_replaced else 0.0))
         near = np.flatnonzero(exponent < _FAR + abs(log_odds))
-        steps = _steps(event, orders[near])
-        near = near[np.argsort(steps.number)]
-        near = near[: int((steps.number <= _MOST_NODES).sum())]
+        number = _steps(event, orders[near])[2]
+        near = near[np.argsort(number)][: int((number <= _MOST_NODES).sum())]
         for start in range(0, len(near), _AT_ONCE):
             some = near[start : start + _AT_ONCE]
             found[some] = np.fmin(found[some], _by_sum(event, orders[some]))
     return np.asarray(found)
 
 
-class _Steps(NamedTuple):
-    """How the integral over x of E = φ(x) w(x)^a v(x)^(1-a) becomes a sum, per order: `[A]` each."""
+def _steps(event: SampledGaussianEvent, orders: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """How the integral over x of E = φ(x) w(x)^a v(x)^(1-a) becomes a sum, per order: `[A]` each.
 
-    first: Array  # the first place
-    last: Array  # the last place
-    number: Array  # of steps between
-    margin: Array  # from the places where E falls to the ends
-    error: Array  # a sum over all places of the line differs from the integral by at most this share of the integral
-
-
-def _steps(event: SampledGaussianEvent, orders: Array) -> _Steps:
-    """Steps so small that the error is `_ERROR` of the smallest divergence that there may be."""
+    The first place and the last one, the number of steps between, the margin from the places where E falls to the ends,
+    and an error: a sum over all places of the line differs from the integral by at most this share of the integral.
+    """
+    # Steps so small that the error is `_ERROR` of the smallest divergence that there may be.
     # E is analytic. In a strip |Im| <= y, |φ(x + iy)| = e^(y^2 / 2) φ(x), |w(x + iy)| <= w(x), and |v(x + iy)| >=
     # cos(C y / 2) v(x), because |A + B e^(it)|^2 = (A + B)^2 - 2 A B (1 - cos t) and 4 A B <= (A + B)^2. So the
     # integral of |E| along the strip's border is at most e^growth times that of E, and the sum's error at most 2
@@ -116,18 +108,18 @@ def _steps(event: SampledGaussianEvent, orders: Array) -> _Steps:
     first = -shift - margin
     last = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
     number = np.ceil((last - first) * (digits + growth) / (2 * np.pi * height)) + 1
-    return _Steps(first, last, np.nan_to_num(number, nan=np.inf), margin, error)
+    return first, last, np.nan_to_num(number, nan=np.inf), margin, error
 
 
 def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     """The Renyi divergences `[A]` from the sum of E - φ (a w - (a - 1) v), whose integral is the moment - 1."""
     # Its terms are >= 0, so nothing cancels where the moment is nearly 1. What is left out beyond the ends is at most
     # the last terms over the slope there; of E, and of (a - 1) φ v. Large moments are scaled down.
-    steps, q, shift = _steps(event, orders), event.sampling_prob, event.shift
-    number = int(steps.number.max())
-    width = (steps.last - steps.first) / number  # [A]
+    low, high, numbers, margin, error = _steps(event, orders)  # [A] each
+    q, shift, number = event.sampling_prob, event.shift, int(numbers.max())
+    width = (high - low) / number
     a = orders[:, None]
-    x = steps.first[:, None] + width[:, None] * np.arange(number + 1)  # [A, X]
+    x = low[:, None] + width[:, None] * np.arange(number + 1)  # [A, X]
     log_w = log_mixture_ratio(x, shift, q)
     log_v = log_mixture_ratio(-x, shift, q) if event.is_replaced else np.zeros_like(x)
     loss, log_density = log_w - log_v, -0.5 * x * x - 0.5 * np.log(2 * np.pi)
@@ -141,10 +133,10 @@ def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)  # of what exponents are made of
     lost = np.where(small, base * a * np.abs(loss), e + a * (first + base))
     sums = (np.maximum(terms, 0.0) * (1 + _ULP * size) + _ULP * size * lost).sum(axis=1) * width
-    margin, scale = steps.margin, scale[:, 0]
+    scale = scale[:, 0]
     end = np.exp(-0.5 * margin * margin - scale) * (orders - 1)
     beyond = (e[:, 0] + e[:, -1] + 2 * end) / margin
-    total = (sums * (1 + number * _ULP) + beyond + 2 * orders * steps.error * np.exp(-scale)) / (1 - steps.error)
+    total = (sums * (1 + number * _ULP) + beyond + 2 * orders * error * np.exp(-scale)) / (1 - error)
     return np.asarray(np.logaddexp(0.0, scale + np.log(total)) * (1 + _ULP) / (orders - 1))
 
 
