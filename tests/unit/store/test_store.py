@@ -54,27 +54,24 @@ def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
     assert [(line.key, line.event, line.under) for line in store.lines] == [("a", "price", ""), ("b", "", "a")]
 
 
-def test_the_cap_is_asked_again_where_another_process_charged_during_the_draw(store: Store, path: Path) -> None:
+def test_the_cap_is_asked_again_and_a_key_read_where_another_process_charged_during_the_draw(
+    store: Store, path: Path
+) -> None:
     def admit() -> None:
         if len(store.lines) >= 1:
             raise InvalidValue("max_epsilon=1: expected less")
 
-    def draw() -> bytes:
-        Store(path, SETTINGS).once("people", "b", lambda: b"b", event="price")
-        return b"a"
-
-    with pytest.raises(InvalidValue, match="max_epsilon=1"):
-        store.once("people", "a", draw, event="price", admit=admit)
-    assert [line.key for line in store.lines] == ["b"]
-
-
-def test_of_two_that_draw_at_once_the_loser_reads_the_bytes_of_the_winner(store: Store, path: Path) -> None:
-    def draw() -> bytes:
-        Store(path, SETTINGS).once("people", "a", lambda: b"winner", event="price")
+    def draw_beside(place: Path) -> bytes:
+        Store(place, SETTINGS).once("people", "b", lambda: b"winner", event="price")
         return b"loser"
 
-    assert store.once("people", "a", draw, event="price")[1] == b"winner"
-    assert len(store.lines) == 1
+    with pytest.raises(InvalidValue, match="max_epsilon=1"):
+        store.once("people", "a", lambda: draw_beside(path), event="price", admit=admit)
+    assert [line.key for line in store.lines] == ["b"]
+    place = path.with_name("other.db")
+    other = Store(place, SETTINGS)
+    assert other.once("people", "b", lambda: draw_beside(place), event="price")[1] == b"winner"
+    assert len(other.lines) == 1
 
 
 def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(store: Store, path: Path) -> None:
@@ -168,43 +165,37 @@ def test_whatever_bytes_the_disk_changes_no_line_becomes_another(store: Store, p
     assert refused > 100  # much of a small file is empty pages, in which nothing is said
 
 
-def test_an_empty_file_is_damage_and_no_new_ledger(path: Path) -> None:
+def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: Path) -> None:
+    def refused(kind: type[InvalidValue], rule: str, name: Path = path) -> None:
+        with pytest.raises(kind, match=rule):
+            Store(name, SETTINGS if name == path else None)
+
     path.touch()
-    with pytest.raises(DamagedLedger, match="expected a ledger, found an empty file"):
-        Store(path, SETTINGS)
+    refused(DamagedLedger, "expected a ledger, found an empty file")
     path.write_text("charges: none\n" * 400)
-    with pytest.raises(DamagedLedger, match="file is not a database"):
-        Store(path, SETTINGS)
-
-
-def test_only_a_plain_file_is_opened(path: Path, tmp_path: Path) -> None:
+    refused(DamagedLedger, "file is not a database")
+    path.unlink()
     path.symlink_to(tmp_path / "nowhere.db")
-    with pytest.raises(InvalidValue, match="found a link that leads nowhere"):
-        Store(path, SETTINGS)
+    refused(InvalidValue, "found a link that leads nowhere")
     assert not (tmp_path / "nowhere.db").exists()
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(InvalidValue, match="expected a plain file"):
-        Store(path, SETTINGS)
+    refused(InvalidValue, "expected a plain file")
     path.unlink()
     path.mkdir()
-    with pytest.raises(InvalidValue, match="expected a plain file"):
-        Store(path, SETTINGS)
-    with pytest.raises(InvalidValue, match="expected a ledger, found no file"):
-        Store(tmp_path / "missing.db", None)
+    refused(InvalidValue, "expected a plain file")
+    refused(InvalidValue, "expected a ledger, found no file", tmp_path / "missing.db")
 
 
-def test_a_new_file_is_its_owners_alone_and_leaves_nothing_beside(path: Path, tmp_path: Path) -> None:
+def test_a_new_file_is_its_owners_alone_and_is_all_that_a_commit_leaves(path: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        Store(path, SETTINGS).once("people", "a", lambda: b"a", event="price")
+        store = Store(path, SETTINGS)
+        store.once("people", "a", lambda: b"a", event="price")
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["ledger.db"]
-
-
-def test_a_commit_is_on_disk_and_one_file_is_all(store: Store) -> None:
     with store._opened() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         assert db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
