@@ -17,7 +17,7 @@ from pate.accounting import AutoAccountant
 from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
 from pate.aggregators.aggregator import ReleaseContext, without_warning
 from pate.models.kernel import KernelVotes
-from pate.votes.histogram import histogram
+from pate.votes.clipping import histogram
 
 _MEBIBYTE = 2**20
 _INPUTS, _LABELS, _QUERIES = 32, 10, 200

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
         UselessReleaseWarning,
         counts_for,
     )
-    from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
+    from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes, Prevalence
     from pate.aggregators.fixed_top_k import FixedTopK
     from pate.aggregators.gaussian_votes import ClippedVotes, DistributedVotes, GaussianVotes
     from pate.aggregators.gnmax import ConfidentGNMax, ConfidentVotes, GNMax, PowersetGNMax
-    from pate.aggregators.prevalence import Prevalence
     from pate.aggregators.release import Release, TrainingSet
     from pate.aggregators.stable_top_k import StableFixedTopK, StableTopK
     from pate.aggregators.target_charging import BoundaryMax, BoundaryTopK, NotPriorTopK, TargetChargedAggregator
@@ -57,11 +56,10 @@ __all__ = [
 _LATER = {
     "aggregator": "Aggregator ExpectedRelease PerQueryAggregator PriorRule ReleaseContext TeacherVotesAggregator "
     "UselessReleaseWarning counts_for",
-    "centered_votes": "CenteredRelease CenteredVotes",
+    "centered_votes": "CenteredRelease CenteredVotes Prevalence",
     "fixed_top_k": "FixedTopK",
     "gaussian_votes": "ClippedVotes DistributedVotes GaussianVotes",
     "gnmax": "ConfidentGNMax ConfidentVotes GNMax PowersetGNMax",
-    "prevalence": "Prevalence",
     "release": "Release TrainingSet",
     "stable_top_k": "StableFixedTopK StableTopK",
     "target_charging": "BoundaryMax BoundaryTopK NotPriorTopK TargetChargedAggregator",

@@ -20,7 +20,7 @@ from pate.aggregators.release import Release
 from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
 from pate.validation import InvalidValue, require_count, require_entries
-from pate.votes.histogram import histogram, limited
+from pate.votes.clipping import histogram, limited
 from pate.votes.source import USUAL_LABELS, MadeUpVotes, VoteSource
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
-"""Centered votes: all queries as one Gaussian release around a center, clipped together."""
+"""Centered votes: all queries as one Gaussian release around a released center, clipped together; also in rounds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -13,22 +13,294 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
-from pate.accounting.special import few_ndtr
+from pate.accounting.ledger import require_ledger
+from pate.accounting.special import expit, few_ndtr
 from pate.aggregators import aggregator
 from pate.aggregators.aggregator import Drawn, ExpectedRelease, ReleaseContext, TeacherVotesAggregator
-from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
-from pate.aggregators.vote_rounds import RoundsRelease, VoteRounds
 from pate.files.arrays import ArrayForm
-from pate.mechanisms.noise.whole_numbers import RoundedGaussian
-from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
-from pate.validation import InvalidValue, require, require_array, require_entries, require_generator, require_positive
-from pate.votes.clipping import ClippedSum, vote_blocks
-from pate.votes.descent import shrink_singular_values
+from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
+from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE, Parameters
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_entries,
+    require_generator,
+    require_positive,
+    rounded_down,
+)
+from pate.votes.clipping import ClippedMoments, ClippedSum, Integers, vote_blocks
+from pate.votes.descent import Descent, expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import RoundVotes
-from pate.votes.source import MadeUpVotes, TeacherShares, VoteSource
+from pate.votes.source import NUM_LENGTHS, MadeUpVotes, ShareSums, TeacherShares, VoteSource
 
 Array = NDArray[np.float64]
+
+
+_SPLIT = (0.1, 0.3, 0.6)  # of 1 / noise_multiplier**2: length, first estimate, second
+_RAREST = 0.005
+_SIMULATED = 4096
+"""Teachers in the simulation that chooses the last clip."""
+_SIMULATED_SHARES = 2**20
+_MOST_RECORDS = 2**20
+"""Simulated shares of more records hardly differ from these."""
+_UNBIASED = 1.15  # as large as another squared error may be one that is noise alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prevalence(Parameters):
+    """Releases the teachers' mean label frequencies in three steps; each step starts from the result of the one before.
+
+    Rule:
+        1. The length of a teacher's shares: the most common power of the root of 2, by noisy counts of teachers.
+           Teachers without any label are not counted, nor are lengths that are too short for a label of one record.
+        2. The mean of the shares, each clipped to that length; or of how they differ from 1/2, where that is shorter.
+        3. The mean of what the shares exceed this estimate by, clipped. A long clip needs much noise, a short one
+           biases the mean. The clip is the one that errs least for simulated teachers: their records draw labels
+           independently, by an estimate that is one standard deviation of the noise away. Where no clip errs clearly
+           less, the mean is again of how the shares differ from 1/2.
+
+    The second estimate is the result; if the first one was around 1/2, which clips nothing, it is their mean, weighted
+    by their errors. It is cut to [0.005, 0.995].
+
+    Formal guarantees:
+        * One teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips (one). Each
+          step is Gaussian noise on whole numbers, a later step's clip is a function of what was released: together one
+          Gaussian event, 1 / noise_multiplier**2 being the sum of the steps'. Of a teacher of weight w
+          (`ShareSums.weights`) all of it is at most w times as much.
+        * `records_per_teacher` is public.
+
+    Attributes:
+        noise_multiplier: of all steps together, > 0.
+        adjacency: as the aggregator's.
+
+    Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
+    """
+
+    noise_multiplier: float = field(metadata=POSITIVE)
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The price of all its questions."""
+        return GaussianEvent.composed(self._multipliers)
+
+    def release(
+        self,
+        label_shares: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+        records_per_teacher: float = 1.0,
+        drawn: Drawn | None = None,
+    ) -> Array:
+        """The prevalence of each label, `[L]`.
+
+        Args:
+            label_shares: numbers in [0, 1], `[N, L]`: each teacher's share of records with the label; or sums of them.
+            num_teachers: N, declared: under add/remove there may be fewer rows.
+            rng: fresh noise comes from it.
+            ledger: charged before anything is drawn, where there is no `drawn`.
+            records_per_teacher: how many records a teacher has, about, >= 1.
+            drawn: where each of the three draws is kept, and paid for, before the next sum is asked for.
+        """
+        require_generator(rng)
+        each = require_positive("records_per_teacher", records_per_teacher)
+        require(each >= 1, "records_per_teacher", each, "a number >= 1")
+        shares = label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
+        found = shares.num_teachers
+        fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers and shares.weights is None
+        require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
+        # whatever the clips, as a grid is finer by less than 2
+        steps = 2 * ClippedSum(1.0, (1, shares.num_labels), self.adjacency).l2_sensitivity
+        most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
+        rule = f"at most {rounded_down(most, 3)}"
+        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
+        if drawn is None and ledger is not None:
+            require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
+        total = num_teachers if shares.weights is None else float(shares.weights.sum())
+        done = drawn or Drawn()
+        length, half = self._length(shares, done, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
+        whole = float(np.linalg.norm(half))
+        around_half = whole < length
+
+        def mean(step: int, center: Array, clip: float) -> tuple[Array, float]:  # and the std of its noise
+            clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
+            std, unit = self._multipliers[step] * clipped.l2_sensitivity, clipped.step / total
+            noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
+            noisy = done.once(f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise})["noisy"]
+            return np.asarray(center + noisy[0] * unit), std * unit
+
+        first, std = mean(1, half if around_half else np.zeros_like(half), min(length, whole))
+        center, clip, error = self._closer(first.clip(0, 1), std, total, records_per_teacher)
+        second, _ = mean(2, center, clip)
+        if around_half:
+            second += (first - second) * error / (error + std**2)
+        return second.clip(_RAREST, 1 - _RAREST)
+
+    def expected_variance(self, prevalence: Array, *, total: float, records_per_teacher: float) -> float:
+        """Of the noise in each label of what it released, about, of teachers of that total weight."""
+        # if the last clip is the length that such labels have
+        length2 = float((prevalence * (1 - prevalence)).sum()) / max(records_per_teacher, 1.0)
+        return length2 * (self._moves * self._multipliers[2] / total) ** 2
+
+    @property
+    def _multipliers(self) -> list[float]:
+        return [self.noise_multiplier / math.sqrt(share) for share in _SPLIT]
+
+    @property
+    def _moves(self) -> int:
+        """Contributions that one change moves."""
+        return 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
+
+    def _length(self, shares: ShareSums, done: Drawn, rng: np.random.Generator, records: float) -> float:
+        """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
+        longest = math.sqrt(shares.num_labels)
+        likely = records if records == 1 else 2 * records  # of all teachers but those that are much too large
+        shortest = math.ceil(2 * math.log2(longest * likely))
+        # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
+        std = math.sqrt(self._moves) * self._multipliers[0] * shares.parts
+        noise = RoundedGaussian(std).sample((NUM_LENGTHS,), rng)
+        noisy = done.once("lengths", lambda: {"noisy": shares.lengths() + noise})["noisy"]
+        return longest / 2 ** (int(np.argmax(noisy[: 1 + shortest])) / 2)
+
+    def _closer(self, first: Array, std: float, total: float, records: float) -> tuple[Array, float, float]:
+        """The second center and clip, those of least simulated error, and that error squared.
+
+        They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
+        """
+        # What shares of simulated teachers exceed the estimate by, `[2, T, L]`: with its error, and with the opposite
+        # one. Nothing here is private: the estimate was released.
+        rng, num_labels = np.random.default_rng(0), len(first)
+        num_teachers = min(_SIMULATED, max(_SIMULATED_SHARES // num_labels, 1))
+        least = min(std, 0.5)  # of an estimate that noise may have cut to 0
+        likely, num_records = first.clip(least, 1 - least), min(round(records), _MOST_RECORDS)
+        shares = rng.binomial(num_records, likely, (num_teachers, num_labels)) / num_records
+        of_noise = std * rng.choice([-1.0, 1.0], num_labels)
+        rests = shares - likely + np.stack([of_noise, -of_noise])[:, None]
+        norms = np.maximum(np.linalg.norm(rests, axis=2), np.finfo(np.float64).tiny)
+        clips = norms.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
+        cut = 1 - np.minimum(1, clips[:, None, None] / norms)
+        biases = np.einsum("cst,stl->csl", cut, rests) / norms.shape[1]
+        noise_of_one = self._moves * self._multipliers[2] / total
+        errors = (biases**2).mean(axis=(1, 2)) + (noise_of_one * clips) ** 2
+        half = np.full_like(first, 0.5)
+        whole = float(np.linalg.norm(half))
+        if (noise_of_one * whole) ** 2 < _UNBIASED * errors.min():
+            return half, whole, (noise_of_one * whole) ** 2
+        return first, float(clips[np.argmin(errors)]), float(errors.min())
+
+
+@dataclass(frozen=True)
+class RoundsRelease(Release):
+    """What `VoteRounds` released; all of it may be published."""
+
+    scores: Array  # float64 `[Q, L]`, the student's probabilities
+    student: Array  # float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool
+
+    _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
+        "scores": ArrayForm("f", (None, None)),
+        "student": ArrayForm("f", (None, None)),
+    }
+
+    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
+        return replace(super().training_set(inputs), weights=self.student)
+
+
+_CLIP = 0.5  # of a typical length
+_LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
+_MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
+_LEAST_FACTOR = 1e-90  # of the clip, which then stays a length whose square is a number
+
+
+@dataclass(frozen=True)
+class VoteRounds:
+    """Releases, in rounds, the mean over teachers of features times what the student of that round gets wrong.
+
+    Rule: a vote is features(x) (y - p(x))^T, a teacher's mean over its records (`MomentVotes`), p the student's
+    probabilities; labels are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones.
+    Votes are clipped to half of the length that labels drawn by p would give on as many unrelated public inputs as a
+    teacher has records, summed, and released with Gaussian noise. Each round is a step of the student's `Descent`,
+    which begins with the prevalence.
+
+    Formal guarantees:
+        * Each round's clip and student are functions of what was released. Every round has noise of
+          `noise_multiplier * sqrt(num_rounds)` times its sensitivity: all together cost one Gaussian event, which is
+          charged with the first of them.
+        * A round is drawn once, around the sum that is there then, and is read back ever after: no two sums carry the
+          same noise, and none is released twice.
+        * Sums are whole numbers of steps, noise is rounded to whole numbers.
+
+    Source: docs/proofs/vote_rounds.md.
+    """
+
+    noise_multiplier: float  # of all rounds together, > 0
+    num_rounds: int  # >= 1
+    clip_factor: float = 1.0  # times half of that length, > 0
+    adjacency: Adjacency = Adjacency.REPLACE_ONE  # as the aggregator's
+
+    def __post_init__(self) -> None:
+        require_positive("noise_multiplier", self.noise_multiplier)
+        require_count("rounds", self.num_rounds)
+        factor = require_positive("clip_factor", self.clip_factor)
+        require(factor >= _LEAST_FACTOR, "clip_factor", factor, f"at least {_LEAST_FACTOR:g} for votes in rounds")
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @property
+    def event(self) -> GaussianEvent:
+        return GaussianEvent(self.noise_multiplier)
+
+    def require_shape(self, *, num_teachers: int, num_labels: int) -> None:
+        """Raises `InvalidValue` for more teachers or labels than sums are right for, or noise beyond draws."""
+        rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
+        require(num_labels <= _MOST_LABELS, "num_labels", num_labels, rule)
+        finest = ClippedMoments(math.nextafter(2.0, 0.0), num_teachers, self.adjacency).l2_sensitivity
+        most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
+        rule = f"at most {rounded_down(most)} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
+        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
+
+    def release(
+        self, votes: RoundVotes, prevalence: Array, context: ReleaseContext | None, *, variance: float = 0.0
+    ) -> Array:
+        """The student's weights `[D, L]`, given a prevalence `[L]`, public or released, and the variance of its noise.
+
+        What the context has drawn before is read back: a run that was killed goes on with the next round. Who calls it
+        has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
+        """
+        done, own = (Drawn() if context is None else context.drawn or Drawn()), prevalence * (1 - prevalence)
+        factor = _CLIP * self.clip_factor
+        descent = Descent(votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=self.num_rounds)
+        weights, seen, scale = descent.start(), np.zeros_like(prevalence), (own / own.mean()) ** -0.25
+        for number in range(self.num_rounds):
+            probabilities = descent.probabilities(weights)
+            # a round's clip and the scale of each label are functions of what is public or was released
+            left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
+            left = np.maximum(left, _LEAST_LEFT * own)  # of a student that is sure of everything
+            likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
+            clipped = ClippedMoments(factor * likely, votes.num_teachers, self.adjacency)
+            if context is None:
+                std, total = 0.0, votes.total(weights, scale, clipped)
+            else:
+                std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
+                # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
+                noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
+                gather = partial(votes.total, weights, scale, clipped)
+                total = done.once(f"step-{number}", partial(_noisy, gather, noise))["total"]
+            unit = clipped.step / votes.total_weight / scale
+            rate = (std * unit) ** 2 / self.num_rounds
+            if number == 0:
+                pace = descent.pace(rate)
+            gradient = total * unit
+            seen += descent.prevalence_seen(probabilities, gradient) / self.num_rounds
+            weights = descent.moved(weights, gradient, pace)
+        return descent.finished(weights, pace, rate, descent.prevalence_with(variance, seen, rate))
+
+
+def _noisy(gather: Callable[[], Integers], noise: Integers) -> dict[str, Integers]:
+    return {"total": gather() + noise}
 
 
 @dataclass(frozen=True)
@@ -293,7 +565,11 @@ class CenteredVotes(TeacherVotesAggregator):
             size = {"total": votes.total_weight, "records_per_teacher": votes.records_per_teacher}
             variance = self.prevalence.expected_variance(found, **size)
         weights = self.in_rounds.release(votes, found, context, variance=variance)
-        return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency)
+        # labels are those from the probability on that has the best expected micro-F1 on the pool, queries first
+        probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
+        scores = probabilities[: source.num_queries]
+        labels, answered = scores >= expected_f1_threshold(probabilities), np.ones(len(scores), dtype=np.bool_)
+        return RoundsRelease(labels, answered, event, self.adjacency, scores, weights)
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
         """The sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; also of `LowRankVotes`."""

@@ -38,8 +38,7 @@ from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram
-from pate.votes.clipping import vote_blocks
-from pate.votes.histogram import Block, bits_of, limited
+from pate.votes.clipping import Block, bits_of, limited, vote_blocks
 from pate.votes.source import MadeUpVotes, NoisySum, VoteSource
 
 Integers = NDArray[np.int64]

@@ -35,8 +35,7 @@ from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, 
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require
-from pate.votes.clipping import vote_blocks
-from pate.votes.histogram import limited
+from pate.votes.clipping import limited, vote_blocks
 from pate.votes.source import MadeUpVotes
 
 Integers = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Votes of teachers: on disk one bit each, counted, and in each form that an aggregator reads. Needs numpy alone."""
 
-from pate.votes.histogram import histogram
+from pate.votes.clipping import histogram
 from pate.votes.source import VoteSource
 from pate.votes.store import StoredVotes, VoteStore
 

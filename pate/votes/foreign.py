@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array
 from pate.files.disk import is_regular, one_line
 from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_histogram
-from pate.votes.histogram import histogram
+from pate.votes.clipping import histogram
 from pate.votes.source import Array, Bits, VoteSource
 from pate.votes.store import VoteStore
 

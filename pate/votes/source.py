@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require, require_array, require_count, require_entries, require_histogram
-from pate.votes.clipping import ClippedSum, Integers
-from pate.votes.histogram import histogram, limited
+from pate.votes.clipping import ClippedSum, Integers, histogram, limited
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes

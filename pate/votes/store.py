@@ -18,8 +18,7 @@ from pate.files import disk
 from pate.files.arrays import UNREADABLE, check_members, read_array, read_header
 from pate.files.disk import damaged, replacing
 from pate.validation import require, require_count
-from pate.votes.clipping import vote_blocks
-from pate.votes.histogram import histogram, require_teacher_votes
+from pate.votes.clipping import histogram, require_teacher_votes, vote_blocks
 from pate.votes.source import Array, Bits, VoteSource
 
 

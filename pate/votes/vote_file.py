@@ -25,7 +25,7 @@ from pate.validation import (
     require_entries,
     require_text,
 )
-from pate.votes.histogram import histogram, limited, require_teacher_votes
+from pate.votes.clipping import histogram, limited, require_teacher_votes
 from pate.votes.source import Array, Bits, VoteSource
 from pate.votes.store import VoteStore, form_of, read_member, read_rows, reading, whole_blocks, write_member, write_rows
 

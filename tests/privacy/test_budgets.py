@@ -36,7 +36,7 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     adjacency: Adjacency, weight: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One group of a weight beside one of weight 1: the steps' furthest moves over their noise, composed."""
-    noises, sums = recorded(monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum")
+    noises, sums = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedSum")
     corners = np.array(list(product((0.0, 1.0), repeat=3)))
     held = np.array([weight])
     whole = TeacherShares(np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), np.array([weight, 1.0]))

@@ -105,7 +105,7 @@ def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
     adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step's std over the furthest move, composed: counts of lengths over all places, sums by their clip."""
-    noises, sums = recorded(monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum")
+    noises, sums = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedSum")
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     shares = np.random.default_rng(0).random((40, 5))
     prevalence.release(shares, num_teachers=40, rng=np.random.default_rng(1))

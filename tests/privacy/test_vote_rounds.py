@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import ReleaseContext
-from pate.aggregators.vote_rounds import VoteRounds
+from pate.aggregators.centered_votes import VoteRounds
 from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import MomentVotes, PoolAnswers
 from pate.votes.public_pca import PublicPCA
@@ -131,7 +131,7 @@ def test_all_rounds_use_the_noise_that_is_charged(
     num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 / noise multipliers squared add up; a density for the worst pair costs what is charged, and no less."""
-    noises, sums = recorded(monkeypatch, "pate.aggregators.vote_rounds", "RoundedGaussian", "ClippedMoments")
+    noises, sums = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedMoments")
     rounds = VoteRounds(noise_multiplier=1.7, num_rounds=num_rounds, adjacency=adjacency)
     rng = np.random.default_rng(3)
     votes = votes_of(rng.normal(size=(30, 3)), rng.random((30, 2)) < 0.3, np.arange(30), 30)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import ReleaseContext
 from pate.aggregators.aggregator import Drawn
-from pate.aggregators.vote_rounds import VoteRounds
+from pate.aggregators.centered_votes import VoteRounds
 from pate.verification import verify_samples
 from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
@@ -30,7 +30,7 @@ def require_price_of_two_rounds(
         monkeypatch: takes out what is done with the weights after all rounds.
     """
     monkeypatch.setattr(Descent, "finished", lambda _self, weights, *_others: weights)
-    (noises,) = recorded(monkeypatch, "pate.aggregators.vote_rounds", "RoundedGaussian")
+    (noises,) = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian")
     kept: dict[int, NDArray[np.int64]] = {}  # one set of draws, asked about both prices
 
     def drawn(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, calibrate
-from pate.aggregators.prevalence import Prevalence
+from pate.aggregators.centered_votes import Prevalence
 from pate.comparison.method import Bench, Contender, Method, Trained
 from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian

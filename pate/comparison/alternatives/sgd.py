@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 from pate.accounting import ComposedEvent, Event, SampledGaussianEvent, SelfComposedEvent
-from pate.aggregators.prevalence import Prevalence
+from pate.aggregators.centered_votes import Prevalence
 from pate.comparison.alternatives.gradient_descent import (
     PREVALENCE_SHARE,
     Alternative,

@@ -22,7 +22,7 @@ from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.teachers import Engine, Voter
 from pate.validation import require, require_choice, require_count, require_text
-from pate.votes.histogram import limited
+from pate.votes.clipping import limited
 from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, queries_digest
 
 _DONE = "cast.sha256"

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from pate.accounting import Adjacency, NoOpEvent
-from pate.aggregators.centered_votes import CenteredRelease
+from pate.aggregators.centered_votes import CenteredRelease, RoundsRelease
 from pate.aggregators.release import PublicNames, Release
-from pate.aggregators.vote_rounds import RoundsRelease
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.report.card import PRIVACY

@@ -28,7 +28,7 @@ from pate.aggregators import (
     counts_for,
 )
 from pate.validation import InvalidValue
-from pate.votes.histogram import histogram
+from pate.votes.clipping import histogram
 
 SHAPE = {"num_labels": 4, "num_teachers": 9}
 

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score
 from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, ReleaseContext
 from pate.aggregators.aggregator import Drawn
-from pate.aggregators.vote_rounds import RoundsRelease
+from pate.aggregators.centered_votes import RoundsRelease
 from pate.models.kernel import KernelVotes
 from pate.student import LowRankStudent
 from pate.validation import InvalidValue
