@@ -5,9 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 
 import pate.accounting as pa
-from pate.aggregators import CenteredVotes, Prevalence
+from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
+from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence, ReleaseContext
+from pate.aggregators.aggregator import Drawn
+from pate.aggregators.centered_votes import RoundsRelease
+from pate.models.kernel import KernelVotes
+from pate.student import LowRankStudent
 from pate.validation import InvalidValue
 
 SHARES = np.array([0.5, 0.3, 0.05])
@@ -136,3 +142,150 @@ def test_impossible_votes_are_refused_before_the_prevalence_is_charged(votes: An
     with pytest.raises(InvalidValue, match=message):
         CenteredVotes(noise_multiplier=1.0).aggregate(votes, num_teachers=5, rng=rng, ledger=ledger)
     assert not ledger.entries
+
+
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.normal(size=(5, 4)) * 1.5
+INPUTS = RNG.normal(size=(6000, 5)).astype(np.float32)
+LABELS = 1 / (1 + np.exp(1 - INPUTS @ WEIGHTS)) > RNG.random((6000, 4))
+SHAPE = {"num_queries": 100, "num_labels": 4}
+
+
+def source(teacher_of: Any = None, num_teachers: int = 4000, labels: Any = LABELS[:4000]) -> KernelVotes:
+    return KernelVotes(
+        inputs=INPUTS[:4000],
+        labels=labels,
+        teacher_of=np.arange(4000) if teacher_of is None else teacher_of,
+        num_teachers=num_teachers,
+        num_groups=4000,
+        public_inputs=INPUTS[4000:5000],
+        num_queries=100,
+    )
+
+
+def aggregator(epsilon: float = 1.0, num_teachers: int = 4000, **changes: Any) -> CenteredVotes:
+    given = {"target_epsilon": epsilon, "target_delta": 1e-6, "num_teachers": num_teachers}
+    return CenteredVotes(noise_multiplier=1.0, **changes).calibrated(**given, accountant=ExactAccountant, **SHAPE)
+
+
+def released(asked: CenteredVotes, votes: KernelVotes | None = None, seed: int = 0, **context: Any) -> Any:
+    return asked.release_from(votes or source(), ReleaseContext(np.random.default_rng(seed), **context))
+
+
+def precision(release: Any) -> float:
+    training = release.training_set(INPUTS[4000:4100])
+    student = LowRankStudent().learn(training, pool=INPUTS[4100:5000], seed=0)
+    said = student.predict_proba(INPUTS[5000:])
+    return float(np.mean([average_precision_score(LABELS[5000:, j], said[:, j]) for j in range(4)]))
+
+
+def test_rounds_know_no_less_than_one_at_the_same_price() -> None:
+    known = {}
+    for rounds in (1, None):
+        asked = aggregator(rounds=rounds)
+        releases = [released(asked, seed=seed) for seed in range(3)]
+        assert isinstance(releases[0], CenteredRelease if rounds == 1 else RoundsRelease)
+        assert releases[0].event == asked.event_for(num_teachers=4000, **SHAPE)
+        known[rounds] = np.mean([precision(release) for release in releases])
+    assert known[None] > known[1]
+
+
+def test_the_student_says_what_was_released(tmp_path: Any) -> None:
+    release = released(aggregator())
+    student: Any = LowRankStudent().learn(release.training_set(INPUTS[4000:4100]), pool=INPUTS[4100:5000], seed=0)
+    np.testing.assert_allclose(student.predict_proba(INPUTS[4000:4100]), release.scores, atol=1e-5)
+    assert (student.predict(INPUTS[4000:4100]) == release.labels).mean() > 0.99
+    release.save(tmp_path / "release" / "release.npz")
+    path, terms = tmp_path / "release" / "release.npz", {"event": release.event, "adjacency": release.adjacency}
+    read = RoundsRelease.load(path, **terms)
+    for name in ("labels", "answered", "scores", "student"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(release, name))
+
+
+def test_a_sum_that_is_not_exact_is_refused_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pate.votes.clipping._LARGEST_SUM", 2.0**37)
+    ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
+    rule = "num_queries=100: expected at most 64, as one exact sum of 4,000 teachers holds no more"
+    with pytest.raises(InvalidValue, match=rule):
+        released(aggregator(rounds=1), ledger=ledger)
+    assert ledger.entries == []
+
+
+def test_one_charge_of_all_rounds_comes_before_the_first_draw() -> None:
+    asked = aggregator()
+    event = asked.event_for(num_teachers=4000, **SHAPE)
+    ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
+    for number in (1, 2):
+        released(asked, ledger=ledger)
+        assert [entry.event for entry in ledger.entries] == [event] * number
+    assert ledger.entries[0].epsilon == pytest.approx(1.0, rel=1e-4)
+    short = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
+    with pytest.raises(BudgetExceeded):
+        released(asked, ledger=short)
+    assert short.entries == []
+
+
+def test_rounds_that_were_drawn_are_read_back_and_the_others_drawn_around_them() -> None:
+    """With other noise, as of an unseeded run that was killed; what was committed stays what it was."""
+    kept = Drawn()
+    whole = released(aggregator(), drawn=kept)
+    parts = {name: arrays for name, arrays in kept._parts.items() if name != "release"}
+    before = ["lengths", "mean-1", "mean-2", "prevalence"]
+    assert list(parts) == [*before, *(f"step-{number}" for number in range(len(parts) - len(before)))]
+    again = Drawn()
+    again._parts |= parts
+    same = released(aggregator(), seed=1, drawn=again)
+    np.testing.assert_array_equal(same.labels, whole.labels)
+    begun = Drawn()
+    begun._parts |= {name: parts[name] for name in list(parts)[:2]}
+    other = released(aggregator(), seed=1, drawn=begun)
+    for name in list(parts)[:2]:
+        assert begun._parts[name] is parts[name]
+    assert (begun._parts["step-1"]["total"] != parts["step-1"]["total"]).any()
+    assert other.event == whole.event
+
+
+def test_teachers_of_several_records_are_the_units() -> None:
+    """Mean of three draws: with all five directions in both, rounds gain a thousandth."""
+    votes, known = source(np.arange(4000) % 500, 500), {}
+    for rounds in (1, None):
+        asked = aggregator(3.0, 500, rounds=rounds)
+        drawn = [released(asked, votes, seed) for seed in range(3)]
+        known[rounds] = np.mean([precision(release) for release in drawn])
+    assert known[None] > known[1]
+
+
+@pytest.mark.parametrize("num_teachers", [4000, 2000])
+def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
+    """Half in place of a quarter of the labels' variance is noise: more directions by the root of 2."""
+    votes = source(np.arange(4000) % num_teachers, num_teachers)
+    noise = float(160 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
+    assert votes.in_rounds(noise_multiplier=noise).width - 1 == 4
+    assert votes.span(noise_multiplier=noise).shape[1] == 3
+
+
+def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> None:
+    ledger, noisy = Ledger(target_delta=1e-6, accountant=ExactAccountant), CenteredVotes(noise_multiplier=1e4)
+    for asked, votes, said in (
+        (aggregator(), source(num_teachers=2**22), r"num_teachers=4194304: expected fewer teachers"),
+        (aggregator(clip_factor=1e-99), source(), r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds"),
+        (aggregator(), source(labels=np.zeros((4000, 1025), bool)), "num_labels=1025: expected at most 1024 in rounds"),
+        (noisy, source(), "^noise_multiplier=.*: expected at most 1831 in 20 rounds: a larger epsilon"),
+    ):
+        with pytest.raises(InvalidValue, match=said):
+            released(asked, votes, ledger=ledger)
+    assert not ledger.entries
+    released(CenteredVotes(noise_multiplier=1700.0), ledger=ledger)
+
+
+def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
+    kept = np.arange(4000) != 17
+    absent = source()
+    absent.inputs, absent.labels, absent.teacher_of = INPUTS[:4000][kept], LABELS[:4000][kept], np.arange(4000)[kept]
+    settings: dict[str, Any] = {"noise_multiplier": 4.0, "prevalence_share": 0.0, "center": 0.3}
+    apart = {}
+    for adjacency in Adjacency:
+        asked = CenteredVotes(adjacency=adjacency, **settings)
+        apart[adjacency] = np.std([released(asked, seed=seed).student for seed in range(6)], axis=0).mean()
+        assert isinstance(released(asked, absent), RoundsRelease)
+    assert apart[Adjacency.ADD_REMOVE] < 0.8 * apart[Adjacency.REPLACE_ONE]
