@@ -213,8 +213,14 @@ class Descent:
             std = np.sqrt(variance)
             rows = posterior_rows(rows / std, expected.mean(axis=1)) * std
             rows /= (signal @ learned / signal.sum()) ** _MISSED
-        logits = self.public[:, :-1] @ rows.astype(np.float32)
-        return np.append(rows, _constants(logits, prevalence)[None] / CONSTANT, axis=0)
+        # what added to each label's logits gives its mean probability
+        logits, usual = self.public[:, :-1] @ rows.astype(np.float32), np.log(prevalence / (1 - prevalence))
+        low, high = usual - logits.max(axis=0), usual - logits.min(axis=0)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            less = expit(logits + middle.astype(np.float32)).mean(axis=0, dtype=np.float64) < prevalence
+            low, high = np.where(less, middle, low), np.where(less, high, middle)
+        return np.append(rows, (low + high)[None] / 2 / CONSTANT, axis=0)
 
     @property
     def _unclipped(self) -> float:
@@ -225,17 +231,6 @@ class Descent:
     def _widths(self) -> Array:
         """Of each feature; one that no public row has counts next to nothing."""
         return np.asarray(np.square(self.public[:, :-1]).mean(axis=0, dtype=np.float64).clip(_NARROWEST))
-
-
-def _constants(logits: Rows, shares: Array) -> Array:
-    """What added to each column of logits `[m, L]` gives its mean probability, `[L]`."""
-    usual = np.log(shares / (1 - shares))
-    low, high = usual - logits.max(axis=0), usual - logits.min(axis=0)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        less = expit(logits + middle.astype(np.float32)).mean(axis=0, dtype=np.float64) < shares
-        low, high = np.where(less, middle, low), np.where(less, high, middle)
-    return np.asarray((low + high) / 2)
 
 
 def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
