@@ -15,8 +15,15 @@ from pate.votes.moment_votes import TRUST, MomentVotes, PoolAnswers, beyond_own,
 from pate.votes.public_pca import PublicPCA
 
 POOL = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
-PCA = PublicPCA.of(POOL, 4)
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 2))
+
+
+def vote(inputs: Any, labels: Any, pool: Any, expected: float, student: Any, clip: float, **options: Any) -> Any:
+    """Of one teacher with these records, where so many are expected, in units of features of length 1."""
+    at = {"teacher_of": np.zeros(len(inputs), dtype=np.int64), "num_teachers": 1, "records_per_teacher": expected}
+    given = options | {"directions": PublicPCA.of(pool, 4), "public_inputs": pool} | at
+    sums = ClippedMoments(clip, 1)
+    return MomentVotes(inputs=inputs, labels=labels, **given).total(student, np.ones(2), sums) * sums.step
 
 
 def length(size: int, expected: float, *, clip: float = 5.0, alike: bool = False, seed: int = 0) -> float:
@@ -26,17 +33,7 @@ def length(size: int, expected: float, *, clip: float = 5.0, alike: bool = False
     labels = rng.random((size, 2)) < 0.5
     if alike:
         inputs[:], labels[:] = inputs[0], labels[0]
-    votes = MomentVotes(
-        inputs=inputs,
-        labels=labels,
-        teacher_of=np.zeros(size, dtype=np.int64),
-        num_teachers=1,
-        directions=PCA,
-        public_inputs=POOL,
-        records_per_teacher=expected,
-    )
-    sums = ClippedMoments(clip, 1)
-    return float(np.linalg.norm(votes.total(WEIGHTS * 0, np.ones(2), sums)) * sums.step)
+    return float(np.linalg.norm(vote(inputs, labels, POOL, expected, WEIGHTS * 0, clip)))
 
 
 @pytest.mark.parametrize("size", [1, 4, 40])
@@ -62,29 +59,14 @@ def test_whatever_it_counts_a_teacher_is_clipped(size: int) -> None:
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(3000, 4)).astype(np.float32)
 OWN = RNG.normal(size=(20, 4)).astype(np.float32)
-DIRECTIONS = PublicPCA.of(PUBLIC, 4)
 TRUE, STUDENT = RNG.normal(size=(6, 2)), RNG.normal(size=(6, 2)) / 2
-WIDE = {
-    "asked": DIRECTIONS.with_constant(PUBLIC).astype(np.float32),
-    "own": DIRECTIONS.with_constant(OWN).astype(np.float32),
-}
+BESIDE = PublicPCA.of(PUBLIC, 4).with_constant
+WIDE = {"asked": BESIDE(PUBLIC).astype(np.float32), "own": BESIDE(OWN).astype(np.float32)}
 
 
-def votes_of(labels: np.ndarray, said_of_own: np.ndarray, said_of_pool: np.ndarray) -> np.ndarray:
-    """One teacher's vote, in units of features of length 1."""
+def votes_of(labels: np.ndarray, said_of_own: np.ndarray, said_of_pool: np.ndarray) -> Any:
     beyond = beyond_own(WIDE["own"], said_of_own, labels, WIDE["asked"], said_of_pool)
-    votes = MomentVotes(
-        inputs=OWN,
-        labels=labels,
-        teacher_of=np.zeros(len(OWN), dtype=np.int64),
-        num_teachers=1,
-        directions=DIRECTIONS,
-        public_inputs=PUBLIC,
-        records_per_teacher=20.0,
-        ask=lambda: PoolAnswers(beyond[None], WIDE["asked"]),
-    )
-    sums = ClippedMoments(50.0, 1)
-    return np.asarray(votes.total(STUDENT, np.ones(2), sums) * sums.step)
+    return vote(OWN, labels, PUBLIC, 20.0, STUDENT, 50.0, ask=lambda: PoolAnswers(beyond[None], WIDE["asked"]))
 
 
 def test_a_vote_is_half_against_the_student_and_half_against_the_teacher_itself() -> None:
@@ -130,14 +112,8 @@ COUNTS, LIMITS = SEEDED.uniform(0.2, 2, size=60), SEEDED.uniform(0.5, 2, size=60
 
 
 def fitted(features: Any = FEATURES, targets: Any = TARGETS, **changes: Any) -> Any:
-    total = len(features)
-    given = {
-        "counts": COUNTS[:total],
-        "limits": LIMITS[:total],
-        "ridge": 0.7,
-        "tolerance": 1e-9,
-        "most_steps": 20_000,
-    } | changes
+    of = {"counts": COUNTS[: len(features)], "limits": LIMITS[: len(features)]}
+    given = of | {"ridge": 0.7, "tolerance": 1e-9, "most_steps": 20_000} | changes
     return convex_fit(np.asarray(features), np.asarray(targets), **given)
 
 

@@ -22,19 +22,23 @@ COUNTED: dict[str, int] = {"num_queries": QUERIES, "num_labels": LABELS, "num_re
 HEAD = VoteManifest(holder="a", queries=queries_digest(ASKED, IDS), num_teachers=TEACHERS, **COUNTED)
 
 
-def confidences_of(holder: str) -> np.ndarray:
+def confidences_of(holder: str, teachers: int = TEACHERS) -> np.ndarray:
     seed = int.from_bytes(holder.encode(), "big")
-    return np.random.default_rng(seed).random((TEACHERS, QUERIES, LABELS)).astype(np.float32)
+    return np.random.default_rng(seed).random((teachers, QUERIES, LABELS)).astype(np.float32)
 
 
 def write(folder: Path, holder: str = "a", name: str | None = None, **changes: Any) -> Path:
-    votes, path = confidences_of(holder), folder / f"{name or holder}.npz"
+    teachers, path = changes.get("num_teachers", TEACHERS), folder / f"{name or holder}.npz"
+    votes = confidences_of(holder, teachers)
     beside: dict[str, Any] = {"record_ids": IDS, "label_names": NAMES}
     beside |= {key: changes.pop(key) for key in beside if key in changes}
-    head = replace(HEAD, holder=holder, **changes)
+    head = replace(HEAD, holder=holder, **({"num_records": 50 + teachers, "num_groups": 40 + teachers} | changes))
     if head.cast == "confidences":
-        beside |= {"confidences": lambda: [votes[:2], votes[2:]], "label_shares": np.full((TEACHERS, LABELS), 0.25)}
-    VoteFile.write(path, head, bits=lambda: [votes[:1] >= 0.5, votes[1:] >= 0.5], **beside)
+        beside |= {
+            "confidences": lambda: np.array_split(votes, min(2, teachers)),
+            "label_shares": np.full((TEACHERS, LABELS), 0.25),
+        }
+    VoteFile.write(path, head, bits=lambda: np.array_split(votes >= 0.5, min(2, teachers)), **beside)
     return path
 
 
@@ -164,19 +168,9 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
         ForeignVotes([tmp_path / "bits.npz", tmp_path / "copy.npz"])
 
 
-def vote_file(folder: Path, holder: str, teachers: int = 2, **head: Any) -> Path:
-    rng = np.random.default_rng(len(holder) + int(holder))
-    votes = rng.random((teachers, QUERIES, LABELS)) < 0.4
-    said: dict[str, Any] = {"holder": holder, "queries": "0" * 64, "num_teachers": teachers, **COUNTED}
-    said |= {"num_records": 50 + teachers, "num_groups": 40 + teachers}
-    path, names = folder / f"{holder}.npz", {"record_ids": np.arange(QUERIES), "label_names": NAMES}
-    VoteFile.write(path, VoteManifest(**(said | head)), bits=lambda: [votes], **names)
-    return path
-
-
 @pytest.mark.parametrize("teachers", [1, 100, 30_000])
 def test_a_tree_of_sums_is_the_sum(teachers: int, tmp_path: Path) -> None:
-    paths = [vote_file(tmp_path, str(number), teachers if number == 3 else 2) for number in range(1, 7)]
+    paths = [write(tmp_path, holder, num_teachers=teachers if holder == "c" else 2) for holder in "abcdef"]
     whole = GatheredVotes.read(paths)
     left = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
     right = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
@@ -191,13 +185,12 @@ def test_a_tree_of_sums_is_the_sum(teachers: int, tmp_path: Path) -> None:
 
 
 def test_sums_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
-    paths = [vote_file(tmp_path, str(number)) for number in range(1, 4)]
+    paths = [write(tmp_path, holder) for holder in "abc"]
     GatheredVotes.read(paths[:2]).write(tmp_path / "sum.npz")
-    with pytest.raises(InvalidValue, match="holder=2: expected each holder once"):
+    with pytest.raises(InvalidValue, match="holder=b: expected each holder once"):
         GatheredVotes.read([tmp_path / "sum.npz", paths[1]])
-    other = vote_file(tmp_path, "9", queries="1" * 64)
     with pytest.raises(InvalidValue, match="queries=others: expected the queries"):
-        GatheredVotes.read([tmp_path / "sum.npz", other])
+        GatheredVotes.read([tmp_path / "sum.npz", write(tmp_path, "d", queries="1" * 64)])
     votes = GatheredVotes.read([tmp_path / "sum.npz"])
     for read in (votes.bits, votes.confidences, votes.label_shares, lambda: votes.counts(3)):
         with pytest.raises(InvalidValue, match="expected"):
@@ -209,7 +202,7 @@ def test_sums_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     [({"queries": "1" * 64}, "queries=others"), ({"vote_clip": None}, "vote_clip=None: expected the vote_clip of")],
 )
 def test_a_sum_whose_holders_say_different_things_is_refused(said: Any, message: str, tmp_path: Path) -> None:
-    files = [VoteFile.open(vote_file(tmp_path, holder)) for holder in "12"]
+    files = [VoteFile.open(write(tmp_path, holder)) for holder in "ab"]
     first, second = (replace(file.manifest, vote_clip=1) for file in files)
     heads = (first, replace(second, **said))
     names = {"record_ids": files[0].record_ids, "label_names": files[0].label_names}
@@ -219,7 +212,7 @@ def test_a_sum_whose_holders_say_different_things_is_refused(said: Any, message:
 
 
 def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
-    GatheredVotes.read([vote_file(tmp_path, "1"), vote_file(tmp_path, "2")]).write(tmp_path / "sum.npz")
+    GatheredVotes.read([write(tmp_path), write(tmp_path, "b")]).write(tmp_path / "sum.npz")
     whole = (tmp_path / "sum.npz").read_bytes()
     place = whole.index(b"counts.npy") + 10 + 128  # within the numbers
     (tmp_path / "sum.npz").write_bytes(whole[:place] + b"\x07" + whole[place + 1 :])
@@ -228,10 +221,10 @@ def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sum.npz").write_bytes(whole[:-30])
     with pytest.raises(InvalidValue, match="expected a whole"):
         SumFile.open(tmp_path / "sum.npz")
-    file = VoteFile.open(tmp_path / "1.npz")
+    file = VoteFile.open(tmp_path / "a.npz")
     names = {"record_ids": file.record_ids, "label_names": file.label_names}
-    with pytest.raises(InvalidValue, match=r"counts\[0, 0\]: expected at most 2"):
-        SumFile.write(tmp_path / "more.npz", file.heads, np.full((QUERIES, LABELS), 3), **names)
+    with pytest.raises(InvalidValue, match=r"counts\[0, 0\]: expected at most 3"):
+        SumFile.write(tmp_path / "more.npz", file.heads, np.full((QUERIES, LABELS), 4), **names)
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 255, 257])
