@@ -64,7 +64,6 @@ CALLS = {
 }
 
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
-every_adjacency = pytest.mark.parametrize("adjacency", tuple(Adjacency))
 
 
 def values_of(outcome: Any) -> list[Any]:
@@ -83,7 +82,7 @@ def test_list_is_complete() -> None:
 
 
 @every_call
-@every_adjacency
+@pytest.mark.parametrize("adjacency", Adjacency)
 def test_a_call_is_a_frozen_value_whose_price_never_depends_on_data(call: Call, adjacency: Adjacency) -> None:
     made, second = call.make(adjacency), call.make(adjacency)
     assert made == second and (made.event, made.target) == (second.event, second.target)
@@ -114,9 +113,8 @@ def test_one_call_outside_a_session_costs_what_an_access_costs_in_one(call: Call
 @every_call
 def test_replacing_costs_no_less_than_adding(call: Call) -> None:
     """Equal prices mean wider noise, or that one change moves both alike."""
-    prices = [RdpAccountant().compose(call.make(adjacency).event).get_epsilon(1e-6) for adjacency in Adjacency]
-    by_name = dict(zip(Adjacency, prices, strict=True))
-    assert by_name[Adjacency.REPLACE_ONE] >= by_name[Adjacency.ADD_REMOVE]
+    price = {each: RdpAccountant().compose(call.make(each).event).get_epsilon(1e-6) for each in Adjacency}
+    assert price[Adjacency.REPLACE_ONE] >= price[Adjacency.ADD_REMOVE]
 
 
 @every_call
@@ -133,8 +131,7 @@ def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -
     outcome = made(data, rng=np.random.default_rng(4))
     np.testing.assert_array_equal(data, call.data)
     if hasattr(outcome, "in_target"):
-        assert outcome.in_target.shape == (len(data),)
-        assert outcome.in_target.dtype == bool
+        assert (outcome.in_target.shape, outcome.in_target.dtype) == ((len(data),), bool)
         assert 0 < outcome.in_target.sum() < len(data)
     else:
         assert outcome.answered.all()

@@ -154,13 +154,9 @@ VOTES = np.random.default_rng(0).random((30, 20, 8)) < 0.3
 def test_no_teacher_moves_more_counts_than_the_price_is_for(adjacency: Adjacency, most: int) -> None:
     """A teacher that votes for all labels, and for none or for others: what the paths of a run count."""
     aggregator = GNMax(noise_std=10.0, max_votes=most, adjacency=adjacency)
-    (event, _), *_ = leaves(aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30))
-    if most == 1:
-        assert isinstance(event, WinnerEvent)
-        priced = float(event.num_moving)
-    else:
-        assert isinstance(event, GaussianEvent)
-        priced = (10.0 / event.noise_multiplier) ** 2
+    event: Any = next(leaves(aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)))[0]
+    assert isinstance(event, WinnerEvent if most == 1 else GaussianEvent)
+    priced = event.num_moving if most == 1 else (10.0 / event.noise_multiplier) ** 2
     replaced = VOTES.copy()
     replaced[3] = ~VOTES[3] if adjacency is Adjacency.REPLACE_ONE else False
     first, second = (counts_for(aggregator, [votes[:11], votes[11:]]) for votes in (VOTES, replaced))

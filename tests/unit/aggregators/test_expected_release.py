@@ -79,19 +79,21 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
     assert expected.absent == pytest.approx(norm.cdf((200 - others) / 300), abs=0.02)
 
 
+def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
+    """Few votes, and what an aggregator gathers of their bits."""
+    votes = MadeUpVotes(num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3)
+    return votes, aggregator.gather(np.concatenate(list(votes.bits())), num_teachers=60)
+
+
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
 def test_clipped_counts_are_said_without_the_teachers_bits(norm: str, vote_clip: int) -> None:
-    aggregator = ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm)
-    votes = MadeUpVotes(num_queries=30, num_labels=12, num_teachers=60, agreement=1.0, num_present=3)
-    gathered = aggregator.gather(np.concatenate(list(votes.bits())), num_teachers=60)
+    votes, gathered = made_up(ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm))
     np.testing.assert_allclose(votes.counts(), gathered, rtol=1e-8)
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9])
 def test_right_sets_are_counted_without_the_teachers_bits(agreement: float) -> None:
-    aggregator = PowersetGNMax(noise_std=3.0)
-    votes = MadeUpVotes(num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3)
-    gathered = aggregator.gather(np.concatenate(list(votes.bits())), num_teachers=60)
+    votes, gathered = made_up(PowersetGNMax(noise_std=3.0), agreement)
     for said in _right_sets(votes):
         same = (gathered["query"] == said["query"]) & (gathered["labels"] == said["labels"]).all(axis=1)
         assert gathered["count"][same].item() == said["count"]
@@ -101,9 +103,8 @@ def test_right_sets_are_counted_without_the_teachers_bits(agreement: float) -> N
 def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(clip_factor: float) -> None:
     """Scores projected on 128 directions keep a signal that lies there, and that share of the noise."""
     aggregator = CenteredVotes(noise_multiplier=6.0, prevalence_share=0.0, center=3 / 40, clip_factor=clip_factor)
-    shape = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
-    expected = aggregator.expected_release(**shape)
-    votes = MadeUpVotes(num_queries=600, num_labels=40, num_teachers=400, agreement=1.0, num_present=3)
+    expected = aggregator.expected_release(**SHAPE)
+    votes = MadeUpVotes(**SHAPE, agreement=1.0, num_present=3)
     summary = np.rint(aggregator.gather(votes.labels[None].repeat(2, axis=0), num_teachers=2) * 200).astype(np.int64)
     with without_warning():
         release: Any = aggregator.aggregate_summary(summary, num_teachers=400, rng=np.random.default_rng(1))

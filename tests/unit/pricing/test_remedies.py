@@ -31,25 +31,23 @@ from pate.pricing import (
 from pate.pricing.remedies import group_votes_tell_more, remedies
 from pate.validation import InvalidValue
 
+PEELING = FixedTopK(k=5, epsilon=1.0)
+CENTERED = CenteredVotes(noise_multiplier=1.0)
 TABLE = StableTopK(selection_scale=1.0, test="table", table_order=4.0, table_budget=0.01)
 AGGREGATORS: tuple[Aggregator, ...] = (
-    CenteredVotes(noise_multiplier=1.0),
+    CENTERED,
     ClippedVotes(noise_std=1.0, vote_clip=4),
     ConfidentGNMax(screening_std=2.0, threshold_share=0.6, noise_std=1.0),
-    FixedTopK(k=5, epsilon=1.0),
+    PEELING,
     GaussianVotes(noise_std=1.0),
     GNMax(noise_std=1.0),
     PowersetGNMax(noise_std=1.0),
     TABLE,
 )
-CENTERED = CenteredVotes(noise_multiplier=1.0)
 Plan = tuple[Aggregator, ReleaseShape, Budget]
 NAMES, GROUPS = SettingNames(), 20_000
-pytestmark = pytest.mark.slow
-
-
 SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
-PEELING = FixedTopK(k=5, epsilon=1.0)
+pytestmark = pytest.mark.slow
 
 
 def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
@@ -115,8 +113,7 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(max_epsilon
 
 
 def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
-    shape = ReleaseShape(num_queries=2000, num_labels=40, num_teachers=50)
-    plan = FixedTopK(k=5, epsilon=1.0), shape, budget(0.4)
+    plan = PEELING, ReleaseShape(num_queries=2000, num_labels=40, num_teachers=50), budget(0.4)
     (both,) = [text for text in suggested(plan) if "num_teachers=" in text]
     assert both.startswith("num_teachers=2000 num_queries=")
     judged(followed(plan, both))
@@ -135,8 +132,7 @@ def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
 @pytest.mark.parametrize("num_labels", [8, 12])
 def test_answers_of_exactly_k_labels_are_judged_on_queries_that_have_k(num_labels: int) -> None:
     shape = ReleaseShape(num_queries=100, num_labels=num_labels, num_teachers=200)
-    quiet = FixedTopK(k=5, epsilon=50.0)
-    (line,) = judged((quiet, shape, Budget(target_delta=1e-6)))
+    (line,) = judged((FixedTopK(k=5, epsilon=50.0), shape, Budget(target_delta=1e-6)))
     assert line.endswith("above 10 it promises one person little")  # and nothing else
 
 
@@ -217,8 +213,7 @@ def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not
 
 
 def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = FixedTopK(k=40, epsilon=1.0)
-    assert guarded(everything, of=budget(None)) == ()
+    assert guarded(FixedTopK(k=40, epsilon=1.0), of=budget(None)) == ()
 
     def refuses(*_: Any, **__: Any) -> None:
         raise InvalidValue("votes=made up: expected others")

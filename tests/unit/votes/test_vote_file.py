@@ -18,6 +18,7 @@ from pate.votes.vote_file import BitSums, GatheredVotes, SumFile, VoteFile, Vote
 TEACHERS, QUERIES, LABELS = 3, 7, 11
 ASKED = np.random.default_rng(0).standard_normal((QUERIES, 4)).astype(np.float32)
 IDS, NAMES = np.arange(10, 10 + QUERIES), tuple(f"label {number}" for number in range(LABELS))
+BESIDE: dict[str, Any] = {"record_ids": IDS, "label_names": NAMES}
 COUNTED: dict[str, int] = {"num_queries": QUERIES, "num_labels": LABELS, "num_records": 50, "num_groups": 40}
 HEAD = VoteManifest(holder="a", queries=queries_digest(ASKED, IDS), num_teachers=TEACHERS, **COUNTED)
 
@@ -30,8 +31,7 @@ def confidences_of(holder: str, teachers: int = TEACHERS) -> np.ndarray:
 def write(folder: Path, holder: str = "a", name: str | None = None, **changes: Any) -> Path:
     teachers, path = changes.get("num_teachers", TEACHERS), folder / f"{name or holder}.npz"
     votes = confidences_of(holder, teachers)
-    beside: dict[str, Any] = {"record_ids": IDS, "label_names": NAMES}
-    beside |= {key: changes.pop(key) for key in beside if key in changes}
+    beside: dict[str, Any] = {name: changes.pop(name, usual) for name, usual in BESIDE.items()}
     head = replace(HEAD, holder=holder, **({"num_records": 50 + teachers, "num_groups": 40 + teachers} | changes))
     if head.cast == "confidences":
         beside |= {
@@ -202,11 +202,8 @@ def test_sums_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     [({"queries": "1" * 64}, "queries=others"), ({"vote_clip": None}, "vote_clip=None: expected the vote_clip of")],
 )
 def test_a_sum_whose_holders_say_different_things_is_refused(said: Any, message: str, tmp_path: Path) -> None:
-    files = [VoteFile.open(write(tmp_path, holder)) for holder in "ab"]
-    first, second = (replace(file.manifest, vote_clip=1) for file in files)
-    heads = (first, replace(second, **said))
-    names = {"record_ids": files[0].record_ids, "label_names": files[0].label_names}
-    SumFile.write(tmp_path / "sum.npz", heads, np.ones((QUERIES, LABELS), np.int64), **names)
+    heads = (replace(HEAD, vote_clip=1), replace(HEAD, **({"holder": "b", "vote_clip": 1} | said)))
+    SumFile.write(tmp_path / "sum.npz", heads, np.ones((QUERIES, LABELS), np.int64), **BESIDE)
     with pytest.raises(InvalidValue, match=message):
         GatheredVotes.read([tmp_path / "sum.npz"])
 
@@ -221,10 +218,8 @@ def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sum.npz").write_bytes(whole[:-30])
     with pytest.raises(InvalidValue, match="expected a whole"):
         SumFile.open(tmp_path / "sum.npz")
-    file = VoteFile.open(tmp_path / "a.npz")
-    names = {"record_ids": file.record_ids, "label_names": file.label_names}
     with pytest.raises(InvalidValue, match=r"counts\[0, 0\]: expected at most 3"):
-        SumFile.write(tmp_path / "more.npz", file.heads, np.full((QUERIES, LABELS), 4), **names)
+        SumFile.write(tmp_path / "more.npz", (HEAD,), np.full((QUERIES, LABELS), 4), **BESIDE)
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 255, 257])
