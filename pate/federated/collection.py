@@ -186,12 +186,10 @@ class FederatedRelease:
     def run(self, ask: Callable[[], Iterable[Contribution]], monitor: Monitor | None = None) -> Terms:
         """Collects votes, or takes those that were collected before, and releases them.
 
-        `ask` sends the request to all holders and gives what came back.
-        Holders are asked until one collection is complete. From then on it stays what it is, so a server that was
-        killed goes on with the same votes, charges nothing a second time and gives the same release.
-
-        Raises:
-            InvalidValue: too many holders are absent; whatever `release_votes` refuses. Nothing was charged then.
+        `ask` sends the request to all holders and gives what came back. Holders are asked until one collection is
+        complete. From then on it stays what it is, so a server that was killed goes on with the same votes, charges
+        nothing a second time and gives the same release. Raises `InvalidValue` where too many holders are absent, and
+        for whatever `release_votes` refuses: nothing was charged then.
         """
         monitor = monitor or NullMonitor()
         collection = self._kept()

@@ -385,10 +385,9 @@ def release_app(
         connect_seconds: how long to wait for as many nodes as there are holders.
         monitor: told of progress, and who was refused.
     """
-    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
     def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
-        asked = content(request=made.request.to_bytes())
+        asked, wait = content(request=made.request.to_bytes()), {"seconds": seconds, "connect_seconds": connect_seconds}
         made.run(lambda: ask(grid, made.roll, asked, ACTION, group="votes", **wait), monitor)
 
     return _app(release, serve)
@@ -431,7 +430,7 @@ def rounds_app(
             `secure_holder_app` then.
         shares: of secure sums, see `SumTerms.shares`.
         seconds: how long holders have for one answer, and for each of the four steps of a secure sum.
-        connect_seconds: how long to wait for as many nodes as there are holders.
+        connect_seconds: as for `release_app`.
         monitor: told of progress, and who was absent in which round.
     """
     wait = {"seconds": seconds, "connect_seconds": connect_seconds}

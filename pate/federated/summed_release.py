@@ -272,14 +272,9 @@ class SummedRelease:
         return SumTerms.of_counts(self.roll, self.shares)
 
     def run(self, ask: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
-        """Has the sum made once, and releases it, or continues where it was killed.
+        """Has the sum made once, by `secure_sum`, and releases it, or continues where it was killed.
 
-        Args:
-            ask: has holders make the sum, by `secure_sum`.
-            monitor: told of progress.
-
-        Raises:
-            InvalidValue: too few holders; whatever `release_votes` refuses.
+        Raises `InvalidValue` for too few holders, and for whatever `release_votes` refuses.
         """
         _ = self.terms
         make_folder(self.inbox)

@@ -21,15 +21,12 @@ _SAYS = _UNCOVERED.replace("_", " ")
 
 
 class RunWriter(AbstractContextManager["RunWriter"]):
-    """Writes a run's events into one folder.
+    """Writes a run's events into one folder, made with mode 0700 if it is missing; None writes nothing.
 
-    Tags that start with `no_epsilon_covers_this` hold what was computed from private data or noiseless
-    votes. An event that the folder already holds, by tag and step, is not written again, so a killed run that
-    repeats a stage leaves no duplicates. Call `flush` after each stage: what was not flushed dies with a
-    killed run, and comes back only if the stage is repeated.
-
-    Args:
-        folder: where the events lie, made with mode 0700 if it is missing; files have mode 0600. None writes nothing.
+    Tags that start with `no_epsilon_covers_this` hold what was computed from private data or noiseless votes. An event
+    that the folder already holds, by tag and step, is not written again, so a killed run that repeats a stage leaves no
+    duplicates. Call `flush` after each stage: what was not flushed dies with a killed run, and comes back only if the
+    stage is repeated. Files have mode 0600.
     """
 
     def __init__(self, folder: Path | str | None) -> None:
