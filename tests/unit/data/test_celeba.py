@@ -322,15 +322,6 @@ def test_what_is_wrong_in_a_list_is_one_line(
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
 
-@pytest.mark.parametrize("content", ["", "0\n", "0\nBald Young\n"])
-def test_an_empty_attribute_list_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / ATTRIBUTES).write_text(content)
-    with pytest.raises(
-        InvalidValue, match=rf"{LISTED} line 1='?0?'?: expected the number of images, names in line 2 and a row"
-    ):
-        read_attributes(tmp_path)
-
-
 def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) -> None:
     """A private picture would be public, too."""
     edit(ATTRIBUTES, "000005.jpg", "000001.png")
@@ -339,7 +330,13 @@ def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) ->
         CelebA(root=text_copy, image_size=4).load()
 
 
-def test_what_is_not_there_is_named(text_copy: Path) -> None:
+def test_what_is_not_there_is_named(text_copy: Path, tmp_path: Path) -> None:
+    for content in ("", "0\n", "0\nBald Young\n"):
+        (tmp_path / ATTRIBUTES).write_text(content)
+        with pytest.raises(
+            InvalidValue, match=rf"{LISTED} line 1='?0?'?: expected the number of images, names in line 2"
+        ):
+            read_attributes(tmp_path)
     with pytest.raises(InvalidValue, match=r"^data\.root=/nonexistent: expected the folder of your own copy of "):
         CelebA(root="/nonexistent").load()
     for number in (7, 8):

@@ -126,11 +126,7 @@ def test_what_is_published_of_texts_holds_no_private_word(files: Path) -> None:
     told = next(line for line in data.notes if line.startswith("data.private.note"))
     assert "of the first 90 texts" in told
     assert "of their words are in no public text" in told
-
-
-def test_texts_vary_as_much_as_all_other_columns(files: Path) -> None:
-    inputs = table(files).load().public.inputs
-    spread = inputs.var(axis=0)
+    spread = data.public.inputs.var(axis=0)  # of texts together as of all other columns
     np.testing.assert_allclose(spread[:-1].sum(), spread[-1], rtol=1e-4)
 
 
@@ -147,6 +143,8 @@ def test_a_schema_of_texts_is_read_back_with_its_file(files: Path) -> None:
     path.unlink()
     with pytest.raises(InvalidValue, match=r"text-.*\.safetensors: expected what makes numbers of texts"):
         Table(**settings).load()  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue, match=r"'data\.text=\[note\]' makes features of its words"):
+        Table(**paths, labels=("ill",)).load()  # type: ignore[arg-type]
 
 
 def test_what_was_made_is_kept_and_what_was_damaged_is_made_again(files: Path) -> None:
@@ -190,14 +188,6 @@ def test_a_file_of_somebody_else_is_refused(fitted: TfidfVectors, tmp_path: Path
         TextVectors.load(path, remedy="copy it again")
     with pytest.raises(InvalidValue, match="it is another"):
         TextVectors.load(path, sha256=fitted.digest, remedy="copy it again")
-
-
-def test_a_text_that_nobody_names_says_what_makes_features_of_it(files: Path) -> None:
-    plain = Table(**{split: str(files / f"{split}.csv") for split in ("private", "public", "test")}, labels=("ill",))
-    with pytest.raises(InvalidValue, match=r"'data\.text=\[note\]' makes features of its words"):
-        plain.load()
-    with pytest.raises(InvalidValue, match=r"data\.text=ill: expected another column than data\.labels"):
-        Table(labels=("ill",), text=("ill",))
 
 
 def test_a_cell_larger_than_a_block_is_read_and_no_row_twice(files: Path) -> None:
@@ -337,6 +327,12 @@ def test_of_a_file_is_read_back_and_names_its_digest(of_weights: tuple[TextVecto
     np.testing.assert_array_equal(read.vectors(PUBLIC[:9]), vectors.vectors(PUBLIC[:9]))
     assert read.origin["weights_sha256"] == Weights(moved).sha256
     assert read.origin["num_texts"] == 300
+    for name, array in vectors.arrays.items():
+        for wrong in (np.zeros(3, array.dtype), array[:-1]):
+            made = type(vectors)({**vectors.arrays, name: wrong}, vectors.settings, vectors.origin)
+            made.save(tmp_path / made.file)
+            with pytest.raises(InvalidValue, match="expected what makes numbers of texts"):
+                TextVectors.load(tmp_path / made.file, remedy="copy it again")
 
 
 def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
@@ -486,13 +482,3 @@ def test_many_texts_are_worked_on_in_other_processes(fitted: TfidfVectors, monke
     monkeypatch.setattr(texts_module, "_MANY", 1)
     np.testing.assert_array_equal(fitted.vectors(texts, told.append), wanted)
     assert told == [4096, 8192, 9000]
-
-
-def test_of_a_file_arrays_of_other_shapes_are_refused(of_weights: tuple[TextVectors, Path], tmp_path: Path) -> None:
-    vectors, _ = of_weights
-    for name, array in vectors.arrays.items():
-        for wrong in (np.zeros(3, array.dtype), array[:-1]):
-            made = type(vectors)({**vectors.arrays, name: wrong}, vectors.settings, vectors.origin)
-            made.save(tmp_path / made.file)
-            with pytest.raises(InvalidValue, match="expected what makes numbers of texts"):
-                TextVectors.load(tmp_path / made.file, remedy="copy it again")
