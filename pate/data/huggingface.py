@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Stage, unwatch
 from pate.data.image_folder import PictureColumn
 from pate.data.table.cells import arrow, missing_in, require_column
 from pate.data.table.rows import (
-    LABEL_HINT,
     UNGROUPED,
     LabelColumns,
     Numbered,
@@ -58,50 +57,6 @@ class ListColumn:
         if wrong[0, 0] or not self.length:
             rule = f"lists of {self.length} finite numbers, {wrong[0, 0]} of {count} records have others"
             raise InvalidValue(f"data.inputs={self.name}: expected {rule}")
-
-
-@dataclass(frozen=True)
-class LabelLists:
-    """A column of lists that says all labels of a record."""
-
-    name: str
-    names: tuple[str, ...]  # of the labels
-    of_classes: bool  # whether a list holds the classes that apply; else a 0 or 1 for each label
-    hint: str = LABEL_HINT
-
-    @classmethod
-    def of(cls, name: str, feature: Any) -> Self | None:
-        """That of a feature of the library, None where it is no list; raises where it does not name or count labels."""
-        inner = getattr(feature, "feature", None)
-        if inner is None:
-            return None
-        if (names := getattr(inner, "names", None)) is not None:
-            return cls(name, tuple(map(str, names)), True)
-        if (length := getattr(feature, "length", -1)) > 0:
-            return cls(name, tuple(f"{name}_{place}" for place in range(length)), False)
-        rule = "columns of 0 and 1, lists of classes (ClassLabel with names), or lists of a length that the data say"
-        raise InvalidValue(f"data.labels={name}: expected {rule}")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def read(self, table: Any, spelling: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """As `LabelColumns.read`; wrong is a list that is missing, of another length, or with a class that is none."""
-        pa, column = arrow(), table.column(self.name).combine_chunks()
-        rows, said = pa.compute.list_parent_indices(column).to_numpy(), pa.compute.list_flatten(column)
-        if not self.of_classes:
-            count = np.bincount(rows, minlength=len(column))
-            first, other = np.cumsum(count) - count, count != len(self.names)
-            listed = [said.take(pa.array(first + place, mask=other)) for place in range(len(self.names))]
-            return LabelColumns(self.names).read(pa.table(listed, names=self.names))
-        classes = said.cast(pa.int64()).fill_null(-1).to_numpy()
-        known = (classes >= 0) & (classes < len(self.names))
-        bits = np.zeros((len(column), len(self.names)), np.bool_)
-        bits[rows[known], classes[known]] = True
-        wrong = np.repeat(missing_in(column)[:, None], len(self.names), axis=1)
-        wrong[rows[~known]] = True
-        return bits, wrong
 
 
 @dataclass(frozen=True)
@@ -154,11 +109,11 @@ class HuggingFace(TextReader):
         if self.text:
             form = form.fitted(self._table_of("public"), self.text, self.text_fit or TfidfVectors.fit, stage)
         named: Any = {"group": () if self.group is None else (self.group,), "id": self.id}
-        rows = {}
+        rows, labels = {}, LabelColumns(self._label_names)
         for split in SPLITS:
             self._require_columns(split)
             name = f"data.{split}"
-            rows[split] = Rows(self._batches(split), form, self._label_form, name=name, split=split, **named)
+            rows[split] = Rows(self._batches(split), form, labels, name=name, split=split, **named)
         of_cells, of_pictures = isinstance(form, TableSchema), isinstance(form, PictureColumn)
 
         def shown(inputs: NDArray[Any]) -> Any:
@@ -168,14 +123,13 @@ class HuggingFace(TextReader):
             return Pixels(inputs.reshape(-1, *form.form.input_shape), np.arange(len(inputs), dtype=np.int64))
 
         parts = parts_of(rows, form, **named, seed=self.seed, shown=shown)
-        private = (self._bitwise(table) for _, table in self._batches("private"))
         return Dataset(
             name=self.name,
             real=True,
             kind="images" if of_pictures else "features",
-            label_names=self._label_form.names,
+            label_names=labels.names,
             preprocessing=form if of_cells else form.form if of_pictures else None,
-            private_cells=private_cells(private) if of_cells else None,
+            private_cells=private_cells(table for _, table in self._batches("private")) if of_cells else None,
             notes=(*(() if self.group is not None else (UNGROUPED,)), *parts.pop("notes")),
             **parts,
         )
@@ -203,11 +157,22 @@ class HuggingFace(TextReader):
         return {split: opened[getattr(self, split)] for split in SPLITS}
 
     @cached_property
-    def _label_form(self) -> LabelColumns | LabelLists:
-        """How cells become a bit for each label."""
-        first, *others = self.labels
-        lists = None if others else LabelLists.of(first, self._parts["private"].features.get(first))
-        return lists or LabelColumns(self.labels)
+    def _listed(self) -> tuple[tuple[str, ...], bool] | None:
+        """Of a column of lists the labels, and whether a list holds the classes that apply, else a 0 or 1 for each."""
+        name, *others = self.labels
+        feature = None if others else self._parts["private"].features.get(name)
+        if (inner := getattr(feature, "feature", None)) is None:
+            return None
+        if (names := getattr(inner, "names", None)) is not None:
+            return tuple(map(str, names)), True
+        length = getattr(feature, "length", -1)
+        rule = "columns of 0 and 1, lists of classes (ClassLabel with names), or lists of a length that the data say"
+        require(length > 0, "data.labels", name, rule)
+        return tuple(f"{name}_{place}" for place in range(length)), False
+
+    @property
+    def _label_names(self) -> tuple[str, ...]:
+        return self.labels if self._listed is None else self._listed[0]
 
     @cached_property
     def _form(self) -> Any:
@@ -244,16 +209,34 @@ class HuggingFace(TextReader):
         wanted = [*self.inputs, *self.labels, *(each for each in (self.group, self.id) if each is not None)]
         columns = [each for each in dict.fromkeys(wanted) if each in part.column_names]
         for table in part.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH):
-            yield done + np.arange(len(table)), table
+            yield done + np.arange(len(table)), self._bitwise(table)
             done += len(table)
 
     def _bitwise(self, table: Any) -> Any:
-        """A table with a column of 0 and 1 for each label in place of lists, by which records are known again."""
-        if isinstance(form := self._label_form, LabelLists):
-            bits = form.read(table, None)[0].T.astype(np.int8)
-            table = table.drop_columns([form.name])
-            for name, label in zip(form.names, bits, strict=True):
-                table = table.append_column(name, arrow().array(label))
+        """A table with a column of 0 and 1 for each label in place of lists; none where a list does not say it.
+
+        Such is one that is missing, of another length, or with a class that is none.
+        """
+        if self._listed is None or self.labels[0] not in table.column_names:
+            return table
+        (names, of_classes), pa = self._listed, arrow()
+        column = table.column(self.labels[0]).combine_chunks()
+        rows, said = pa.compute.list_parent_indices(column).to_numpy(), pa.compute.list_flatten(column)
+        if of_classes:
+            classes = said.cast(pa.int64()).fill_null(-1).to_numpy()
+            known = (classes >= 0) & (classes < len(names))
+            bits = np.zeros((len(column), len(names)), np.bool_)
+            bits[rows[known], classes[known]] = True
+            wrong = np.repeat(missing_in(column)[:, None], len(names), axis=1)
+            wrong[rows[~known]] = True
+        else:
+            count = np.bincount(rows, minlength=len(column))
+            first, other = np.cumsum(count) - count, count != len(names)
+            listed = [said.take(pa.array(first + place, mask=other)) for place in range(len(names))]
+            bits, wrong = LabelColumns(names).read(pa.table(listed, names=names))
+        table = table.drop_columns([self.labels[0]])
+        for name, each, none in zip(names, bits.T.astype(np.int8), wrong.T, strict=True):
+            table = table.append_column(name, pa.array(each, mask=none))
         return table
 
 
