@@ -119,10 +119,12 @@ class Spelling:
 
     def known(self, table: Any) -> Any:
         """A pyarrow table whose missing cells are null, those that a word says among them."""
+        if not self.missing:
+            return table
         pa = arrow()
         words, columns = pa.array(self.missing, pa.string()), []
         numbers = as_numbers(words, self)
-        for array in map(_decoded, table.columns if self.missing else ()):
+        for array in map(_decoded, table.columns):
             if array.type == pa.string():
                 gone = pa.compute.is_in(as_values(as_texts(array), self), as_values(words, self), skip_nulls=True)
             elif pa.types.is_boolean(array.type):
@@ -130,7 +132,7 @@ class Spelling:
             else:
                 gone = pa.array(np.isin(as_numbers(array), numbers[np.isfinite(numbers)]))
             columns.append(pa.compute.if_else(gone, pa.scalar(None, array.type), array))
-        return pa.table(columns, names=table.column_names) if self.missing else table
+        return pa.table(columns, names=table.column_names)
 
     def ungrouped(self, texts: Any) -> Any:
         """Words `[n]`, numbers among them without what stands between thousands."""
