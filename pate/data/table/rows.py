@@ -142,7 +142,7 @@ class Rows:
             known += texts_of(as_texts(batch.column(column)[: TEXTS_ASKED - len(known)]))
         there = [column for column in self._labels.columns if column in batch.column_names]
         batch = self._spelling.known(batch.select(list(dict.fromkeys((*there, *self._words)))))
-        bits = np.zeros((batch.num_rows, len(self._labels.names)), np.bool_)
+        bits = np.zeros((len(numbers), len(self._labels.names)), np.bool_)
         if len(there) == len(self._labels.columns):
             bits, wrong = self._labels.read(batch, self._spelling)
             _count(self._wrong_labels, wrong, numbers)

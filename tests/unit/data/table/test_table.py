@@ -300,6 +300,7 @@ def test_public_records_need_no_labels(write: Write, tmp_path: Path) -> None:
     lines = [HEAD.rsplit(",", 2)[0], *(row.rsplit(",", 2)[0] for row in PUBLIC)]
     (tmp_path / "public.csv").write_text("\n".join(lines))
     bare = Table(**settings).load()
+    assert not Table(**settings | {"group": None, "drop": ["patient"], "missing": ["?"]}).load().public_labeled
     for dataset in (emptied, bare):
         assert not dataset.public_labeled
         assert not dataset.public.labels.any()
