@@ -128,7 +128,10 @@ class FileGuard(ConfigLoaderImpl):
         loaded = super()._load_single_config(default, repo)
         _require_harmless(loaded, default.config_path)
         if any(str(path).startswith("experiment/") for path in (default.config_path, default.parent)):
-            self._experiment |= _names_in(loaded.config)
+            plain = OmegaConf.to_container(loaded.config, resolve=False)  # its keys, no deeper than a field of a group
+            for key, value in plain.items() if isinstance(plain, dict) else ():
+                inner = value if isinstance(value, dict) else {}
+                self._experiment |= {str(key), *(f"{key!s}.{name}" for name in inner)}
         return loaded
 
     def _process_config_searchpath(self, config_name: str | None, parsed_overrides: Any, repo: Any) -> None:
@@ -164,14 +167,6 @@ def _is_ours(source: str, path: str) -> bool:
     """Whether a file is of this package, of Hydra or of its plugins: its path stays within the source's folder."""
     inside = not PurePath(path).is_absolute() and ".." not in PurePath(path).parts
     return inside and (source in _OURS or source.startswith(_PLUGINS))
-
-
-def _names_in(content: Any) -> set[str]:
-    """The keys that a file sets, no deeper than a field of a group."""
-    plain = OmegaConf.to_container(content, resolve=False)
-    outer = plain if isinstance(plain, dict) else {}
-    inner = {f"{key!s}.{field!s}" for key, value in outer.items() if isinstance(value, dict) for field in value}
-    return {*map(str, outer), *inner}
 
 
 def _require_harmless(loaded: ConfigResult, name: str) -> None:

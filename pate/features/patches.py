@@ -44,7 +44,9 @@ def learn_filters(
     no patch shows anything.
     """
     rng = np.random.default_rng(seed)
-    rows = _normalized(_sampled(pictures, patch_size, num_patches, rng))
+    rows = _sampled(pictures, patch_size, num_patches, rng)
+    rows = rows - rows.mean(axis=1, keepdims=True)
+    rows = np.asarray(rows / np.sqrt(rows.var(axis=1, keepdims=True) + CONTRAST), np.float32)
     center = rows.mean(axis=0)
     rows -= center
     variances, vectors = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
@@ -87,11 +89,6 @@ def _sampled(pictures: PublicPictures, size: int, count: int, rng: np.random.Gen
     if len(rows) < 2:
         raise InvalidValue("data: expected public pictures that show something, features are fitted on them")
     return rows
-
-
-def _normalized(rows: Array) -> Array:
-    rows = rows - rows.mean(axis=1, keepdims=True)
-    return np.asarray(rows / np.sqrt(rows.var(axis=1, keepdims=True) + CONTRAST), np.float32)
 
 
 def _unit(rows: Array) -> Array:
