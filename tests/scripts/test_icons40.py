@@ -101,10 +101,7 @@ def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_ano
     assert {family_of("some", name) for name in styles} == {"some:home"}
     others = [("some", "home-lock"), ("other", "home"), ("some", "bold"), ("some", "24")]
     assert [family_of(*name) for name in others] == ["some:home-lock", "other:home", "some:bold", "some:24"]
-
-
-def test_numbers_are_fixed() -> None:
-    """SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum."""
+    # SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum.
     assert number_of("family", "a:b") == 0x66FA18AC7195D5AB >> 2
     assert number_of("family", "a:b") != number_of("icon", "a:b")
 
@@ -186,18 +183,12 @@ def test_what_is_wrong_with_a_package_is_one_line(make_package: Make, sets: dict
         list(IconPackage(make_package({"odd": "{"}, packed=False)).sets())
 
 
-LICENSES = [
-    ({"spdx": "MIT", "title": "MIT"}, ""),
-    ({"spdx": "CC-BY-SA-4.0"}, ""),
-    ({"spdx": "CC-BY-NC-4.0"}, "license CC-BY-NC-4.0"),
-    ({"spdx": "GPL-2.0-or-later"}, "license GPL-2.0-or-later"),
-    ({"title": "Ask us"}, "license Ask us"),
-    *((none, "no license") for none in ({}, None, "MIT")),
-]
-
-
 def test_which_licenses_are_taken() -> None:
-    for license_, refusal in LICENSES:
+    for license_, refusal in (
+        *(({"spdx": "MIT", "title": "MIT"}, ""), ({"spdx": "CC-BY-SA-4.0"}, "")),
+        *(({"spdx": name}, f"license {name}") for name in ("CC-BY-NC-4.0", "GPL-2.0-or-later")),
+        *(({"title": "Ask us"}, "license Ask us"), ({}, "no license"), (None, "no license"), ("MIT", "no license")),
+    ):
         assert IconSet("some", {"info": {"license": license_}}).refusal == refusal, license_
 
 

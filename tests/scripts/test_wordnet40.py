@@ -74,7 +74,7 @@ ABOVE = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
 ABOVE |= {thing: frozenset({1, 2 if thing < 12 else 3, thing}) for thing in range(10, 15)}
 
 
-def test_the_commonest_hypernyms_of_public_records_but_for_the_root() -> None:
+def test_labels_are_the_commonest_public_hypernyms_but_the_root_and_names_shared_are_numbered() -> None:
     public = [10, 11, 12, 13, 14]
     assert choose_labels(ABOVE, public, num_labels=2) == [3, 2]
     assert choose_labels(ABOVE, public, num_labels=3) == [3, 2, 10]  # a tie among five goes to the smallest
@@ -82,9 +82,6 @@ def test_the_commonest_hypernyms_of_public_records_but_for_the_root() -> None:
     assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=1.0) == [1]
     assert choose_labels(ABOVE, [10, 11, 2, 12, 13], num_labels=1) == [2]
     assert choose_labels(ABOVE, [14, 12, 13, 10, 11], num_labels=1) == [3]
-
-
-def test_the_matrix_says_what_each_record_is_and_shared_names_are_numbered_by_offset() -> None:
     assert label_matrix(ABOVE, [11, 3, 1], [3, 2]).tolist() == [[False, True], [True, False], [False, False]]
     synsets = [Synset(1, "part", (), ""), Synset(5, "substance", (), ""), Synset(3, "substance", (), "")]
     assert label_names(synsets, [5, 1, 3]) == ("substance_2", "part", "substance_1")
@@ -124,11 +121,8 @@ ROOT = Path(__file__).parents[2]
 SMALL = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
 
 
-def test_the_vendored_file_is_the_one_that_was_measured() -> None:
+def test_a_small_dictionary_from_lines_to_arrays_and_the_vendored_file_that_was_measured(dictionary: list[str]) -> None:
     assert hashlib.sha256(ARCHIVE.read_bytes()).hexdigest() == SHA256
-
-
-def test_a_small_dictionary_from_lines_to_arrays(dictionary: list[str]) -> None:
     arrays = SMALL.build(dictionary)
     assert arrays["split_sizes"].tolist() == [20, 12, 20]
     assert arrays["features"].shape == (52, 4)
