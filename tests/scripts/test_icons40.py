@@ -89,16 +89,8 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_another() -> None:
-    styles = [
-        "home",
-        "home-outline",
-        "outline-home",
-        "home-24-filled",
-        "home-16-regular",
-        "home-sharp-outline",
-        "home-2",
-    ]
-    assert {family_of("some", name) for name in styles} == {"some:home"}
+    styles = ("home", "outline-home", *(f"home-{style}" for style in ("outline", "24-filled", "16-regular", "2")))
+    assert {family_of("some", name) for name in (*styles, "home-sharp-outline")} == {"some:home"}
     others = [("some", "home-lock"), ("other", "home"), ("some", "bold"), ("some", "24")]
     assert [family_of(*name) for name in others] == ["some:home-lock", "other:home", "some:bold", "some:24"]
     # SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum.
