@@ -16,7 +16,7 @@ from pate.data.image_folder import PictureColumn
 from pate.data.table.cells import arrow, missing_in, require_column
 from pate.data.table.rows import (
     UNGROUPED,
-    LabelColumns,
+    Labels,
     Numbered,
     Rows,
     column_names,
@@ -109,7 +109,7 @@ class HuggingFace(TextReader):
         if self.text:
             form = form.fitted(self._table_of("public"), self.text, self.text_fit or TfidfVectors.fit, stage)
         named: Any = {"group": () if self.group is None else (self.group,), "id": self.id}
-        rows, labels = {}, LabelColumns(self._label_names)
+        rows, labels = {}, Labels(self._label_names)
         for split in SPLITS:
             self._require_columns(split)
             name = f"data.{split}"
@@ -233,7 +233,7 @@ class HuggingFace(TextReader):
             count = np.bincount(rows, minlength=len(column))
             first, other = np.cumsum(count) - count, count != len(names)
             listed = [said.take(pa.array(first + place, mask=other)) for place in range(len(names))]
-            bits, wrong = LabelColumns(names).read(pa.table(listed, names=names))
+            bits, wrong = Labels(names).read(pa.table(listed, names=names))
         table = table.drop_columns([self.labels[0]])
         for name, each, none in zip(names, bits.T.astype(np.int8), wrong.T, strict=True):
             table = table.append_column(name, pa.array(each, mask=none))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Split, Stage, named_owners, unwatched
 from pate.data.table.cells import one_spelling, require_column, require_columns
 from pate.data.table.files import TableFile
-from pate.data.table.rows import UNGROUPED, LabelColumns, Rows, column_names, require_apart
+from pate.data.table.rows import UNGROUPED, Labels, Rows, column_names, require_apart
 from pate.data.table.schema import Encoded
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 
@@ -146,6 +146,6 @@ class ImageFolder:
         with stage("decoding pictures", total) as advance:
             rows_of = {split: replace(file, split=self.split, part=split).rows(columns) for split in SPLITS}
             return pictures, {
-                split: Rows(rows, pictures, LabelColumns(self.labels), name=file.name, split=split, **named)
+                split: Rows(rows, pictures, Labels(self.labels), name=file.name, split=split, **named)
                 for split, rows in rows_of.items()
             }

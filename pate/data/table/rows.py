@@ -32,24 +32,32 @@ Numbered = Iterable[tuple[NDArray[np.int64], Any]]
 """Tables, and the numbers that their rows have in the file."""
 
 
-@dataclass(frozen=True)
-class LabelColumns:
-    """Labels that have a column each, of 0 and 1, yes and no, or two words of which one is said to be yes."""
+@dataclass
+class Labels:
+    """Labels that have a column each, of 0 and 1, yes and no, or two words; or one column that names all of a record.
+
+    Names, such as flu;cough, are from public knowledge: a list, or the public file. An empty cell names none.
+    """
 
     names: tuple[str, ...]
     # Of a label whose words are neither 0 and 1 nor yes and no, those for no and for yes, as `label_word` gives them;
     # None for a word of no that does not occur.
     truths: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
     hint: str = LABEL_HINT  # what is said where a cell is none of them
+    column: str | None = None  # that names all labels
+    separator: str = ""  # of names there
+    unknown: int = 0  # how often cells named a label that `names` lacks; it counts for nothing
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return self.names
+        return self.names if self.column is None else (self.column,)
 
     def read(self, table: Any, spelling: Spelling = USUAL) -> tuple[Bits, Bits]:
         """Labels `[n, L]` of a pyarrow table that has the columns, and which cells are neither 0 nor 1."""
         labels = np.zeros((table.num_rows, len(self.names)), np.bool_)
         wrong = np.zeros_like(labels)
+        if self.column is not None:
+            return self._named(table), wrong
         for place, name in enumerate(self.names):
             column, words = table.column(name), self.truths.get(name)
             if words is None:
@@ -65,33 +73,17 @@ class LabelColumns:
             labels[rows, place], wrong[rows, place] = said[rows] >= len(known) // 2, said[rows] < 0
         return labels, wrong
 
-
-@dataclass
-class LabelSets:
-    """A column of words that name all labels of a record, such as flu;cough. An empty cell names none."""
-
-    column: str
-    names: tuple[str, ...]  # of the labels, from public knowledge: a list, or the public file
-    separator: str
-    unknown: int = 0  # how often cells named a label that `names` lacks; it counts for nothing
-    hint: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def read(self, table: Any, spelling: Spelling = USUAL) -> tuple[Bits, Bits]:
-        """As `LabelColumns.read`; nothing is wrong."""
+    def _named(self, table: Any) -> Bits:
         texts = as_texts(table.column(self.column)).dictionary_encode()
         place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
         said = [label_words(text, self.separator) for text in texts.dictionary.to_pylist()]
-        known = np.zeros((len(said) + 1, len(self.names)), np.bool_)
+        known, strange = np.zeros((len(said) + 1, len(self.names)), np.bool_), np.zeros(len(said) + 1, np.int64)
         for row, words in enumerate(said):
             known[row, [place_of[word] for word in words if word in place_of]] = True
-        strange = np.array([*(any(word not in place_of for word in words) for words in said), False], np.int64)
+            strange[row] = not place_of.keys() >= set(words)
         rows = texts.indices.fill_null(len(said)).to_numpy(zero_copy_only=False)
         self.unknown += int(strange[rows].sum())
-        return known[rows], np.zeros((len(rows), len(self.names)), np.bool_)
+        return known[rows]
 
 
 class Rows:
@@ -101,7 +93,7 @@ class Rows:
         self,
         batches: Numbered,
         schema: Any,  # a `TableSchema`, or what encodes batches as it does
-        labels: Any,  # `LabelColumns`, or what reads batches as these do
+        labels: Labels,
         *,
         name: str,
         split: str,

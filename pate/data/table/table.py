@@ -188,15 +188,13 @@ class Table(TextReader):
 
     def _notes(self) -> tuple[str, ...]:
         """What the owner is told of how the table was read."""
-        words, sets = [], self._label_form
-        if isinstance(sets, rows.LabelColumns):
-            words = [f"data.labels={label}: {yes} is 1, {no} is 0" for label, (no, yes) in sets.truths.items()]
-        else:
-            names, setting = ", ".join(sets.names), f"data.labels={sets.column}"
-            if self.labels == (sets.column,):
-                words.append(f"{setting}: the labels that the public file names: {names}")
-            if sets.unknown:
-                words.append(f"{setting}: {sets.unknown} rows name a label that is none of {names}: it is left out")
+        form, names = self._label_form, ", ".join(self.label_names)
+        words = [f"data.labels={label}: {yes} is 1, {no} is 0" for label, (no, yes) in form.truths.items()]
+        if self.labels == (form.column,):
+            words.append(f"data.labels={form.column}: the labels that the public file names: {names}")
+        if form.unknown:
+            told = f"{form.unknown} rows name a label that is none of {names}: it is left out"
+            words.append(f"data.labels={form.column}: {told}")
         if self.schema is None:
             return (*words, *self.public_remarks())
         return (*words, *(() if self.group is not None else (UNGROUPED,)))
@@ -206,11 +204,11 @@ class Table(TextReader):
         return self._label_form.names
 
     @cached_property
-    def _label_form(self) -> rows.LabelColumns | rows.LabelSets:
+    def _label_form(self) -> rows.Labels:
         """How cells become a bit for each label."""
         if self.label_separator is None or not self.labels:
             hint = LABEL_HINT if self.true else f"{LABEL_HINT}; data.true=WORD names another word for yes"
-            return rows.LabelColumns(self.labels, self._truths(), hint)
+            return rows.Labels(self.labels, self._truths(), hint)
         known = [name for file in self._files.values() for name in file.names]
         column, names, separator = self.labels[0], self.labels[1:], self.label_separator
         if column not in known:  # the public column whose cells name the labels of the setting and no other
@@ -227,7 +225,7 @@ class Table(TextReader):
         require(len(names) > 0, "data.labels", f"[{column}]", rule)
         clash = next((name for name in names if name in known), None)
         require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
-        return rows.LabelSets(column, names, separator)
+        return rows.Labels(names, column=column, separator=separator)
 
     def _labels_named_in(self, column: str, separator: str) -> set[str]:
         """Those that public rows name in a column."""
