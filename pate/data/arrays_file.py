@@ -112,7 +112,7 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
 
 def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
     """The array of an .npy file; raises `DamagedFile` where it is none of that form."""
-    rule, remedy = f"{path.stem} as {form}", "save it with numpy.save(FILE, inputs)"
+    rule, remedy = f"an .npy file, {path.stem} as {form}", "save it with numpy.save(FILE, inputs)"
     content = read_bytes(path, rule=rule, remedy=remedy)
     try:
         array = read_array(io.BytesIO(content), len(content), kinds="biufU")
