@@ -68,16 +68,9 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ("~aggregator", r"aggregator: " + re.escape(MEMBER.format("aggregator"))),
         ("experiment=quik", r"experiment=quik: expected one of .*did you mean quick\?\)"),
         ("data=private.csv", r"data=private\.csv: .*; files of a table are data=table data\.private=FILE .*"),
-        (
-            "data.private=a.csv",
-            r"data\.private: expected a key .*; files of a table are data=table data\.private=FILE .*",
-        ),
+        ("data.private=a.csv", r"data\.private: expected a key .*; files of a table are data=table data\.private=F.*"),
         ("teacher=forest", r"teacher=forest: expected one of .*; teacher=sklearn takes any classifier of .*"),
-        (
-            "teacher.num_techers=3",
-            r"teacher\.num_techers: expected a key of .*: one of num_teachers, penalty, threshold, device "
-            r"\(did you mean num_teachers\?\)",
-        ),
+        ("teacher.num_techers=3", r".*\.num_techers: expected a key of .* device \(did you mean num_teachers\?\)"),
         ("techer=mlp", r"techer: expected a key .*, output_dir \(did you mean teacher or ledger\?\)"),
         ("aggregator.zzz=1", r"aggregator\.zzz: expected a key .*, max_k, selection_share, regularizer"),
         ("teacher=sklearn teacher.estimator.C=3", r".*; with \+ before it, it becomes one: \+teacher\.estimator\.C=…"),

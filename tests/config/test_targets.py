@@ -332,11 +332,11 @@ def test_estimators_within_estimators_are_built() -> None:
         (node_of("sklearn.model_selection.GridSearchCV"), r"estimator\.estimator: expected a value, GridSearchCV"),
         (
             node_of("sklearn.preprocessing.FunctionTransformer", func=node_of("sklearn.clone")),
-            r"_target_=sklearn\.clone: expected a class",
+            r"n\.clone: expected a c",
         ),
         (
             node_of("sklearn.svm.SVC", kernel=node_of("sklearn.metrics.pairwise.rbf_kernel")),
-            r"_target_=sklearn\.metrics\.pairwise\.rbf_kernel: expected a class",
+            r"rbf_kernel: expected a c",
         ),
         (PIPELINE | {"steps": [["fit", node_of(ACCOUNTANT)]]}, "expected a subclass of skl"),
         (node_of("sklearn.linear_model.LogisticRegresion"), "expected a class that can be imported"),

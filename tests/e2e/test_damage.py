@@ -121,15 +121,8 @@ def test_a_folder_that_vanishes_is_not_made_anew(tmp_path: Path, monkeypatch: py
 
 
 FILES = (
-    "ledger.db",
-    "report.html",
-    "report.json",
-    "release/release.npz",
-    "release/config.yaml",
-    "release/privacy_card.md",
-    "release/privacy.json",
-    "release/manifest.json",
-    "release/student/student.json",
+    *("ledger.db", "report.html", "report.json", "release/release.npz", "release/config.yaml"),
+    *("release/privacy_card.md", "release/privacy.json", "release/manifest.json", "release/student/student.json"),
 )
 
 

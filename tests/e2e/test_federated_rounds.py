@@ -93,14 +93,8 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
     ("plan", "said"),
     [
         (seeded_plan(GaussianVotes(noise_std=1.0)), "aggregator: expected centered_votes in rounds"),
-        (
-            rounds_plan(holders=None, teacher=ConvexTeacher()),
-            "teacher=ConvexTeacher: expected teachers that answer in rounds",
-        ),
-        (
-            rounds_plan(holders=None, teacher=KernelTeacher(nonlinear=True)),
-            "teacher.nonlinear=true: expected null or false",
-        ),
+        (rounds_plan(holders=None, teacher=ConvexTeacher()), "teacher=ConvexTeacher: expected teachers that answer in"),
+        (rounds_plan(holders=None, teacher=KernelTeacher(nonlinear=True)), "teacher.nonlinear=true: expected null or"),
     ],
 )
 def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(plan: Plan, said: str, tmp_path: Path) -> None:
