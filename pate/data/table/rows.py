@@ -83,7 +83,7 @@ class Labels:
             strange[row] = not place_of.keys() >= set(words)
         rows = texts.indices.fill_null(len(said)).to_numpy(zero_copy_only=False)
         self.unknown += int(strange[rows].sum())
-        return known[rows]
+        return np.asarray(known[rows])
 
 
 class Rows:
