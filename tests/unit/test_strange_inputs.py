@@ -105,7 +105,7 @@ def test_votes_of_teachers(votes: Any) -> None:
         ({"name": 3}, "^name=int: expected text$"),
         ({"name": "a\nb"}, r"^name='a\\nb': expected printable text"),
         ({"real": "yes"}, "^real=str: expected True, or False"),
-        ({"kind": ["features"]}, "^kind=list: expected features or images$"),
+        ({"kind": ["features"]}, r"^kind=\['features'\]: expected one of features, images"),
         ({"label_names": (1, 2, 3)}, r"^label_names\[0\]=int: expected text$"),
         ({"label_names": ("a", "", "c")}, r"^label_names\[1\]='': expected printable text, not empty$"),
         ({"label_names": "abc"}, "^label_names=str: expected a tuple of names$"),
