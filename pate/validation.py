@@ -186,7 +186,7 @@ def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
 def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDArray[Any]:
     """Returns numbers or truth values as an array, a copy only where it has to be one, or raises.
 
-    Masked entries, a tensor that records gradients or lies on another device, and sparse matrices are refused: what
+    Masked entries, a tensor that records gradients or lies on another device, and sparse matrices are refused. What
     would be read of them is not what they say. `kinds` are numpy's letters of the dtypes that are allowed, None all.
     """
     kind = type(values).__name__

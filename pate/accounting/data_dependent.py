@@ -221,7 +221,7 @@ def _expm1(x: Array) -> Array:
 def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object) -> DataDependentCost:
     """The realized cost of GNMax on the queries that drew its noise: `votes` `[Q, L]`, L >= 2, one of each teacher.
 
-    Where a noisy threshold decides which queries are answered, these are the queries that passed, and the cost of the
+    Where a noisy threshold decides which queries are answered, these are the queries that passed. The cost of the
     threshold on every query, passed or not, is added to this one. `noise_std` is that on every count, in votes.
     """
     array = order_array(orders)

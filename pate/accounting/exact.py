@@ -347,7 +347,7 @@ class ExactAccountant(LossAccountant):
 
     Edge cases: steps are taken in the order of the event, so the bound is for that order. But Gaussians, sampled ones
     too, count as the first steps, which gives the adversary of the others the most freedom. More than 180 other steps
-    are composed in blocks, some tenths of a percent above the best play, unless `in_blocks` is False; every step takes
+    are composed in blocks, some tenths of a percent above the best play, unless `in_blocks` is False. Every step takes
     some milliseconds then, as for optimal tables of the stability test, whose losses can be enormous. Epsilons above
     500 and deltas below 1e-187 are those of the Renyi accountant.
 

@@ -345,8 +345,8 @@ class _Solved:
 class JointLawAccountant(AccountantBesideRenyi):
     """Prices a gap selection and the test of what it chose as one release, and all else as `RdpAccountant` does.
 
-    T votes allow few large gaps, so not every gap that may be chosen can also pass its test. Take 40 labels, 600
-    queries and an optimal table at epsilon 8: a stable top-k of 400 teachers is a quarter cheaper then, one of 800 a
+    T votes allow few large gaps, so not every gap that may be chosen can also pass its test. With 40 labels, 600
+    queries and an optimal table at epsilon 8 a stable top-k of 400 teachers is a quarter cheaper, one of 800 a
     seventh, and one of 2,000 a thirtieth. `AutoAccountant` asks it where that may be less than the others say.
 
     It is an upper bound at each Renyi order that it looks at, a few near the best one of `RdpAccountant`. A price takes

@@ -86,7 +86,7 @@ def _steps(event: SampledGaussianEvent, orders: Array) -> tuple[Array, Array, Ar
     """How the integral over x of E = φ(x) w(x)^a v(x)^(1-a) becomes a sum, per order: `[A]` each.
 
     The first place and the last one, the number of steps between, the margin from the places where E falls to the ends,
-    and an error: a sum over all places of the line differs from the integral by at most this share of the integral.
+    and an error. A sum over all places of the line differs from the integral by at most this share of the integral.
     """
     # Steps so small that the error is `_ERROR` of the smallest divergence that there may be.
     # E is analytic. In a strip |Im| <= y, |φ(x + iy)| = e^(y^2 / 2) φ(x), |w(x + iy)| <= w(x), and |v(x + iy)| >=

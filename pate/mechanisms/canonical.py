@@ -178,8 +178,8 @@ class CanonicalTopK(BoundedRangeTopK):
     The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count; for the set
     of the k best, the k-th count stands in for the missing one.
 
-    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove); for one
-    index by gamma times that, for all but one by max(gamma, 1 - gamma) times, and the noise is smaller by the factor.
+    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove). For one
+    index they move by gamma times that, for all but one by max(gamma, 1 - gamma) times: the noise is as much smaller.
     Gumbel noise has this as bounded range; the other kinds are pure DP.
 
     Attributes:

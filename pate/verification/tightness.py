@@ -41,7 +41,7 @@ def lower_bound(law: Law, pairs: Iterable[Pair], *, num_releases: int, target_de
     """The largest epsilon that one of these pairs needs, for independent releases of the same pair.
 
     The pairs of counts that are the worst in one release at a low, a middle and a high order are composed, both ways
-    round; outcomes with nearly equal ratios are merged, which only lowers what is found. `law` takes counts `[L]` and
+    round. Outcomes with nearly equal ratios are merged, which only lowers what is found. `law` takes counts `[L]` and
     returns the probability of each outcome.
 
     Raises:

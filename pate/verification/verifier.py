@@ -475,7 +475,7 @@ def verify_densities(
 
     For mechanisms that publish a number, one pair of neighbors at a time, by the logarithms of their densities, which
     should be smooth but at the ends of the panels of [low, high]. What lies outside is left out, so divergences can be
-    too small (at high orders the tails matter far out), and by rounding and quadrature too large by about 1e-9.
+    too small: at high orders the tails matter far out. Rounding and quadrature make them too large by about 1e-9.
     `names` are those of the two; `Claim.of(event, orders=...)` chooses where an event is compared.
 
     Raises:

@@ -275,9 +275,9 @@ def _edges(variance: int) -> Array:
 class NoiseShares(Parameters):
     """Shares of discrete Gaussian noise, of which any `num_counted` together have a standard deviation of `noise_std`.
 
-    Formal guarantee: the sum of `num_counted` shares or more, added to a vector of D counts that moves by at most s
-    votes in l2 between neighbors, is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`, against
-    whoever sees the sum and up to `max_colluders` of the shares in it. A vote is `steps` steps: shares are wide.
+    Formal guarantee: D counts that move by at most s votes in l2 between neighbors get the sum of `num_counted` shares
+    or more. That is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`, against whoever sees the sum
+    and up to `max_colluders` of the shares in it. A vote is `steps` steps: shares are wide.
 
     Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
 

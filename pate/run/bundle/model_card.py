@@ -29,7 +29,7 @@ def model_card(form: ModelForm, privacy: Privacy, release: ReleaseSummary) -> st
     table = made.plain()["columns"] if isinstance(made, TableSchema) else {}
     texts = made.texts.values() if isinstance(made, TableSchema) else ()
     needed = "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"  # texts need more than a table
-    card = _PAGES.get_template("model_card.md")
+    card = _PAGES.get_template("model_card.jinja")
     return card.render(
         form=form,
         release=release,
