@@ -250,11 +250,8 @@ class SummedRelease:
 
     def __post_init__(self) -> None:
         if self.noise is not None:
-            target, rule = (
-                self.plan.target_epsilon,
-                "None: holders have agreed on the noise; pate-account solves for it",
-            )
-            require(target is None, "target_epsilon", target, rule)
+            rule = "None: holders have agreed on the noise; pate-account solves for it"
+            require(self.plan.target_epsilon is None, "target_epsilon", self.plan.target_epsilon, rule)
             clip, most = self.request.vote_clip, self.noise.max_votes
             require(clip == most, "vote_clip", clip, f"max_votes={most} of the aggregator")
             rule = "None with distributed_votes: nobody may open a sum of fewer holders than its price counts on"

@@ -265,10 +265,8 @@ class SparseVector(NoisyWhole):
     def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
         """Answers queries `[Q, num_items]`, in their order, in one session; thresholds are whole, `[]` or `[Q]`."""
         checked = _require_bits(bits, rank=2)
-        session, levels = (
-            self.start(checked.shape[1]),
-            np.broadcast_to(np.asarray(thresholds), (len(checked),)).tolist(),
-        )
+        session = self.start(checked.shape[1])
+        levels = np.broadcast_to(np.asarray(thresholds), (len(checked),)).tolist()
         answers = [session.ask(query, threshold=at, rng=rng) for query, at in zip(checked, levels, strict=True)]
         answered = np.array([answer is not None for answer in answers], dtype=bool)
         return ReleasedValues(np.array([answer or 0 for answer in answers], dtype=np.int64), answered)

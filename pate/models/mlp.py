@@ -99,10 +99,8 @@ class MLPTeacher(Teacher):
         moved = [parameter.detach() for parameter in parameters]
         optimizer = StackedAdamW(moved, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
-        curve, flat = (
-            inputs.new_full((len(inputs), batches.num_steps), math.nan),
-            (inputs.flatten(0, 1), labels.flatten(0, 1)),
-        )
+        curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
+        flat = inputs.flatten(0, 1), labels.flatten(0, 1)
         for step in range(batches.num_steps):
             rows, counts = batches.draw()
             active = torch.from_numpy(counts > 0).to(inputs.device)
