@@ -144,8 +144,8 @@ class Box:
     @cached_property
     def variance(self) -> float:
         """The largest second moment of the loss among the pairs: a measure, not a bound."""
-        first, second = probabilities(self.ups, self.downs)
         with np.errstate(over="ignore", invalid="ignore"):
+            first, second = probabilities(self.ups, self.downs)
             return float(np.fmax.reduce(first * self.ups * self.ups + second * self.downs * self.downs))
 
 

@@ -143,7 +143,7 @@ class LargeTeacher(LinearTeacher):
 def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(many, tmp_path):
     with pytest.raises(DeviceFull, match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size"):
         train(ProcessesEngine(num_workers=1, chunk_size=2), LargeTeacher(device="cpu"), many, tmp_path)
-    assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
+    assert CheckpointStore(tmp_path).missing(8) == [6, 7]  # the worker may have trained the next ones, which stay then
 
 
 @dataclass(frozen=True)
