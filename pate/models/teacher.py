@@ -56,8 +56,8 @@ class Voter:
         """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
 
 
-# All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them.
 State = dict[str, NDArray[np.generic]]
+"""All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them."""
 # The name of an array that is unpickled, uint8: a store signs it, and reads none that its own key did not sign.
 PICKLE = "pickle"
 
