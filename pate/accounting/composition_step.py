@@ -395,7 +395,9 @@ class _PairsStep(_CoveredStep):
 
     def _split(self, padded: Array) -> Array:
         attained = self._largest(self._single, padded)
-        best, boxes, pending = attained.copy(), [], [self._root]
+        best = attained.copy()
+        boxes = []
+        pending = [self._root]
         enough = attained * (1 + _SLACK) + self._slack
         while pending:
             box = pending.pop()
@@ -438,7 +440,9 @@ class _WinnerStep(_CoveredStep):
 
     def _split(self, padded: Array) -> Array:
         attained = self._largest(self._laws, padded)
-        best, kept, places = attained, list[Shifts](), list(range(len(self._levels[0])))
+        best = attained
+        kept = list[Shifts]()
+        places = list(range(len(self._levels[0])))
         for level, children in enumerate(self._tree.children):
             opened: list[int] = []
             for place in places:

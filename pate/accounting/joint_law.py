@@ -275,7 +275,9 @@ class _Solved:
         multipliers, attained = best_multipliers(self._programs(places, np.flatnonzero(self._some)))
         multipliers[:, -2:] *= limited
         self.attained = max(self.attained, float(attained[limited.all(axis=1)].max(initial=0.0)))
-        enough, added, lacking = _CLOSE_BOUND * np.maximum(attained, self.attained), self._some.copy(), []
+        enough = _CLOSE_BOUND * np.maximum(attained, self.attained)
+        added = self._some.copy()
+        lacking = []
         for some, bounds, left in self._looked_at(places, multipliers):
             here = places[some]
             better = bounds < self._bounds[here]
@@ -398,7 +400,9 @@ class JointLawAccountant(AccountantBesideRenyi):
         known = self._rdp.get_delta(target_epsilon)
         if not self._joint or not self.failure_prob < known < 1:
             return known
-        found, low, high = known, max(_LEAST, 2 * math.ulp(self.failure_prob)), known - self.failure_prob
+        found = known
+        low = max(_LEAST, 2 * math.ulp(self.failure_prob))
+        high = known - self.failure_prob
         while high > low * _CLOSE:
             middle = math.sqrt(low * high)
             delta = self.failure_prob + middle  # above failures alone, as `low` is more than they are rounded by

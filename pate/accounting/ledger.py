@@ -280,7 +280,9 @@ class Ledger:
         require(isinstance(data, str), "data", type(data).__name__, "the digest of a data set, as a string")
         self.adjacency, self.target_delta, self._accountant = shared.adjacency, shared.target_delta, shared.accountant
         self.data, self.path, self._store = data, shared.path, shared.store
-        self._entries, self._looked, self._named = list[LedgerEntry](), (0, 0), data
+        self._entries = list[LedgerEntry]()
+        self._looked = (0, 0)
+        self._named = data
         # Of the total: rows of equal charges that have ended, composed; the last row; the number of charges in both.
         self._composed: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0
         self._caps = [Cap(rule, self._entries) for rule in shared.rules]

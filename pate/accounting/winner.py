@@ -379,7 +379,8 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     # halved by what speaks clearly for either side, again and again
     scale = max(pair.second_moment for pair in pairs) ** 0.5 / 4
     clear = [[p.masses[p.excess > scale].sum(), p.masses[p.excess < -scale].sum()] for p in pairs]
-    levels, children = [tuple(pairs[i] for i in _near_first(np.array(clear)))], list[tuple[tuple[int, ...], ...]]()
+    levels = [tuple(pairs[i] for i in _near_first(np.array(clear)))]
+    children = list[tuple[tuple[int, ...], ...]]()
     while len(levels[0]) > _FEW_PAIRS:
         below, above = levels[0], list[Pair]()
         runs = [tuple(range(start, min(start + 4, len(below)))) for start in range(0, len(below), 4)]

@@ -123,7 +123,8 @@ class Prevalence(Parameters):
             require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
         total = num_teachers if shares.weights is None else float(shares.weights.sum())
         done = drawn or Drawn()
-        length, half = self._length(shares, done, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
+        length = self._length(shares, done, rng, records_per_teacher)
+        half = np.full(shares.num_labels, 0.5)
         whole = float(np.linalg.norm(half))
         around_half = whole < length
 
@@ -270,10 +271,13 @@ class VoteRounds:
         What the context has drawn before is read back: a run that was killed goes on with the next round. Who calls it
         has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
         """
-        done, own = (Drawn() if context is None else context.drawn or Drawn()), prevalence * (1 - prevalence)
+        done = Drawn() if context is None else context.drawn or Drawn()
+        own = prevalence * (1 - prevalence)
         factor = _CLIP * self.clip_factor
         descent = Descent(votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=self.num_rounds)
-        weights, seen, scale = descent.start(), np.zeros_like(prevalence), (own / own.mean()) ** -0.25
+        weights = descent.start()
+        seen = np.zeros_like(prevalence)
+        scale = (own / own.mean()) ** -0.25
         for number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
             # a round's clip and the scale of each label are functions of what is public or was released
@@ -468,7 +472,8 @@ class CenteredVotes(TeacherVotesAggregator):
         if self.prevalence_share > 0:  # released once
 
             def released() -> dict[str, Array]:
-                each, made = source.records_per_teacher, partial(self.prevalence.release, source.share_sums())
+                each = source.records_per_teacher
+                made = partial(self.prevalence.release, source.share_sums())
                 return {
                     "prevalence": made(num_teachers=total, rng=for_prevalence, records_per_teacher=each, drawn=drawn)
                 }

@@ -248,7 +248,8 @@ class TargetChargedAggregator(HistogramAggregator):
         """All rounds, each drawn and paid for as the context says."""
         numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), context.rng, ahead=_WORDS_AHEAD)
         labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
-        drawn, num_asked = context.drawn or Drawn(), 0
+        drawn = context.drawn or Drawn()
+        num_asked = 0
 
         def ask(rows: slice, left: int) -> dict[str, Bits]:
             expected: Any = prior
@@ -267,7 +268,7 @@ class TargetChargedAggregator(HistogramAggregator):
         for index, rows in enumerate(self._rounds(len(counts))):
             left = self.target_hits - int(hits.sum())
             outcome = Round(**drawn.once(f"round-{index}", partial(ask, rows, left)))
-            found, wanted = [each.shape for each in outcome], [all[rows].shape for all in (labels, answered, hits)]
+            found, wanted = [each.shape for each in outcome], [whole[rows].shape for whole in (labels, answered, hits)]
             require(found == wanted, "round", found[0], f"a round of {wanted[0]}")  # one that was kept may be another's
             require(bool(outcome.hits.sum() <= left), "round", f"{outcome.hits.sum()} hits", f"at most {left} hits")
             labels[rows], answered[rows], hits[rows] = outcome
@@ -601,7 +602,8 @@ class NotPriorTopK(TargetChargedAggregator):
         `target_hits` and `first_queries` stay as they are, and `session_delta` is set to the target's delta.
         """
         shape = {name: release.pop(name) for name in ("num_queries", "num_labels", "num_teachers")}
-        target_epsilon, checked = release.pop("target_epsilon"), shape["num_queries"] > self.first_queries
+        target_epsilon = release.pop("target_epsilon")
+        checked = shape["num_queries"] > self.first_queries
         share = target_epsilon * (self.release_share if checked else 1.0)
         first = shape | {"num_queries": self.num_tests(shape["num_queries"])} | release
         released = self.release_step.calibrated(target_epsilon=share, target_delta=target_delta, **first)

@@ -263,7 +263,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warn_of_repeats(pools.inputs, priced.epsilon, noise)
         verbose = max(int(self.verbose) - 1, 0)  # joblib's
         votes = FittedVotes(task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose)
-        student, seed = EstimatorStudent(task, self._student), streams.seeds("student", 1)[0]
+        student = EstimatorStudent(task, self._student)
+        seed = streams.seeds("student", 1)[0]
         if is_frame(pools.queries):
             EstimatorStudent(task, self._teacher).rehearse("estimator", pools.queries)
             student.rehearse("student", pools.queries)
@@ -401,7 +402,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _doubts(self, pools: Pools) -> Iterator[str]:
         """What is allowed but rarely wanted, before anything is fitted; inputs are judged by the public ones."""
-        setting, count = f"n_teachers={self.n_teachers}", pools.inputs.shape[0]
+        setting = f"n_teachers={self.n_teachers}"
+        count = pools.inputs.shape[0]
         yield from few_records(setting, count, self.n_teachers, "fewer teachers")
         chosen = {"teacher": self._teacher, "student": self._student}
         if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:

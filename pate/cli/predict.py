@@ -90,7 +90,9 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     if identity is not None:
         require_column("id", identity, file.names, f"data={file.path}")
     require_columns("data", file.names, schema.names)
-    spelling, counts, last = file.spelling(schema.spelling), np.zeros((len(schema.columns), 2), np.int64), 0
+    spelling = file.spelling(schema.spelling)
+    counts = np.zeros((len(schema.columns), 2), np.int64)
+    last = 0
     for numbers, batch in file.rows([name for name in file.names if name in {*schema.names, identity}]):
         inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]), spelling=spelling)
         texts = [str(number + 1) for number in numbers]

@@ -317,7 +317,8 @@ def _baselines(plan: ComparisonPlan, bench: Bench) -> list[Baseline]:
     """The student of the true labels, the ceiling, and what the methods show beside themselves, each once."""
     references = []
     if bench.dataset.public_labeled:
-        seen, student = [bench.num_queries, full_text(bench.student)], {"student": kind(bench.student)}
+        seen = [bench.num_queries, full_text(bench.student)]
+        student = {"student": kind(bench.student)}
         references.append(Reference("true_label_student", bench.true_label_student, seen, student))
     if plan.all_records:
         references.append(bench.ceiling("all_records_model"))

@@ -170,7 +170,9 @@ def _is_name(target: str) -> bool:
 
 def class_of(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
     """The class of a `_target_`; raises `InvalidValue` unless it is one of modules that are trusted, of the kind."""
-    is_part, cls, lacking = isinstance(target, str) and is_part_of_others(target), None, ""
+    is_part = isinstance(target, str) and is_part_of_others(target)
+    cls = None
+    lacking = ""
     rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
     if isinstance(target, str) and (is_part or is_within(target, trusted)):
         try:

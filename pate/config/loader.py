@@ -52,7 +52,9 @@ def start(
         if not os.path.isdir(own):
             raise SearchPathException(f"Additional config directory '{own}' not found")
         path.prepend("command-line", f"file://{own}", SearchPathQuery(provider="schema"))
-    hydra, name, words = _App(command, FileGuard(path)), args.config_name or command, [*args.overrides, *chosen]
+    hydra = _App(command, FileGuard(path))
+    name = args.config_name or command
+    words = [*args.overrides, *chosen]
     GlobalHydra.instance().initialize(hydra)
     jobs: list[JobReturn] = []
     try:

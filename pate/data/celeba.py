@@ -143,7 +143,8 @@ def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = 
     Each is cropped to the square in its middle, of `crop` pixels a side (None, or more than there are: the largest),
     and resized, averaging over the pixels that fall together. Raises `InvalidValue` with the names of damaged ones.
     """
-    images, damaged = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8), dict[Path, Exception]()
+    images = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8)
+    damaged = dict[Path, Exception]()
 
     def decode(first: int) -> None:
         for row, path in enumerate(paths[first : first + _TOGETHER], start=first):

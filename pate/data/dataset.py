@@ -391,7 +391,9 @@ class Split:
 
     def digest(self) -> str:
         """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
-        digest, order, inputs = hashlib.sha256(b"records"), np.argsort(self.record_ids, kind="stable"), self.inputs
+        digest = hashlib.sha256(b"records")
+        order = np.argsort(self.record_ids, kind="stable")
+        inputs = self.inputs
         if isinstance(inputs, Pixels):
             inputs = Pixels(inputs.levels, inputs.rows[order])
         elif not np.array_equal(order, np.arange(len(order))):  # else without a copy

@@ -505,7 +505,10 @@ class FaceCopy:
         # as in the genuine files: a blank behind the names of attributes
         header = [] if bare else [str(len(numbers)), " ".join(columns) + " " * (stem == ATTRIBUTES)]
         if self.form == "csv":
-            bare, between, suffix, header = True, ",", "csv", [",".join(["image_id", *columns])]
+            bare = True
+            between = ","
+            suffix = "csv"
+            header = [",".join(["image_id", *columns])]
         rows = (
             [_file(row), *(f"{value:{1 if bare else 2}d}" for value in values)]
             for row, values in enumerate(numbers.tolist())

@@ -647,7 +647,8 @@ def _mapped(
     from joblib import Parallel, cpu_count, delayed
 
     blocks = [items[first : first + size] for first in range(0, len(items), size)]
-    pool, done = Parallel(min(cpu_count(), len(blocks)) or 1 if how else 1, prefer=how, return_as="generator"), 0
+    pool = Parallel(min(cpu_count(), len(blocks)) or 1 if how else 1, prefer=how, return_as="generator")
+    done = 0
     for block, made in zip(blocks, pool(map(delayed(make), blocks)), strict=True):
         done += len(block)
         advance(done)

@@ -387,7 +387,8 @@ def release_app(
     """
 
     def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
-        asked, wait = content(request=made.request.to_bytes()), {"seconds": seconds, "connect_seconds": connect_seconds}
+        asked = content(request=made.request.to_bytes())
+        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
         made.run(lambda: ask(grid, made.roll, asked, ACTION, group="votes", **wait), monitor)
 
     return _app(release, serve)

@@ -219,7 +219,8 @@ def _clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, 
 
     module: Any = GradSampleModule(network, loss_reduction="sum")
     parameters: list[Any] = list(network.parameters())
-    size, terms = sum(parameter.numel() for parameter in parameters), {"noise_multiplier": 0.0, "max_grad_norm": clip}
+    size = sum(parameter.numel() for parameter in parameters)
+    terms = {"noise_multiplier": 0.0, "max_grad_norm": clip}
     unused = torch.optim.SGD(parameters, lr=0.0)
     clipping: Any = DPOptimizer(unused, **terms, expected_batch_size=None, loss_reduction="sum")
 

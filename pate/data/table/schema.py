@@ -607,7 +607,8 @@ def _nearly(array: Any, spelling: Spelling) -> str | None:
     way, settings = max(ways, key=lambda way: int(head[~wrong_in(first, way[0])].sum()))
     wrong = wrong_in(distinct, way)
     if 2 * (left := int(counts[wrong].sum())) <= total:
-        rest, kind = shown(wrong), "dates" if way is None else " with ".join(["numbers", *sorted(settings)])
+        rest = shown(wrong)
+        kind = "dates" if way is None else " with ".join(["numbers", *sorted(settings)])
         others = f"{left} {'is' if left == 1 else 'are'} not ({', '.join(rest[:_SHOWN])}{', …' * (len(rest) > _SHOWN)})"
         mend = f"{as_setting('data.missing', rest[:_SHOWN])} if that means a missing cell, or mend it in the file"
         return f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mend}"
