@@ -233,7 +233,12 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
                 multipliers = np.fromiter(each, dtype=np.float64, count=len(parts))
                 bare = bool((multipliers == 0).any())
                 total += np.inf if bare else orders * math.fsum(numbers * (1 / multipliers) ** 2 / 2)
+            elif kind is events.ZCdpEvent:
+                rhos = np.fromiter(map(attrgetter("rho"), parts), dtype=np.float64, count=len(parts))
+                total += orders * math.fsum(numbers * rhos)
             else:
+                # of an event of somebody else the curve is not known, also where it is a subclass
+                require(kind in events.KINDS.values(), "event", kind.__name__, "an event with a Renyi curve")
                 total += sum(number * _curve(leaf, key) for leaf, number in zip(parts, numbers, strict=True))
     return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
 

@@ -115,7 +115,11 @@ def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
 
 def require_no_links(folder: Path, name: str) -> None:
     """Refuses a folder, named by a setting, with a link in it at any depth; it may be a link itself, or missing."""
-    for place, folders, files in os.walk(folder):
+
+    def unreadable_folder(error: OSError) -> None:
+        raise error  # a link may be in it
+
+    for place, folders, files in os.walk(folder, onerror=unreadable_folder) if folder.is_dir() else ():
         for path in (os.path.join(place, each) for each in (*folders, *files)):
             if os.path.islink(path):
                 found = os.path.relpath(path, folder)

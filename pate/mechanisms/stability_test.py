@@ -20,7 +20,7 @@ from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
 from pate.accounting.special import expit, log_ndtr, ndtri
 from pate.files.disk import write_text
 from pate.mechanisms.parameters import NATURAL, Parameters
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.validation import InvalidValue, require, require_count, require_kind, require_positive, require_probability
 
 Array = NDArray[np.float64]
 
@@ -178,6 +178,7 @@ class StabilityTest(Parameters):
         table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
+        require_kind("table", table, StabilityTable, "a StabilityTable")
         return _made(table, 0.0, table.failure_prob, num_teachers, adjacency)
 
     @cached_property

@@ -457,7 +457,7 @@ def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
     totals = table.sum(axis=1)
     wrong = np.flatnonzero(~((np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)))
     for row in wrong[:1].tolist():
-        found = f"total {totals[row]:.9g}, smallest {table[row].min(initial=1.0):.3g}"
+        found = f"total {totals[row]:.9g}, smallest {table[row].min(initial=math.inf):.3g}"
         require(False, name(row), found, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}")
 
 
