@@ -273,22 +273,20 @@ class Aggregator(Parameters, ABC):
         """Whether an answer always names a label."""
         return False
 
-    # Fields of these names mean the same in each aggregator that has them.
-
     @property
     def max_votes_per_teacher(self) -> int | None:
-        """The most labels of a query that the price lets one teacher vote for (`max_votes`); None for all."""
-        return vars(self).get("max_votes")
+        """The most labels of a query that the price lets one teacher vote for; None for all."""
+        return None
 
     @property
     def max_labels(self) -> int | None:
         """The most labels that an answer is made to name; None where it may name any number."""
-        return next(filter(None, map(vars(self).get, ("max_k", "max_size", "vote_clip"))), self.exact_labels)
+        return 1 if self.single_label else None
 
     @property
     def exact_labels(self) -> int | None:
-        """How many labels every answer names (`k`), where that is fixed."""
-        return 1 if self.single_label else vars(self).get("k")
+        """How many labels every answer names, where that is fixed."""
+        return 1 if self.single_label else None
 
     def expected_release(
         self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0

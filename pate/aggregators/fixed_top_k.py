@@ -54,6 +54,10 @@ class FixedTopK(PerQueryAggregator):
     mechanism: str = field(default="peeling", metadata=one_of(MECHANISMS) | {"public": True})
 
     @property
+    def exact_labels(self) -> int:
+        return self.k
+
+    @property
     def top_k(self) -> TopKMechanism:
         """The mechanism, on one query."""
         return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)

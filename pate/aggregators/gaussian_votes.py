@@ -188,6 +188,10 @@ class ClippedVotes(TeacherVotesAggregator):
     norm: str = field(default="l1", metadata=one_of(("l1", "l2")) | {"public": True})
     threshold_share: float = field(default=0.5, metadata=PROBABILITY)
 
+    @property
+    def max_labels(self) -> int:
+        return self.vote_clip
+
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         moved = squared_sensitivity(self.vote_clip, num_labels=num_labels, adjacency=self.adjacency)
@@ -269,6 +273,10 @@ class DistributedVotes(PerQueryAggregator):
     max_colluders: int = 0
     max_votes: int | None = field(default=None, metadata=COUNT)
     threshold_share: float = field(default=0.5, metadata=PROBABILITY)
+
+    @property
+    def max_votes_per_teacher(self) -> int | None:
+        return self.max_votes
 
     def __post_init__(self) -> None:
         super().__post_init__()

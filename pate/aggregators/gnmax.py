@@ -72,6 +72,10 @@ class GNMax(PerQueryAggregator):
     noise_std: float = field(metadata=NOISE)
     max_votes: int = field(default=1, metadata=COUNT)
 
+    @property
+    def max_votes_per_teacher(self) -> int:
+        return self.max_votes
+
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         moved = squared_sensitivity(self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
@@ -133,6 +137,10 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     noise_std: float = field(metadata=NOISE)
     max_size: int | None = field(default=None, metadata=COUNT)
+
+    @property
+    def max_labels(self) -> int | None:
+        return self.max_size
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
@@ -321,6 +329,10 @@ class ConfidentGNMax(ScreenedAggregator):
     _answered_by: ClassVar[type[GNMax]] = GNMax
 
     max_votes: int = field(default=1, metadata=COUNT)
+
+    @property
+    def max_votes_per_teacher(self) -> int:
+        return self.max_votes
 
     def _statistic(self, votes: Integers, *, num_teachers: int) -> Integers:
         return np.asarray(votes.max(axis=1))

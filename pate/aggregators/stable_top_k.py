@@ -106,6 +106,10 @@ class StableAggregator(PerQueryAggregator):
     max_k: int | None = None
     selection_share: float | None = field(default=0.5, metadata=PROBABILITY)
 
+    @property
+    def max_labels(self) -> int | None:
+        return self.max_k
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.table is not None:  # with an order and a failure probability of its own
@@ -352,6 +356,10 @@ class StableFixedTopK(StableAggregator):
     peel_scale: float = field(metadata=NOISE)
     penalty: float = 0.0
     peel_share: float = field(default=0.8, metadata=PROBABILITY)
+
+    @property
+    def exact_labels(self) -> int:
+        return self.k
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -174,9 +174,11 @@ _SAID = {
     r"(?:Multiple values for |Error resolving interpolation '\$\{schema_for:)(?P<name>\w+)": (
         "{name}: expected one member, and no + before the name: {name}=NAME; -m {name}=A,B runs several"
     ),
+    r"Ambiguous value for argument '(?P<name>data\.split)=(?P<value>.*?)'\n": (
+        "{name}={value}: expected a column; pate-schema split={value} deals one file to three"
+    ),
     r"Ambiguous value for argument '(?P<name>[^=]+)=(?P<value>.*?)'\n": (
-        "{name}={value}: expected one value, a list as '{name}=[{value}]', or -m before it, which runs each; "
-        "pate-schema split=.1,.1 deals one file to three"
+        "{name}={value}: expected one value, a list as '{name}=[{value}]', or -m before it, which runs each"
     ),
     r"Missing mandatory value: (?P<name>\S+)": "{name}: expected a value, none is assumed: {name}=…",
     rf"{_VALUE} of type '[^']*' could not be converted to Integer{_KEY}": "{name}={value}: expected a whole number",

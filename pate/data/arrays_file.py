@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,8 @@ class Arrays:
 
 def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     """The arrays of a split: an .npz file, or the folder of inputs.npy and labels.npy."""
-    path = Path(file or "")
-    good = file is not None and (path.is_file() or (path / "inputs.npy").is_file())
+    path = Path(file) if isinstance(file, str | PathLike) else Path()
+    good = isinstance(file, str | PathLike) and (path.is_file() or (path / "inputs.npy").is_file())
     require(good, name, file, f"{_FILE} that is there, or a folder with inputs.npy and labels.npy")
     needed = {each: form for each, form in _FORMS.items() if (name, each) != ("data.public", "labels")}
     if path.is_file():

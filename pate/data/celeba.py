@@ -63,7 +63,7 @@ def read_attributes(folder: Path) -> Attributes:
     for row in rows:
         if len(row) != len(names) + 1 or not good.issuperset(row[1:]):
             pairs = (each for each in zip(names, row[1:], strict=False) if each[1] not in good)
-            name, value = next(pairs, ("", "fewer, or more"))
+            name, value = next(pairs, ("values", str(len(row) - 1)))
             rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
             require(False, f"{path.name} row {row[0]}, {name[:_SHOWN]}", value[:_SHOWN], rule)
     files = tuple(row[0] for row in rows)

@@ -455,7 +455,12 @@ class Dataset:
         require(isinstance(names, tuple) and len(names) > 0, "label_names", type(names).__name__, "a tuple of names")
         for index, name in enumerate(names):
             require_text(f"label_names[{index}]", name)
-        require(len(set(names)) == len(names), "label_names", f"{max(names, key=names.count)}, twice", "each name once")
+        require(
+            len(set(names)) == len(names),
+            "label_names",
+            f"{Counter(names).most_common(1)[0][0]}, twice",
+            "each name once",
+        )
         for name, split in self._splits():
             self._check_shapes(name, split)
         if not self.public.labels.any():  # a pool in which nothing is present measures nothing, whoever filled it in

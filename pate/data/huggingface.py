@@ -51,7 +51,8 @@ class ListColumn:
                 rows[place] = cell if len(cell) == self.length and np.isfinite(cell).all() else np.nan
             except (TypeError, ValueError):  # no list, or numbers that are missing
                 rows[place] = np.nan
-        return Encoded(rows, np.isnan(rows.sum(axis=1, keepdims=True)), np.zeros((1, 2), np.int64))
+        wrong = np.asarray(~np.isfinite(rows).all(axis=1, keepdims=True))
+        return Encoded(rows, wrong, np.zeros((1, 2), np.int64))
 
     def require_right(self, _: str, wrong: NDArray[np.int64], count: int, __: Any) -> None:
         if wrong[0, 0] or not self.length:
@@ -163,7 +164,10 @@ class HuggingFace(TextReader):
         feature = None if others else self._parts["private"].features.get(name)
         if (inner := getattr(feature, "feature", None)) is None:
             return None
+        require(name not in self.inputs, "data.labels", name, "a list that is no input")
         if (names := getattr(inner, "names", None)) is not None:
+            clash = next((each for each in map(str, names) if each in (*self.inputs, self.group, self.id)), None)
+            require(clash is None, "data.labels", clash, "classes called otherwise than the columns that are read")
             return tuple(map(str, names)), True
         length = getattr(feature, "length", -1)
         rule = "columns of 0 and 1, lists of classes (ClassLabel with names), or lists of a length that the data say"

@@ -132,10 +132,10 @@ class ImageFolder:
         require_columns("data.table", file.names, columns)
         group = () if self.group is None else (self.group,)
 
-        def opened(name: str | None) -> Any:
+        def opened(name: Any) -> Any:
             nonlocal done
             advance(done := done + 1)
-            path = (root / (name or "")).resolve()
+            path = (root / ("" if name is None else str(name).strip())).resolve()
             return path if path.is_relative_to(root) else None
 
         rule = f"pictures that can be read and lie below data.root={self.root}, endings such as .png included"

@@ -66,7 +66,6 @@ _LOGARITHMS = 1 + np.log(np.arange(1, _LONGEST + 2))  # by count: a function of 
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _CODE, _CODE_ENDS = (re.compile(f"<{sign}(?:script|style)[^<>]*>", re.IGNORECASE) for sign in ("", "/"))
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")  # Chinese and Japanese
-_ENTRY = "texts"
 _RULE = "what makes numbers of texts"
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError, RuntimeError)
 

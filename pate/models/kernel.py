@@ -16,7 +16,7 @@ from pate.models.linear import LinearModel, LogisticStudent
 from pate.models.student import Labels, OnEpoch, Rows, Student, StudentModel, require_rows
 from pate.models.teacher import Voter
 from pate.networks.network import require_settings
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, require, require_non_negative
 from pate.votes.clipping import LowRankVotes
 from pate.votes.descent import expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import MOST_PUBLIC, ConvexVotes, MomentVotes
@@ -355,7 +355,11 @@ class LowRankStudent(Student):
         float32; the prevalence `[L]` is public or released. With `in_span` the votes were cast in `PublicPCA.span` of
         the queries, with `num_directions` as here; else they are functions on the queries, found by regression.
         """
+        require_non_negative("noise_std", noise_std)
         scores, prevalence = np.asarray(scores, dtype=np.float64), np.asarray(prevalence, dtype=np.float64)
+        good = scores.ndim == 2 and len(scores) == len(inputs) and bool(np.isfinite(scores).all())
+        require(good, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
+        require(prevalence.shape == scores.shape[1:], "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
         directions = PublicPCA.of(public_inputs, min(self.num_directions, len(inputs)))
         found = shrink_singular_values(directions.span(inputs).T @ scores, noise_std=noise_std)  # [k, L]
         rank = int(np.linalg.matrix_rank(found)) if found.any() else 0

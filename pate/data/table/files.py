@@ -67,7 +67,8 @@ class TableFile:
         done, none = 0, True
         if self.split is not None:
             cells.require_column("data.split", self.split, self._all_names, self.name)
-            columns = [*(columns or self.names), self.split]
+            asked = columns or self.names
+            columns = list(dict.fromkeys([*asked, self.split]))
         for batch in self.batches(columns):
             numbers = np.arange(done, done + batch.num_rows)
             done += batch.num_rows
@@ -77,7 +78,7 @@ class TableFile:
                     rule = f"private, public or test, row {numbers[strange][0] + 1} has something else"
                     raise InvalidValue(f"data.split={self.split}: expected {rule}")
                 mine = said == self.part
-                batch, numbers = batch.drop_columns([self.split]).filter(arrow().array(mine)), numbers[mine]
+                batch, numbers = batch.select(asked).filter(arrow().array(mine)), numbers[mine]
             if batch.num_rows:
                 none = False
                 yield numbers, batch

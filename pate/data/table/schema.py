@@ -610,7 +610,9 @@ def _nearly(array: Any, spelling: Spelling) -> str | None:
         rest = shown(wrong)
         kind = "dates" if way is None else " with ".join(["numbers", *sorted(settings)])
         others = f"{left} {'is' if left == 1 else 'are'} not ({', '.join(rest[:_SHOWN])}{', …' * (len(rest) > _SHOWN)})"
-        mend = f"{as_setting('data.missing', rest[:_SHOWN])} if that means a missing cell, or mend it in the file"
+        whole = [word for word in rest[:_SHOWN] if len(word) <= _LONGEST_SHOWN]
+        mend = f"{as_setting('data.missing', whole)} if that means a missing cell, or " if whole else ""
+        mend += "mend it in the file"
         return f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mend}"
     beside = np.array([_BESIDE.fullmatch(word) is not None for word in words])
     if 2 * (found := int(counts[beside].sum())) < total:

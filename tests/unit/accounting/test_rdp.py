@@ -65,3 +65,14 @@ def test_a_table_is_priced_at_its_own_order_between_the_grid_s() -> None:
 def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
     with pytest.raises(InvalidValue, match=f"^{name}=.*: expected "):
         pa.RdpAccountant(orders)
+
+
+def test_sums_of_rho_are_exact_and_a_kind_of_somebody_else_has_no_curve() -> None:
+    spent = pa.RdpAccountant(orders=[2.0]).compose(pa.ComposedEvent((pa.ZCdpEvent(0.1),) * 30_000))
+    assert spent.rdp[0] == 6000  # one after the other would be less
+
+    class Mine(pa.PureDpEvent):
+        """It may cost more than what it is made of."""
+
+    with pytest.raises(InvalidValue, match=r"^event=Mine: expected an event with a Renyi curve"):
+        pa.RdpAccountant().compose(Mine(1.0)).get_epsilon(1e-6)

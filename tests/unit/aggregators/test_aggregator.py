@@ -173,3 +173,14 @@ def test_teachers_within_the_limit_are_counted_as_they_voted() -> None:
     np.testing.assert_array_equal(counts_for(FixedTopK(k=1, epsilon=1.0), [VOTES]), VOTES.sum(axis=0))
     with pytest.raises(InvalidValue, match="votes: expected the votes of at least one teacher"):
         counts_for(GNMax(noise_std=1.0), [])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnWords(Thresholds):
+    k: str = "kernel"
+    max_votes: str = "all"
+
+
+def test_fields_of_somebody_else_may_mean_something_else() -> None:
+    mine = OwnWords(thresholds=[4, 4])
+    assert (mine.exact_labels, mine.max_labels, mine.max_votes_per_teacher) == (None, None, None)

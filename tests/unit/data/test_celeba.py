@@ -301,7 +301,7 @@ WRONG = [
         ATTRIBUTES,
         "02.jpg  1",
         "02.jpg",
-        rf"{LISTED} row 000002\.jpg, =fewer, or more: expected 1 or -1, .* for each of 3 ",
+        rf"{LISTED} row 000002\.jpg, values=2: expected 1 or -1, .* for each of 3 ",
     ),
     (ATTRIBUTES, "02.jpg  1", "02.jpg yes", rf"{LISTED} row 000002\.jpg, Bald=yes: expected 1 or -1"),
     (ATTRIBUTES, "02.jpg  1 -1", "02.jpg  1 0", rf"{LISTED} row 000002\.jpg, Smiling=0: expected "),

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pate.aggregators import TrainingSet
-from pate.models.image import _frozen_backbone
+from pate.models.image import CNNModel, _frozen_backbone
 from pate.networks.resnet import torchvision_models
 from pate.student import CNNStudent, StudentModel
 from pate.teachers import CNNTeacher, LinearTeacher, ResNet50Teacher, Shard
@@ -129,6 +129,11 @@ def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
     assert len(heard) == 8
     assert heard[-1] < heard[0]
     assert model.choices["unlabeled"] == pool_size
+
+
+def test_a_student_of_one_answer_that_earlier_versions_published_is_read(tmp_path, others):
+    CNNModel({"constant": np.array([1, 0], np.float32)}, 0.5, (1, 16, 16), 1, {}).save(tmp_path)
+    assert StudentModel.load(tmp_path).predict_proba(others[0][:2]).tolist() == [[1, 0], [1, 0]]
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])

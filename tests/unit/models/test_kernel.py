@@ -8,6 +8,7 @@ from pate.data import Split
 from pate.models import kernel
 from pate.student import LowRankStudent, StudentModel
 from pate.teachers import KernelTeacher
+from pate.validation import InvalidValue
 from pate.votes.public_pca import PublicPCA
 
 RNG = np.random.default_rng(0)
@@ -143,3 +144,11 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
     assert model.kind == kind
     logits = found.directions.with_constant(INPUTS) @ weights
     np.testing.assert_allclose(model.predict_proba(INPUTS), 1 / (1 + np.exp(-logits)), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"noise_std": -1.0}, {"prevalence": SHARES[:3]}, {"scores": np.full((300, 10), np.inf)}]
+)
+def test_scores_that_no_release_has_are_refused(bad):
+    with pytest.raises(InvalidValue, match=rf"^{next(iter(bad))}"):
+        LowRankStudent().fit_scores(QUERIES, **{"scores": TRUE_SCORES} | SETTINGS | bad)
