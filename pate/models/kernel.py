@@ -16,7 +16,7 @@ from pate.models.linear import LinearModel, LogisticStudent
 from pate.models.student import Labels, OnEpoch, Rows, Student, StudentModel, require_rows
 from pate.models.teacher import Voter
 from pate.networks.network import require_settings
-from pate.validation import InvalidValue, require, require_non_negative
+from pate.validation import InvalidValue, require, require_each, require_non_negative
 from pate.votes.clipping import LowRankVotes
 from pate.votes.descent import expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import MOST_PUBLIC, ConvexVotes, MomentVotes
@@ -240,8 +240,11 @@ def kernel_votes(
     """
     span = directions.span(queries)
     order = np.argsort(teacher_of, kind="stable")
-    ends = np.cumsum(np.bincount(teacher_of, minlength=num_teachers))
-    starts = np.concatenate([[0], ends[:-1]])
+    sizes = np.bincount(teacher_of, minlength=num_teachers)
+    require(len(sizes) == num_teachers, "num_teachers", num_teachers, f"{len(sizes)}, the teachers of the partition")
+    require_each("teacher", np.arange(num_teachers), sizes > 0, "at least one record")
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
     width, num_labels = span.shape[1], labels.shape[1]
     size = max(1, _BLOCK_ENTRIES // (width * num_labels))
     for first in range(0, num_teachers, size):

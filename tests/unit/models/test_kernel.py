@@ -24,6 +24,14 @@ def votes(teacher_of, num_teachers):
     return list(kernel.kernel_votes(INPUTS, LABELS, teacher_of, num_teachers=num_teachers, **HOW))
 
 
+@pytest.mark.parametrize(
+    ("num_teachers", "line"), [(49, "num_teachers=49: expected 50"), (51, "teacher=50: expected at")]
+)
+def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, line):
+    with pytest.raises(InvalidValue, match=f"^{line}"):
+        votes(np.arange(50), num_teachers)
+
+
 def test_one_record_votes_its_labels_times_its_likeness():
     (block,) = votes(np.arange(50), 50)
     features, residual = DIRECTIONS.features(INPUTS), LABELS - PREVALENCE
