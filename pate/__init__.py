@@ -9,10 +9,7 @@ if TYPE_CHECKING:
     from pate.classifier import PATEClassifier
     from pate.run.bundle import load
 
-_MODULE_OF = {
-    "PATEClassifier": "pate.classifier",
-    "load": "pate.run.bundle",
-}
+_MODULE_OF = {"PATEClassifier": "pate.classifier", "load": "pate.run.bundle"}
 
 __all__ = ["PATEClassifier", "load"]
 __version__ = "0.1.0"

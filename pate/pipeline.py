@@ -4,8 +4,6 @@ Each stage leaves a file and is skipped where the file is there, so a run that w
 call. The release is priced before teachers are trained, and what is drawn is in the ledger before anybody sees it.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from os import PathLike

@@ -12,8 +12,6 @@ Decided here, and tested:
 * The file is opened by SQLite alone: a second descriptor of this process would drop SQLite's locks when it is closed.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The accountant that asks the others: the least of their bounds, of those that are affordable."""
 
-from __future__ import annotations
-
 from collections import Counter
 from importlib.util import find_spec
 from typing import Self

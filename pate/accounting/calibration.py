@@ -1,7 +1,5 @@
 """From a target epsilon to the noise that meets it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import suppress

@@ -4,8 +4,6 @@ Every function returns an upper bound on what it names. The formula `rho + sqrt(
 Theorem 11 of Zhu & Wang (2022) is false and deliberately absent (docs/proofs/conversion.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -21,15 +21,7 @@ from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_expit
 from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability, rounded_up
 
-__all__ = [
-    "GaussianFilter",
-    "GaussianOrRenyi",
-    "PrivacyFilter",
-    "RenyiFilter",
-    "Spent",
-    "ZCdpFilter",
-    "default_filter",
-]
+__all__ = ["GaussianFilter", "GaussianOrRenyi", "PrivacyFilter", "RenyiFilter", "Spent", "ZCdpFilter", "default_filter"]
 
 FilterMaker = Callable[[float, float], "PrivacyFilter"]
 """Makes a filter for (max_epsilon, target_delta): a class such as `RenyiFilter`, or a partial of one."""

@@ -6,8 +6,6 @@ e^epsilon above the true supremum, 1 at 0 and never rising, is the profile of so
 dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

@@ -8,8 +8,6 @@ Releases of several epsilons have the product of their randomized responses as t
 grid by splitting every value between its two neighbors, which only makes the pair easier to tell apart.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Self

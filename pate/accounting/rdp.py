@@ -1,7 +1,5 @@
 """Accountants, which compose events and convert once; Renyi's adds curves, zCDP's a number, others stand beside."""
 
-from __future__ import annotations
-
 import copy
 import math
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Renyi divergences in closed form: the curves behind the events, each `[len(orders)]` at orders > 1."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

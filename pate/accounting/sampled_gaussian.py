@@ -9,8 +9,6 @@ of two Gaussians and N(0, 1). That is a convex function of Y - γ Y', so it rise
 falls with their covariance. Both variances are at most C^2, and the covariance is at least -C^2.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from pate.accounting.events import SampledGaussianEvent

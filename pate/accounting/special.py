@@ -1,7 +1,5 @@
 """Special functions under SciPy's names; a few without `scipy.special`, which takes as long to load as a price."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

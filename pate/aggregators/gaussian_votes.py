@@ -1,7 +1,5 @@
 """Plain PATE on many labels: each noisy count against a threshold; also with a clip, or with noise of many holders."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from functools import cached_property

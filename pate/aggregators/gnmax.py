@@ -1,7 +1,5 @@
 """GNMax: the label or set of labels that most teachers name, by the largest noisy count; screened or not."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """A rehearsal of a release with canaries in it, and what guesses of their coins refute."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Canaries that are teachers: crafted votes, and guesses from what an aggregator releases of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast

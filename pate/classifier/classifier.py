@@ -1,7 +1,5 @@
 """PATE as a scikit-learn estimator."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Fits of a classifier: their streams, what they are charged to, and whether they repeat others."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 import math

@@ -1,7 +1,5 @@
 """pate-account: prices and plans a release without any data, and lists the charges of a ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace

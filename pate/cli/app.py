@@ -1,7 +1,5 @@
 """What all commands share: run a Hydra app, and say a user's mistake in one line with exit code 2."""
 
-from __future__ import annotations
-
 import dataclasses
 import signal
 import sys

@@ -1,7 +1,5 @@
 """pate-attack: plants canaries in a rehearsal of a release, and says which price their guesses refute."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """pate-audit: what a release of somebody's vote file would really cost."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from functools import partial
 

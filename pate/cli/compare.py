@@ -1,7 +1,5 @@
 """pate-compare: several aggregators on the same votes, at several epsilons, with the same seeds; and its table."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

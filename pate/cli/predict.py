@@ -1,7 +1,5 @@
 """pate-predict: what a published model says of new records, by the names of its labels."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from functools import partial

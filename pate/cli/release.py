@@ -1,7 +1,5 @@
 """pate-release: at the aggregator, from vote files to a release that may be published."""
 
-from __future__ import annotations
-
 import glob
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the commands share that run something: its parts, settings, name and folder, and what they say meanwhile."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

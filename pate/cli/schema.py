@@ -1,7 +1,5 @@
 """pate-schema: what a public table says of its columns, as a file that people may change."""
 
-from __future__ import annotations
-
 import os
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """pate-student: from a release and the public samples to a model that may be published with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -3,8 +3,6 @@
 Of a sweep each run has a heading, and at the end there is one table of all, also as sweep.csv.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """pate-vote: at a holder of records, from these to a file of its teachers' votes."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page of a comparison, one self-contained file, and its pictures: a metric over epsilon, a line per method."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ A configuration is no code. A `_target_` may name a class that is defined in an 
 place takes, and nothing else.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

@@ -4,8 +4,6 @@ Hydra's lists of defaults say what a choice brings along. They cannot see that a
 target. That is decided here, from the names alone, before anything runs: `--cfg job` prints what was decided.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

@@ -3,8 +3,6 @@
 Settings that choose which code runs, or where private records go, are the command line's: no file may say them.
 """
 
-from __future__ import annotations
-
 import os
 import traceback
 from argparse import ArgumentParser

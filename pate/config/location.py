@@ -1,7 +1,5 @@
 """Where the YAML lies, in an installed package or beside it in a checkout; its groups, and how `--help` lists them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache

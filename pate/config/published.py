@@ -5,8 +5,6 @@ Published are the terms of the release; of aggregator, accountant, teacher and s
 ours its last name stands for it, and its module does not. Of the engine, seeds and folders there is nothing.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Arrays in files: inputs and labels as they are, in one .npz or in several .npy."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass, field
 from os import PathLike

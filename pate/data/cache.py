@@ -1,7 +1,5 @@
 """What was made once of many pictures, on disk: their pixels at the size they are used in, or features of them."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """CelebA from the user's own copy: 202,599 photographs of faces, 40 attributes."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """Data sets that come in a package, and need no file of the user's: composed digits, WordNet's glosses, yeast genes."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 from dataclasses import dataclass, field, replace

@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Stage, unwatched
 from pate.data.image_folder import PictureColumn
 from pate.data.table.cells import arrow, missing_in, require_column
-from pate.data.table.rows import (
-    UNGROUPED,
-    Labels,
-    Numbered,
-    Rows,
-    column_names,
-    parts_of,
-    private_cells,
-)
+from pate.data.table.rows import UNGROUPED, Labels, Numbered, Rows, column_names, parts_of, private_cells
 from pate.data.table.schema import Encoded, TableSchema
 from pate.data.texts import TextReader, TfidfVectors
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text

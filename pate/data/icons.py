@@ -1,7 +1,5 @@
 """Icons of open sets: real pictures, larger than CelebA, 40 words of their names as labels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

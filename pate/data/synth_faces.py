@@ -1,7 +1,5 @@
 """Cartoon faces with CelebA's attributes, its stand-in where nobody has the photographs: drawn, or in its files."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

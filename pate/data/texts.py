@@ -1,7 +1,5 @@
 """Texts as numbers: the vector of length 1 that stands for a text, by public texts, word vectors or an encoder."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """A data set of pictures whose inputs are features."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterator

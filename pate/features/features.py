@@ -1,7 +1,5 @@
 """Features of pictures: the recipe, the public pictures that it is fitted on, the extractor that it becomes."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence

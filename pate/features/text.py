@@ -1,7 +1,5 @@
 """`features=text`: how texts become numbers, with what was fitted and made kept in a folder."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace

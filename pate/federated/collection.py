@@ -1,7 +1,5 @@
 """Votes that were collected from holders, with those who are absent, and the release of them."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """A holder: its teachers learn from its own records, and answer a request with votes, a question with a sum."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable

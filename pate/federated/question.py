@@ -1,7 +1,5 @@
 """What holders are asked for, votes on public samples or in rounds a sum over their teachers; and that sum."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator, Mapping

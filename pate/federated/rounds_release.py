@@ -3,8 +3,6 @@
 Each question is a sum over the teachers of all holders, over a network, or as files that people carry.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

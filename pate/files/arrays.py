@@ -1,7 +1,5 @@
 """Arrays on disk: .npy and .npz read as numbers alone, whole by their checksum, or mapped; rows spilled to a file."""
 
-from __future__ import annotations
-
 import io
 import math
 import mmap

@@ -1,7 +1,5 @@
 """Files written whole or not at all, their owner's alone, and read back or told damaged; locks, secrets, digests."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """YAML of somebody else's: what it may ask for is bounded before any of it is built."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

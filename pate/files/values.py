@@ -4,8 +4,6 @@ JSON has no NaN and no Infinity, and every key is checked on the way in. Infinit
 `"-inf"`; NaN (an undefined number) is null; numpy scalars are numbers; tuples are lists.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

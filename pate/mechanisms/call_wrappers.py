@@ -1,7 +1,5 @@
 """Mechanisms as calls that are paid for only where they hit: the boundary, two runs, conditional release."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

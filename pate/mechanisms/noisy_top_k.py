@@ -1,7 +1,5 @@
 """Top-k by noise on counts once: on all of them, of several kinds; or on the best, above a bottom or a threshold."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Public parameters: each field of a frozen dataclass says itself what it may be."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import partial

@@ -1,7 +1,5 @@
 """Permute-and-flip peeling: k rounds of the noisy maximum with exponential noise, drawn by coins."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Base of the top-k mechanisms: their outcome, the checks of their arguments, and noise from a price."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Trained teachers on disk: many to a file, whole or not there, signed; and what they say when they are asked."""
 
-from __future__ import annotations
-
 import hmac
 import os
 import re

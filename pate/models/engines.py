@@ -1,7 +1,5 @@
 """How an ensemble is trained: in this process, in several, on a cluster; the same bytes from each."""
 
-from __future__ import annotations
-
 import _thread
 import os
 import signal

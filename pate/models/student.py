@@ -19,14 +19,7 @@ from safetensors.numpy import load_file, save
 from pate.aggregators.release import TrainingSet
 from pate.files.disk import damaged, make_folder, read_json, reading, replacing, write_text
 from pate.networks.network import require_settings
-from pate.validation import (
-    nearest,
-    require,
-    require_array,
-    require_choice,
-    require_count,
-    require_features,
-)
+from pate.validation import nearest, require, require_array, require_choice, require_count, require_features
 
 Rows = NDArray[np.float32]
 Labels = NDArray[np.bool_]

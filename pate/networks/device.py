@@ -1,7 +1,5 @@
 """Torch: loaded when it is first used, the device where it works, and on how many threads."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a release gives away at least: exact laws of neighboring counts, by the kind of aggregator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What a budget buys: the one place that solves for noise or queries, and the priced release that comes out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

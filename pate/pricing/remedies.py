@@ -1,7 +1,5 @@
 """What would make a release tell something: more teachers, a larger epsilon, fewer queries, or less noise."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence

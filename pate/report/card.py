@@ -1,7 +1,5 @@
 """What may be published about a release, and nothing else: the privacy card for people, privacy.json for programs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What commands print: pages from templates, in which names of others are text and do nothing to a terminal."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterable

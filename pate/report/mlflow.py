@@ -1,7 +1,5 @@
 """A finished release on an MLflow server, which others read: nothing that `release/` does not hold."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

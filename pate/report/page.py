@@ -1,7 +1,5 @@
 """The page of a run: one self-contained file, without scripts and without anything to fetch."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

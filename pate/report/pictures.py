@@ -3,8 +3,6 @@
 A picture of a run is a function that returns a `Picture`, or None without data. The page's template has its heading.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

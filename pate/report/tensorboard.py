@@ -1,7 +1,5 @@
 """The events of a run for TensorBoard: each written once, however often a run is resumed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress

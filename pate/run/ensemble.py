@@ -1,7 +1,5 @@
 """The ensemble: which teacher gets which records, their training, and the teachers' votes on the queries."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

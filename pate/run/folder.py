@@ -1,7 +1,5 @@
 """The folder of a run: what may be published apart from what is the owner's alone; and where its stages work."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

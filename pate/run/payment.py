@@ -1,7 +1,5 @@
 """What a run pays, and what it drew for it: committed together, in its own ledger and in that of all runs."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math

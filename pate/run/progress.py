@@ -1,7 +1,5 @@
 """Monitors, which are told each stage of long work and its progress."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The release stage: what is drawn is committed with its charge before anybody sees it, and read back ever after."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The results of a run: what may be said of its release, its report and figures, and the files that people read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace

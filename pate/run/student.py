@@ -1,7 +1,5 @@
 """The student stage: a student learns from what was released, and from public samples that were not asked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

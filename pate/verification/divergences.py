@@ -1,7 +1,5 @@
 """Divergences between pairs of finite distributions, row by row, and the distributions of several releases."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lower bounds: what single pairs of neighbors give away in many releases or in a session, by their exact laws."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -416,12 +416,7 @@ def verify(
 
 
 def verify_distributions(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    event: Event | Claim,
-    count: int = 1,
-    names: Names | None = None,
+    first: ArrayLike, second: ArrayLike, *, event: Event | Claim, count: int = 1, names: Names | None = None
 ) -> Verdict:
     """Compares given pairs of distributions with a price, in the stated direction only.
 

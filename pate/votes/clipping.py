@@ -1,7 +1,5 @@
 """Votes counted, limited and clipped: counts, and sums on a grid, of votes around a center and against a student."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

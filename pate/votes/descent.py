@@ -1,7 +1,5 @@
 """Gradient descent on noisy sums: how long it learns, what is expected behind their noise, and where labels begin."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

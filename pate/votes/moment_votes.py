@@ -1,7 +1,5 @@
 """What teachers say against a public student: features times what it does not know of their labels, or a fit of it."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 from pate.files.arrays import UNREADABLE, is_array_file
 from pate.files.disk import damaged, replacing
 from pate.files.values import from_json, to_json_line
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_choice,
-    require_count,
-    require_entries,
-    require_text,
-)
+from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_text
 from pate.votes.clipping import histogram, limited, require_teacher_votes
 from pate.votes.source import Array, Bits, VoteSource
 from pate.votes.store import VoteStore, form_of, read_member, read_rows, reading, whole_blocks, write_member, write_rows

@@ -1,7 +1,5 @@
 """Files of tables, CSV (also gzipped), JSON lines, Parquet, Feather and Arrow: read in batches, or dealt to three."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """The rows of one split of a table: features, labels, the words that name records and groups, and their digest."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Tables in files: private, public and test records, with labels in columns of 0 and 1."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path

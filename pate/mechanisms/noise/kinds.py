@@ -1,7 +1,5 @@
 """Kinds of noise at scale 1: density, distribution function and quantiles, in floats and between fractions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A published bundle: a student with the names and the preprocessing that its use needs, written and read back."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from dataclasses import dataclass, replace

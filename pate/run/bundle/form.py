@@ -1,7 +1,5 @@
 """What a published model takes and gives, by name: the schema of a bundle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

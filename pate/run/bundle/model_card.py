@@ -1,7 +1,5 @@
 """The README of a published model: a model card in Hugging Face's format, with nothing in it that no epsilon covers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

@@ -1,7 +1,5 @@
 """The student as an ONNX model."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence

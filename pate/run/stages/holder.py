@@ -1,7 +1,5 @@
 """A holder's stage: its teachers learn from its own records, answer the queries, and their votes become a file."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping

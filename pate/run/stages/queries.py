@@ -1,7 +1,5 @@
 """The public samples that every holder answers, from a file, in place of those that a data set brings."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@
 release.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence

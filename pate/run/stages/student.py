@@ -1,7 +1,5 @@
 """The student's stage: whoever has what was released, and the public samples, trains and bundles the model."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
