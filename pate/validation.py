@@ -9,8 +9,9 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
@@ -92,6 +93,22 @@ def require_extra(name: str, extra: str) -> None:
             found = package in sys.modules
         if not found:
             raise MissingPackage(f"{name}: expected the package {package}: {how_to_install(extra)}")
+
+
+def lazily(face: str, later: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package, which loads a module when one of its names is first read (PEP 562).
+
+    `later` has the names, with blanks between them, by their modules: those of the package, or `.pricing.quote`.
+    """
+
+    def named(name: str) -> Any:
+        for module, names in later.items():
+            if name in names.split():
+                vars(sys.modules[face])[name] = found = getattr(import_module(f".{module}", face), name)
+                return found
+        raise AttributeError(f"module {face!r} has no attribute {name!r}")
+
+    return named
 
 
 def how_to_install(extra: str, *, anywhere: bool = False) -> str:

@@ -1,7 +1,6 @@
 """The price of privacy: events as values, accountants, conversions, calibration, ledger; numpy and scipy only."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pate.accounting.events import (
     Adjacency,
@@ -26,6 +25,7 @@ from pate.accounting.events import (
     WinnerEvent,
     ZCdpEvent,
 )
+from pate.validation import lazily
 
 if TYPE_CHECKING:
     from pate.accounting.auto import AutoAccountant
@@ -37,27 +37,6 @@ if TYPE_CHECKING:
     from pate.accounting.pld import PldAccountant
     from pate.accounting.pure_dp import PureDpAccountant
     from pate.accounting.rdp import DEFAULT_ORDERS, Accountant, RdpAccountant, ZCdpAccountant
-
-_LATER = {
-    "auto": ("AutoAccountant",),
-    "calibration": ("calibrate",),
-    "conversion": ("gaussian_delta", "gaussian_epsilon", "zcdp_to_epsilon"),
-    "exact": ("ExactAccountant",),
-    "joint_law": ("JointLawAccountant",),
-    "ledger": ("BudgetExceeded", "DamagedLedger", "Ledger", "SharedLedger"),
-    "pld": ("PldAccountant",),
-    "pure_dp": ("PureDpAccountant",),
-    "rdp": ("DEFAULT_ORDERS", "Accountant", "RdpAccountant", "ZCdpAccountant"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Loads what takes long to load when it is first asked for (PEP 562)."""
-    for module, names in _LATER.items():
-        if name in names:
-            globals()[name] = found = getattr(import_module(f"{__name__}.{module}"), name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [
@@ -100,3 +79,16 @@ __all__ = [
     "gaussian_epsilon",
     "zcdp_to_epsilon",
 ]
+
+_LATER = {
+    "auto": "AutoAccountant",
+    "calibration": "calibrate",
+    "conversion": "gaussian_delta gaussian_epsilon zcdp_to_epsilon",
+    "exact": "ExactAccountant",
+    "joint_law": "JointLawAccountant",
+    "ledger": "BudgetExceeded DamagedLedger Ledger SharedLedger",
+    "pld": "PldAccountant",
+    "pure_dp": "PureDpAccountant",
+    "rdp": "DEFAULT_ORDERS Accountant RdpAccountant ZCdpAccountant",
+}
+__getattr__ = lazily(__name__, _LATER)

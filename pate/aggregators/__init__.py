@@ -1,7 +1,8 @@
 """Aggregators: votes `[Q, L]` to a `Release(labels, answered, event)`; numpy and scipy only."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pate.validation import lazily
 
 if TYPE_CHECKING:
     from pate.aggregators.aggregator import (
@@ -53,6 +54,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 _LATER = {
     "aggregator": "Aggregator ExpectedRelease PerQueryAggregator PriorRule ReleaseContext TeacherVotesAggregator "
     "UselessReleaseWarning counts_for",
@@ -64,16 +69,4 @@ _LATER = {
     "stable_top_k": "StableFixedTopK StableTopK",
     "target_charging": "BoundaryMax BoundaryTopK NotPriorTopK TargetChargedAggregator",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Loads a name when it is first asked for (PEP 562)."""
-    for module, names in _LATER.items():
-        if name in names.split():
-            globals()[name] = value = getattr(import_module(f"{__name__}.{module}"), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__ = lazily(__name__, _LATER)

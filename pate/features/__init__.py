@@ -1,9 +1,8 @@
 """Public representations of pictures and texts: fitted on a public pool or on nothing, between data and teachers."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pate.validation import require_extra
+from pate.validation import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.features.backbone import Backbone
@@ -13,19 +12,12 @@ if TYPE_CHECKING:
 
 require_extra(__name__, "train")
 
-_MODULE_OF = {
-    "Backbone": "backbone",
-    "Extractor": "features",
-    "Features": "features",
-    "Kernel": "features",
-    "NoFeatures": "features",
-    "Patches": "patches",
-    "Text": "text",
-}
 __all__ = ["Backbone", "Extractor", "Features", "Kernel", "NoFeatures", "Patches", "Text"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+_LATER = {
+    "backbone": "Backbone",
+    "features": "Extractor Features Kernel NoFeatures",
+    "patches": "Patches",
+    "text": "Text",
+}
+__getattr__ = lazily(__name__, _LATER)

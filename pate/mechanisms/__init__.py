@@ -1,9 +1,9 @@
 """Mechanisms: one histogram of votes, or a batch of them, to one outcome each, with the price beside it."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pate.mechanisms.noise.secret_generator import cipher_generator, secret_generator
+from pate.validation import lazily
 
 if TYPE_CHECKING:
     from pate.mechanisms.call_wrappers import BoundaryWrapper, ConditionalRelease, RunTwice
@@ -68,10 +68,4 @@ _LATER = {
     "stability_test": "CertifiedTable StabilityTest optimal_stability_table",
     "thresholds": "AboveThreshold BetweenThresholds SparseVector SweepTopK",
 }
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _LATER)

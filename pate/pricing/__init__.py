@@ -1,7 +1,6 @@
 """Prices without data: what a release costs, what a budget buys, what somebody else's release really cost."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pate.pricing.priced_release import (
     Budget,
@@ -16,6 +15,7 @@ from pate.pricing.priced_release import (
     plan_release,
 )
 from pate.pricing.remedies import expectation, expected_release, require_useful, suggest
+from pate.validation import lazily
 
 if TYPE_CHECKING:
     from pate.pricing.audit import ReleaseParameters, audit_votes
@@ -48,15 +48,8 @@ __all__ = [
 ]
 
 _LATER = {
-    "audit": ("ReleaseParameters", "audit_votes"),
-    "lower_bound": ("lower_bound_of",),
-    "quote": ("Quote", "accounts_left", "cheapest_accountant", "plan_hits", "quote_release"),
+    "audit": "ReleaseParameters audit_votes",
+    "lower_bound": "lower_bound_of",
+    "quote": "Quote accounts_left cheapest_accountant plan_hits quote_release",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Loads a name when it is first asked for (PEP 562)."""
-    for module, names in _LATER.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _LATER)

@@ -1,9 +1,8 @@
 """The student: the only model that may be published, trained on released labels alone."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pate.validation import require_extra
+from pate.validation import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.models.image import CNNStudent, ResNet50Student
@@ -25,18 +24,11 @@ __all__ = [
     "StudentModel",
 ]
 
-_NAMES = {
-    "image": ("CNNStudent", "ResNet50Student"),
-    "kernel": ("LowRankStudent",),
-    "linear": ("LinearStudent", "LogisticStudent"),
-    "mlp": ("MLPStudent",),
-    "student": ("Student", "StudentModel"),
+_LATER = {
+    ".models.image": "CNNStudent ResNet50Student",
+    ".models.kernel": "LowRankStudent",
+    ".models.linear": "LinearStudent LogisticStudent",
+    ".models.mlp": "MLPStudent",
+    ".models.student": "Student StudentModel",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Loads a name when it is first asked for (PEP 562)."""
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(import_module(f"pate.models.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _LATER)

@@ -1,9 +1,8 @@
 """The ensemble: kinds of teachers, engines that train many of them, and their checkpoints."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pate.validation import require_extra
+from pate.validation import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.models.checkpoint import CheckpointStore, cast_votes
@@ -39,21 +38,14 @@ __all__ = [
     "cast_votes",
 ]
 
-_NAMES = {
-    "checkpoint": ("CheckpointStore", "cast_votes"),
-    "engines": ("Engine", "ProcessesEngine", "RayEngine", "SequentialEngine", "StackedEngine", "TrainingJob"),
-    "image": ("CNNTeacher", "ResNet50Teacher"),
-    "kernel": ("ConvexTeacher", "KernelTeacher"),
-    "linear": ("LinearTeacher",),
-    "mlp": ("MLPTeacher",),
-    "sklearn": ("SklearnTeacher",),
-    "teacher": ("Shard", "State", "Teacher", "Voter"),
+_LATER = {
+    ".models.checkpoint": "CheckpointStore cast_votes",
+    ".models.engines": "Engine ProcessesEngine RayEngine SequentialEngine StackedEngine TrainingJob",
+    ".models.image": "CNNTeacher ResNet50Teacher",
+    ".models.kernel": "ConvexTeacher KernelTeacher",
+    ".models.linear": "LinearTeacher",
+    ".models.mlp": "MLPTeacher",
+    ".models.sklearn": "SklearnTeacher",
+    ".models.teacher": "Shard State Teacher Voter",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Loads a name when it is first asked for (PEP 562)."""
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(import_module(f"pate.models.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _LATER)
