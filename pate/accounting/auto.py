@@ -35,17 +35,13 @@ _MOST_SCALES = 60.0  # teachers over the scale of the selection's noise: beyond,
 class AutoAccountant(AccountantBesideRenyi):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds; the default.
 
-    It always asks the Renyi accountant, and the others where they apply:
-
-    * optimal composition, if it knows every event and takes a few seconds at most;
-    * loss distributions, if an event is a noisy maximum with Gaussian noise and dp-accounting is installed;
-    * the joint law of selection and test, for a stable top-k whose votes are at most 60 times the scale of its noise.
+    It asks the Renyi accountant; optimal composition, if it knows every event and takes a few seconds at most; loss
+    distributions, if an event is a noisy maximum with Gaussian noise and dp-accounting is installed; the joint law of
+    selection and test, for a stable top-k whose votes are at most 60 times the scale of its noise.
 
     Each bound holds for what was composed, so the least does, whose accountant `winner` names. None holds for prices
-    that were chosen by looking at outputs.
-
-    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
-    than 180 queries with an optimal table of the stability test are not composed optimally.
+    that were chosen by looking at outputs. Figures depend on whether dp-accounting is installed, and on what optimal
+    composition would take: more than 180 queries with an optimal table of the stability test are not composed so.
 
     >>> from pate.accounting import BoundedRangeEvent
     >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)
@@ -58,14 +54,14 @@ class AutoAccountant(AccountantBesideRenyi):
     def __init__(self) -> None:
         super().__init__()
         self._composed: list[tuple[Event, int]] = []
-        self._others: list[Accountant] | None = None
+        self._asked: list[Accountant] | None = None
         self._found: dict[float, tuple[float, Accountant]] = {}
 
     def compose(self, event: Event, count: int = 1) -> Self:
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._composed.append((event, count))
-        self._others = None
+        self._asked = None
         self._found.clear()
         return self
 
@@ -73,7 +69,7 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._least(target_delta)[0]
 
     def get_delta(self, target_epsilon: float) -> float:
-        return min(accountant.get_delta(target_epsilon) for accountant in self._asked())
+        return min(accountant.get_delta(target_epsilon) for accountant in self._accountants())
 
     def winner(self, target_delta: float) -> str:
         return self._least(target_delta)[1].name
@@ -85,24 +81,22 @@ class AutoAccountant(AccountantBesideRenyi):
         """The least epsilon, and the accountant that found it."""
         require_probability("target_delta", target_delta)
         if target_delta not in self._found:
-            found = [(accountant.get_epsilon(target_delta), accountant) for accountant in self._asked()]
+            found = [(accountant.get_epsilon(target_delta), accountant) for accountant in self._accountants()]
             self._found[target_delta] = min(found, key=lambda pair: pair[0])
         return self._found[target_delta]
 
-    def _asked(self) -> list[Accountant]:
-        if self._others is None:
-            kinds = {kind for event, count in self._composed for kind in select_then_tests(event, count)}
-            helps = 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(
-                kind.num_teachers <= MOST_TEACHERS
-                and kind.num_teachers * kind.selection.epsilon / (2 * kind.bit.reach) <= _MOST_SCALES
-                for kind in kinds
-            )
-            self._others = [JointLawAccountant().compose_all(self._composed)] if helps else []
-            self._others += self._by_loss()
-        return [self._rdp, *self._others]
-
-    def _by_loss(self) -> list[Accountant]:
-        """That of loss distributions or optimal composition, where one of them knows every event and is affordable."""
+    def _accountants(self) -> list[Accountant]:
+        """Those to ask: of loss distributions and optimal composition one that is quick and knows every event."""
+        if self._asked is not None:
+            return self._asked
+        asked = self._asked = [self._rdp]
+        kinds = {kind for event, count in self._composed for kind in select_then_tests(event, count)}
+        if 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(
+            kind.num_teachers <= MOST_TEACHERS
+            and kind.num_teachers * kind.selection.epsilon / (2 * kind.bit.reach) <= _MOST_SCALES
+            for kind in kinds
+        ):
+            asked.append(JointLawAccountant().compose_all(self._composed))
         different = Counter[Event]()
         for event, count in self._composed:
             for leaf, times in events.leaves(events.by_accesses(event), count=count):
@@ -110,10 +104,10 @@ class AutoAccountant(AccountantBesideRenyi):
                     different[leaf] += times
         # A noisy maximum's loss distribution is tighter than Renyi's bound, and optimal composition is not.
         by_loss = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in different)
+        few = len(different) <= _MOST_DIFFERENT and different.total() <= _MOST_STEPS
         if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
-            return [PldAccountant().compose_all(self._composed)]
-        many = len(different) > _MOST_DIFFERENT or different.total() > _MOST_STEPS
-        if many or not set(map(type, different)) <= _STEPS:
-            return []
-        exact = ExactAccountant().compose_all(self._composed)
-        return [exact] if exact.work() <= _MOST_WORK else []
+            asked.append(PldAccountant().compose_all(self._composed))
+        elif few and set(map(type, different)) <= _STEPS:
+            exact = ExactAccountant().compose_all(self._composed)
+            asked += [exact] if exact.work() <= _MOST_WORK else []
+        return asked

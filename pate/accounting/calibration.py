@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.events import Event
 from pate.accounting.rdp import Accountant, RdpAccountant, require_maker
-from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.validation import InvalidValue, require, require_positive
 
 Point = tuple[float, float]  # A noise, and the logarithm of its epsilon over the target
 
@@ -38,18 +39,16 @@ def calibrate(
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)
-    known: dict[float, float] = {}
     tolerance = _TOLERANCE
 
+    @cache
     def excess(noise: float) -> float:
         """The logarithm of the price over the target; each noise is asked for once."""
         nonlocal tolerance
-        if noise not in known:
-            made = accountant().compose(event_for(noise))
-            epsilon = made.get_epsilon(target_delta)
-            tolerance = max(_TOLERANCE, made.resolution(target_delta))
-            known[noise] = math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
-        return known[noise]
+        made = accountant().compose(event_for(noise))
+        epsilon = made.get_epsilon(target_delta)
+        tolerance = max(_TOLERANCE, made.resolution(target_delta))
+        return math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
 
     if not isinstance(accountant(), RdpAccountant):
         with suppress(InvalidValue):  # Renyi's answer is near and costs little: a few secants from there on
@@ -94,13 +93,3 @@ def _narrowed(excess: Callable[[float], float], low: Point, high: Point, toleran
         number += 1
         low, high, beyond = (middle, high, 1) if middle[1] > 0 else (low, middle, -1)
     return high[0]
-
-
-def largest_count(affordable: Callable[[int], bool], *, maximum: int) -> int:
-    """The largest count in 0..maximum that is affordable, given that every smaller one then is, too."""
-    require_count("maximum", maximum, minimum=0)
-    low, high = 0, maximum
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if affordable(middle) else (low, middle - 1)
-    return low

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -23,12 +24,11 @@ from pate.validation import InvalidValue, require, require_choice, require_posit
 
 __all__ = ["GaussianFilter", "GaussianOrRenyi", "PrivacyFilter", "RenyiFilter", "Spent", "ZCdpFilter", "default_filter"]
 
-FilterMaker = Callable[[float, float], "PrivacyFilter"]
-"""Makes a filter for (max_epsilon, target_delta): a class such as `RenyiFilter`, or a partial of one."""
+FilterMaker = Callable[[float, float], "PrivacyFilter"]  # for (max_epsilon, target_delta): a class, a partial of one
 
 _FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
 _MOST_TIMES = 2**60
-_STEPS = 200
+_AMOUNTS = range(1, int(np.float64(1e300).view(np.int64)))  # the bits of floats > 0, which are ordered as integers
 # Ten times the float .1 are more than 1.0 by 2^-54, though the numbers that were meant are equal. A cap, and a share of
 # failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md).
 _DECIMAL = 2.0**-51
@@ -42,8 +42,7 @@ class Spent:
 
     amount: float = 0.0  # in the filter's unit, rounded up
     failure_prob: Fraction = Fraction(0)  # the sum of the failure probabilities, exact
-    # the sum of the epsilons of pure DP, exact; infinity where an event is not pure
-    pure: Fraction | float = Fraction(0)
+    pure: Fraction | float = Fraction(0)  # of the epsilons of pure DP, exact; infinity where an event is not pure
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
         more = price.amount * count  # neither product nor sum is below the true one; exact where nothing is rounded
@@ -60,8 +59,7 @@ class PrivacyFilter(ABC):
     Formal guarantees, for the adjacency that the events were made for:
         * Everything released together is (max_epsilon, target_delta)-DP, where each event may be chosen after seeing
           all that was released before, as long as only admitted events are.
-        * Events whose epsilons of pure DP add up to the cap at most are admitted too: the whole sequence has to be
-          within the one bound or within the other.
+        * Events whose epsilons of pure DP add up to the cap at most are admitted too: all within one of both bounds.
         * Cap, delta, unit and the share of failures are fixed before the first release.
 
     Source: docs/proofs/filters.md.
@@ -74,6 +72,7 @@ class PrivacyFilter(ABC):
     max_failure_prob: float | None = None
 
     name: ClassVar[str]
+    prices_hits: ClassVar[bool] = False  # whether a session is counted by its hits; else by its accesses
 
     def __post_init__(self) -> None:
         require_positive("max_epsilon", self.max_epsilon)
@@ -85,14 +84,14 @@ class PrivacyFilter(ABC):
 
     def for_cap(self, max_epsilon: float) -> Self:
         """The same rule for another cap; an order that was the default for this cap is chosen anew."""
-        order = getattr(self, "order", None)
-        beside: dict[str, Any] = {"order": None} if order == best_order(self.max_epsilon, self.target_delta) else {}
+        usual = getattr(self, "order", None) == best_order(self.max_epsilon, self.target_delta)
+        beside: dict[str, Any] = {"order": None} if usual else {}
         return replace(self, max_epsilon=max_epsilon, **beside)
 
     def to_json(self) -> dict[str, Any]:
         """Its name and parameters, without cap and delta."""
-        beside = [field.name for field in fields(self) if field.name not in ("max_epsilon", "target_delta")]
-        return {"name": self.name} | {name: getattr(self, name) for name in beside}
+        values = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+        return {"name": self.name} | values
 
     @property
     @abstractmethod
@@ -126,32 +125,32 @@ class PrivacyFilter(ABC):
     @cached_property
     def budget(self) -> float:
         """The largest amount that the cap allows, rounded down."""
-        low, high = 0.0, 1.0
-        while self.epsilon(high) <= self.max_epsilon and high < 1e300:
-            low, high = high, 2 * high
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            if not low < middle < high:
-                break
-            low, high = (middle, high) if self.epsilon(middle) <= self.max_epsilon else (low, middle)
-        return low
+
+        def amount(bits: int) -> float:
+            return float(np.int64(bits).view(np.float64))
+
+        return amount(bisect_left(_AMOUNTS, True, key=lambda bits: self.epsilon(amount(bits)) > self.max_epsilon))
 
     def fixed_by(self, first: Event) -> PrivacyFilter:
         """The filter of a data set of which this is the first event, with the share of failures that it asks for."""
         if self.max_failure_prob is not None:
             return self
-        failure, delta = failure_probability(first), self.target_delta
+        failure, delta = failure_probability(self._counted(first)), self.target_delta
         most = min(max(_MANY_FAILURES * delta, failure), math.nextafter(delta, 0))
         return replace(self, max_failure_prob=most if failure else _FEW_FAILURES * delta)
 
     def price(self, event: Event) -> Spent:
         """What an event adds; raises if it has no price in the filter's unit."""
+        event = self._counted(event)
         try:
             found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
             pure: Fraction | float = sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
         except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
             pure = math.inf
         return Spent(self.amount(event), Fraction(failure_probability(event)), pure)
+
+    def _counted(self, event: Event) -> Event:
+        return event if self.prices_hits else by_accesses(event)
 
     def epsilon_of(self, spent: Spent) -> float:
         return min(float(spent.pure), self.epsilon(spent.amount))
@@ -164,26 +163,13 @@ class PrivacyFilter(ABC):
 
     def affords(self, spent: Spent, event: Event) -> float:
         price = self.price(event)
-        if not self._holds(spent.plus(price)):
-            return 0
-        if price == Spent():
-            return math.inf
-        fits, fails = 1, 2
-        while self._holds(spent.plus(price, fails)):
-            fits, fails = fails, 2 * fails
-            if fails > _MOST_TIMES:
-                return math.inf
-        while fails - fits > 1:
-            middle = (fits + fails) // 2
-            fits, fails = (middle, fails) if self._holds(spent.plus(price, middle)) else (fits, middle)
-        return fits
+        fits = largest_count(lambda count: self._holds(spent.plus(price, count)), maximum=_MOST_TIMES)
+        return math.inf if fits == _MOST_TIMES else fits
 
     def _holds(self, spent: Spent) -> bool:
         """Whether all that was spent is within one bound: never a part within the one and a part within the other."""
-        if not self.allows_failures(spent):
-            return False
         pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
-        return pure or self.epsilon(spent.amount) <= self.max_epsilon
+        return self.allows_failures(spent) and (pure or self.epsilon(spent.amount) <= self.max_epsilon)
 
 
 @dataclass(frozen=True)
@@ -192,16 +178,15 @@ class RenyiFilter(PrivacyFilter):
 
     Source: Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021; docs/proofs/filters.md.
 
-    >>> from pate.accounting import GaussianEvent
-    >>> from pate.accounting.filters import Spent
     >>> made = RenyiFilter(4.0, 1e-6)
-    >>> made.order, made.affords(Spent(), GaussianEvent(30.0))
+    >>> made.order, made.affords(Spent(), events.GaussianEvent(30.0))
     (7.171, 559)
     """
 
     order: float | None = None  # > 1; None for the order at which the most Gaussian releases fit
 
     name: ClassVar[str] = "renyi"
+    prices_hits: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,8 +194,8 @@ class RenyiFilter(PrivacyFilter):
             object.__setattr__(self, "order", best_order(self.max_epsilon, self.target_delta))
         require(1 < self._orders[0] < math.inf, "order", self.order, "a finite number > 1")
         least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
-        rule = f"an order at which max_epsilon is above {rounded_up(least)}"
-        require(least < self.max_epsilon, "order", self.order, rule)
+        above = f"an order at which max_epsilon is above {rounded_up(least)}"
+        require(least < self.max_epsilon, "order", self.order, above)
 
     @property
     def unit(self) -> str:
@@ -220,9 +205,8 @@ class RenyiFilter(PrivacyFilter):
         return float(rdp_curve(count_leaves(event), self._orders)[0])
 
     def epsilon(self, amount: float) -> float:
-        if amount == 0:
-            return 0.0
-        return float(rdp_to_epsilons(self._orders, np.array([amount]), target_delta=self.conversion_delta)[0])
+        found = rdp_to_epsilons(self._orders, np.array([amount]), target_delta=self.conversion_delta)
+        return float(found[0]) if amount else 0.0
 
     @property
     def _orders(self) -> np.ndarray:
@@ -255,13 +239,6 @@ class ZCdpFilter(PrivacyFilter):
     def unit(self) -> str:
         return "rho of zCDP"
 
-    def fixed_by(self, first: Event) -> PrivacyFilter:
-        return super().fixed_by(by_accesses(first))
-
-    def price(self, event: Event) -> Spent:
-        """What an event adds; a session is counted by its accesses, as it has no rho that hits limit."""
-        return super().price(by_accesses(event))
-
     def amount(self, event: Event) -> float:
         return total_rho(event)
 
@@ -277,9 +254,7 @@ class GaussianFilter(PrivacyFilter):
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 
-    >>> from pate.accounting import GaussianEvent
-    >>> from pate.accounting.filters import Spent
-    >>> GaussianFilter(4.0, 1e-6).affords(Spent(), GaussianEvent(30.0))
+    >>> GaussianFilter(4.0, 1e-6).affords(Spent(), events.GaussianEvent(30.0))
     631
     """
 
@@ -292,7 +267,7 @@ class GaussianFilter(PrivacyFilter):
         return "mu squared of Gaussian DP"
 
     def amount(self, event: Event) -> float:
-        return math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times)
+        return math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(event) if times)
 
     def epsilon(self, amount: float) -> float:
         if math.isinf(amount):
@@ -337,15 +312,13 @@ class GaussianOrRenyi(RenyiFilter):
         return GaussianFilter(self.max_epsilon, self.target_delta, allowed).fixed_by(first)
 
 
-_KINDS = (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi)
-FILTERS: dict[str, type[PrivacyFilter]] = {kind.name: kind for kind in _KINDS}
+FILTERS = {kind.name: kind for kind in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi)}
 
 
 def default_filter(accountant: Accountant) -> FilterMaker:
     """The filter whose cap costs the least compared with an accountant's totals.
 
-    zCDP has its own; exact, PLD and auto have the Gaussian filter where the first event of a data set is Gaussian;
-    whatever else counts by Renyi's.
+    Of zCDP its own; of exact, PLD and auto the Gaussian one where a data set's first event is Gaussian; else Renyi's.
     """
     if accountant.name == "zcdp":
         return ZCdpFilter
@@ -361,3 +334,17 @@ def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delt
     except TypeError as error:
         rule = f"parameters of this version, found {', '.join(values)}"
         raise InvalidValue(f"filter={kind.name}: expected {rule}") from error
+
+
+def largest_count(affordable: Callable[[int], bool], *, maximum: int, guess: int = 1) -> int:
+    """The largest count in 0..maximum that is affordable, given that every smaller one then is, too.
+
+    It is bracketed in growing steps from a guess, then halved.
+    """
+    guess, step = min(guess, maximum), max(guess // 32, 1)
+    up = guess == 0 or affordable(guess)
+    low, high = (guess, guess + step) if up else (max(guess - step, 0), guess)
+    while (high <= maximum if up else low > 0) and affordable(high if up else low) == up:
+        step *= 2
+        low, high = (high, high + step) if up else (max(low - step, 0), low)
+    return low + bisect_left(range(low + 1, min(high, maximum + 1)), True, key=lambda count: not affordable(count))

@@ -3,13 +3,11 @@
 A set of outcomes is a q-target of an epsilon-DP call if an access to the data hits it with probability q at least. For
 every pair of neighbors, the call's two distributions are then p C + (1 - p) B_b, with B_b(target) >= q, and B_0 and B_1
 within e^epsilon of each other (Cohen & Lyu 2023). A payment per hit covers 1 / q accesses on average, so calls are free
-until they hit, and a session ends after a number of hits. Its price is known before its first call
-(docs/proofs/target_charging.md).
+until they hit, and a session ends after a number of hits. Its price is known before (docs/proofs/target_charging.md).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import threading
@@ -25,31 +23,13 @@ from numpy.typing import ArrayLike
 
 from pate import validation
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.filters import largest_count
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import Array, betaincc
-from pate.files.disk import write_text
+from pate.files.disk import read_json, write_text
 from pate.files.values import plain, to_json_line
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
-
-__all__ = [
-    "QTarget",
-    "SessionPrice",
-    "TargetCharging",
-    "best_session_price",
-    "between_thresholds",
-    "boundary",
-    "boundary_distribution",
-    "common_target",
-    "exact_hit_prob",
-    "min_accesses",
-    "not_prior",
-    "overrun_probability",
-    "revise",
-    "run_twice",
-    "tight_boundary",
-]
-
 
 _SUM_TOLERANCE = 1e-9
 _MOST_ACCESSES = 2**53
@@ -158,19 +138,16 @@ def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike,
     Both are `[Y]`, within e^epsilon of each other, or it raises; `in_target` is bool `[Y]`.
     """
     distributions = np.stack([_distributions("first", first, 1), _distributions("second", second, 1)])
-    target = np.asarray(in_target, dtype=bool)
-    require(target.shape == distributions.shape[1:], "in_target.shape", target.shape, f"{distributions.shape[1:]}")
+    target, shape = np.asarray(in_target, dtype=bool), distributions.shape[1:]
+    require(target.shape == shape, "in_target.shape", target.shape, f"{shape}")
     low, high = distributions.min(axis=0), distributions.max(axis=0)
     growth = np.exp(require_positive("epsilon", epsilon))
     near = bool(np.all(high <= growth * low * (1 + _SUM_TOLERANCE)))
     require(near, "epsilon", epsilon, "at least the largest log-ratio of the two distributions")
-    # The common part may take this off the target and nothing on it: more would break the epsilon of the rest, less
-    # would make the target rarer in it.
+    # The common part may take this off the target and nothing on it: more breaks the rest's epsilon, less its target.
     common = np.maximum(growth * low - high, 0) / (growth - 1)
-    accessed = 1 - common[~target].sum()
-    if accessed <= 0:
-        return 1.0
-    return float(min(1.0, distributions[:, target].sum(axis=1).min() / accessed))
+    accessed, rarest = 1 - common[~target].sum(), distributions[:, target].sum(axis=1).min()
+    return float(min(1.0, rarest / accessed)) if accessed > 0 else 1.0
 
 
 def boundary_distribution(probabilities: ArrayLike) -> Array:
@@ -212,33 +189,12 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
     """The smallest number of accesses, at most 2**53, that is exceeded with probability at most `overrun_prob`."""
     require_probability("overrun_prob", overrun_prob)
 
-    def suffices(num_accesses: int) -> bool:
-        return overrun_probability(num_accesses, target_hits=target_hits, hit_prob=hit_prob) <= overrun_prob
+    def overruns(num_accesses: int) -> bool:
+        return overrun_probability(num_accesses, target_hits=target_hits, hit_prob=hit_prob) > overrun_prob
 
-    low, high = require_count("target_hits", target_hits) - 1, 2 * target_hits
-    while not suffices(high):
-        low, high = high, 2 * high
-        require(high <= _MOST_ACCESSES, "hit_prob", hit_prob, f"one that needs at most {_MOST_ACCESSES} accesses")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
-
-
-@lru_cache(maxsize=256)  # the same session is priced again and again
-def best_play_epsilon(target: QTarget, *, target_hits: int, target_delta: float, at_most: float) -> float:
-    """The epsilon of a session, from the play that gives away the most of all; infinity where that takes too long."""
-    overrun = _OVERRUN_SHARE * target_delta
-    accesses = min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=overrun)
-    if accesses * accesses * target_hits > _MOST_WORK or target.epsilon > _LARGEST_EPSILON:
-        return math.inf
-    left = target_delta - overrun_probability(accesses, target_hits=target_hits, hit_prob=target.hit_prob)
-    low, high = 0.0, at_most
-    while high - low > _CLOSE * at_most:
-        middle = (low + high) / 2
-        delta = best_play_delta(target, target_hits=target_hits, num_accesses=accesses, target_epsilon=middle)
-        low, high = (low, middle) if delta <= left else (middle, high)
-    return high
+    found = 1 + largest_count(overruns, maximum=_MOST_ACCESSES, guess=2 * require_count("target_hits", target_hits))
+    require(found <= _MOST_ACCESSES, "hit_prob", hit_prob, f"one that needs at most {_MOST_ACCESSES} accesses")
+    return found
 
 
 def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, target_epsilon: float) -> float:
@@ -312,10 +268,9 @@ def best_session_price(
         target: of every call, or one that covers all of them.
         target_hits: tau, hits after which the session halts, >= 1.
         target_delta: of the whole session.
-        num_counters: how many targets are counted apart; the session ends with the one hit least, and delta is shared
-            equally among them.
+        num_counters: how many targets are counted apart; they share delta equally, and the one hit least ends it.
         failure_prob: the sum of the deltas of the calls, >= 0; raises where it leaves nothing of `target_delta`.
-        by_play: whether the best play is looked for. False where accesses are composed in any case.
+        by_play: False where accesses are composed in any case.
     """
     validation.require_kind("target", target, QTarget, "a QTarget")
     hits = require_count("target_hits", target_hits)
@@ -324,16 +279,15 @@ def best_session_price(
     require(left > 0, "failure_prob", failure_prob, "less than target_delta / num_counters")
     epsilon, num_accesses, overrun = _best_split(target, hits, left)
     if by_play:
-        epsilon = min(epsilon, best_play_epsilon(target, target_hits=hits, target_delta=left, at_most=epsilon))
+        epsilon = _best_play(target, hits, left, epsilon)
     return SessionPrice(epsilon, target_delta, num_accesses, overrun)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # the same session is priced again and again
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple[float, int, float]:
     """The least epsilon over splits of delta, with how many accesses it composes and the probability of more."""
-    ends = (_LARGEST_SHARE * target_delta, _SMALLEST_SHARE * target_delta)
+    ends, found = (_LARGEST_SHARE * target_delta, _SMALLEST_SHARE * target_delta), []
     few, many = (min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=end) for end in ends)
-    found = []
     splits = min(max(_WORK // many, _FEWEST_SPLITS), _MOST_SPLITS)
     for num_accesses in np.unique(np.linspace(few, many, splits).astype(np.int64)).tolist():
         overrun = overrun_probability(num_accesses, target_hits=target_hits, hit_prob=target.hit_prob)
@@ -345,6 +299,22 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple
             epsilon = min(num_accesses * each, by_renyi)
         found.append((epsilon, num_accesses, overrun))
     return min(found)
+
+
+@lru_cache(maxsize=256)
+def _best_play(target: QTarget, target_hits: int, target_delta: float, at_most: float) -> float:
+    """The epsilon of the play that gives away the most of all, or `at_most`, also where that takes too long."""
+    overrun = _OVERRUN_SHARE * target_delta
+    accesses = min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=overrun)
+    if accesses * accesses * target_hits > _MOST_WORK or target.epsilon > _LARGEST_EPSILON:
+        return at_most
+    left = target_delta - overrun_probability(accesses, target_hits=target_hits, hit_prob=target.hit_prob)
+    low, high = 0.0, at_most
+    while high - low > _CLOSE * at_most:
+        middle = (low + high) / 2
+        delta = best_play_delta(target, target_hits=target_hits, num_accesses=accesses, target_epsilon=middle)
+        low, high = (low, middle) if delta <= left else (middle, high)
+    return high
 
 
 class HeldBudget:
@@ -374,14 +344,13 @@ class HeldBudget:
 class TargetCharging(HeldBudget):
     """Counts hits, refuses calls after the last hit, and states its price before the first call.
 
-    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP. This
-    holds whatever calls are chosen on the way, and however early it ends (Cohen & Lyu 2023, Theorem B.4 and its version
-    for several targets). That needs two things: every call is a q-target call with an epsilon and a q no worse than the
+    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP,
+    whatever calls are chosen on the way, and however early it ends (Cohen & Lyu 2023, Theorem B.4 and its version for
+    several targets). That needs two things: every call is a q-target call with an epsilon and a q no worse than the
     session's `target`, and its caller obeys `require_open`.
 
-    Edge cases: threads may share a session; an outcome whose charge raised must not be released. It refuses to be
-    copied or pickled, and to be charged in a forked process. A `state` is a copy too: of the sessions that resume from
-    one, only one may go on.
+    Edge cases: threads may share a session; an outcome whose charge raised must not be released. It refuses copies,
+    pickles, and charges in a forked process. Of the sessions that resume from one `state`, only one may go on.
 
     Args:
         epsilon: pure DP of one access, > 0; the largest of all calls.
@@ -442,10 +411,10 @@ class TargetCharging(HeldBudget):
         With k counters it is the cheaper, in zCDP, of two events: the accesses up to k times `target_hits` hits, and
         `price.event`; `price` itself is mostly below both.
         """
-        count, overrun = self.price.num_accesses, self.price.overrun_prob
-        if len(self.hits) > 1:
-            hits, overrun = len(self.hits) * self.target_hits, len(self.hits) * overrun
-            count = min_accesses(target_hits=hits, hit_prob=self.target.hit_prob, overrun_prob=overrun)
+        count, overrun, counters = self.price.num_accesses, self.price.overrun_prob, len(self.hits)
+        if counters > 1:
+            hits = counters * self.target_hits
+            count = min_accesses(target_hits=hits, hit_prob=self.target.hit_prob, overrun_prob=counters * overrun)
             if count * self.target.epsilon**2 > self.price.epsilon**2:
                 return self.price.event
             overrun = overrun_probability(count, target_hits=hits, hit_prob=self.target.hit_prob)
@@ -455,8 +424,7 @@ class TargetCharging(HeldBudget):
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
         """Raises unless a call with this target and delta may be made now and by this process."""
         self._require_own_process()
-        if self.halted:
-            raise InvalidValue(f"hits={min(self.hits)}: expected fewer than target_hits={self.target_hits} for a call")
+        require(not self.halted, "hits", min(self.hits), f"fewer than target_hits={self.target_hits} for a call")
         covered = target is None or self.target.covers(target)
         require(covered, "target", target, f"no larger epsilon and no smaller hit_prob than {self.target}")
         if failure_prob != 0.0:
@@ -473,10 +441,8 @@ class TargetCharging(HeldBudget):
     ) -> bool:
         """Counts one call and returns whether the session halted with it; raises as `require_open`, counting nothing.
 
-        Args:
-            outcome_in_target: whether the call's outcome was in its target; with several counters, one each.
-            target: of this call; None for the session's.
-            failure_prob: the delta of this call.
+        The outcome is whether it was in the call's target; with several counters, one each. The target is that of this
+        call, None for the session's; the failure probability is its delta.
         """
         outcomes = outcome_in_target if isinstance(outcome_in_target, (list, tuple)) else (outcome_in_target,)
         with self._turn():
@@ -510,9 +476,8 @@ class TargetCharging(HeldBudget):
     def state(self) -> dict[str, Any]:
         """Parameters and counts as plain values for JSON, from which `resume` continues."""
         with self._turn():
-            counts = {"hits": list(self.hits), "num_calls": self.num_calls}
-            spent = {"spent_failure_prob": self._spent_failure_prob}
-            return {"target_charging": 1, "parameters": self._parameters} | counts | spent
+            counts = {"hits": [*self.hits], "num_calls": self.num_calls, "spent_failure_prob": self._spent_failure_prob}
+            return {"target_charging": 1, "parameters": self._parameters} | counts
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Continues from the state of a session with equal parameters; raises if this one has been charged."""
@@ -535,10 +500,7 @@ class TargetCharging(HeldBudget):
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Continues from a file that `save` wrote; raises as `resume`, or where the file is no such state."""
-        try:
-            state = json.loads(Path(path).read_text(encoding="utf-8"))
-            known = state["target_charging"] == 1
-        except (ValueError, RecursionError, TypeError, LookupError):
-            known = False
-        require(known, "path", path, "the state of a session as JSON")
+        rule = "the state of a session as JSON"
+        state = read_json(Path(path), rule=rule, remedy="restore it from a backup, or charge for a new session")
+        require(isinstance(state, dict) and state.get("target_charging") == 1, "path", path, rule)
         self.resume(state)

@@ -1,12 +1,13 @@
 """Calibration: the smallest noise for a target, from below and from above."""
 
+import itertools
 import math
 from collections.abc import Callable
 
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.calibration import largest_count
+from pate.accounting.filters import largest_count
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.validation import InvalidValue
 
@@ -49,11 +50,9 @@ def test_a_slow_accountant_is_asked_little_as_the_renyi_answer_is_near(target: f
 
 
 def test_largest_count_finds_every_boundary() -> None:
-    for boundary in range(12):
-        assert largest_count(lambda n, boundary=boundary: n <= boundary, maximum=11) == min(boundary, 11)
-    assert largest_count(lambda n: False, maximum=5) == 0
-    with pytest.raises(InvalidValue, match=r"maximum=-1: expected a whole number >= 0"):
-        largest_count(lambda n: True, maximum=-1)
+    for boundary, maximum, guess in itertools.product(range(70), (0, 11, 64), (0, 1, 10, 64, 100)):
+        found = largest_count(lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess)
+        assert found == min(boundary, maximum)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,16 @@ def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
             assert fixed.fixed_by(event) == fixed
 
 
+@pytest.mark.parametrize("kind", [ZCdpFilter, GaussianFilter])
+def test_a_session_costs_its_accesses_and_their_overrun_where_hits_have_no_price(kind: type[PrivacyFilter]) -> None:
+    accesses = pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.01), 30), 4e-8)
+    session = pa.SessionEvent(0.01, 0.4, 3, 1000, accesses)
+    made = kind(CAP, DELTA, max_failure_prob=1e-7)
+    assert made.price(session) == made.price(accesses)
+    assert made.affords(Spent(), session) == 2  # a third one might overrun too often
+    assert not GaussianFilter(CAP, DELTA).admits(Spent(), session)
+
+
 def test_the_filter_of_a_ledger_is_fixed_by_its_first_charge() -> None:
     """Not by what is charged later, when outputs have been seen."""
     fails = pa.ApproximateEvent(pa.GaussianEvent(50.0), 1e-9)
