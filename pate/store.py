@@ -20,6 +20,7 @@ import secrets
 import sqlite3
 import stat
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -28,14 +29,13 @@ from typing import Any
 from urllib.parse import quote
 
 from pate.files.disk import OWNERS_FILE, PLAIN_FILE, make_folder, replacing, require_posix, sync_folder
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require
 
 __all__ = ["DamagedLedger", "Line", "Store"]
 
 _IN_MEMORY = "ledger.path=None: expected a file, through which copies know of each other's charges"
 REMEDY = "restore the ledger from a backup; nothing is released until then"
-LARGEST_INSIDE = 2**20
-"""Bytes of a release from which on it lies in a file of its own, so that the ledger stays small to read and to copy."""
+LARGEST_INSIDE = 2**20  # bytes: a release from there on lies in a file of its own, so that the ledger stays small
 _WAIT_S = 600.0  # for other processes, each of which holds the lock for some milliseconds
 _SCHEMA = """
 CREATE TABLE head (number INTEGER NOT NULL, digest TEXT NOT NULL, settings TEXT NOT NULL);
@@ -84,41 +84,33 @@ class Store:
         if path is not None:
             require_posix(f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too")
         self.path = None if path is None else Path(path).resolve()  # links followed
-        if path is not None and os.path.islink(path) and not os.path.lexists(Path(path).resolve()):
-            # a new ledger would be made elsewhere
-            raise InvalidValue(f"ledger={path}: expected a file or a new name, found a link that leads nowhere")
+        astray = path is not None and os.path.islink(path) and not os.path.lexists(Path(path).resolve())
+        require(not astray, "ledger", path, "a file or a new name, found a link that leads nowhere")
         self.lines: list[Line] = []  # as of the last reading; it grows and nothing is taken away
+        self.places: dict[tuple[str, str], Line] = {}  # by account and key
         self.settings: dict[str, Any] = {}  # those that the file was made with
-        self.process = os.getpid()
-        self._state: tuple[int, str] | None = None  # the number of lines that were checked, and the last one's digest
-        self._places: dict[tuple[str, str], Line] = {}
         self.lock = threading.RLock()  # for threads that share this object
-        self._memory: sqlite3.Connection | None = None
+        self._state = 0, ""  # the number of lines that were checked, and the last one's digest
+        self._memory: tuple[int, sqlite3.Connection] | None = None  # with the process that it is in
         if settings is not None:
             made = json.dumps({**settings, "name": secrets.token_hex(16)})
             if self.path is None:
-                self._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-                _fill(self._memory, made)
+                self._memory = os.getpid(), sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                _fill(self._memory[1], made)
             elif not os.path.lexists(self.path):
                 _make(self.path, made)
         self.read()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """What a copy in another process opens anew: the file."""
         if self.path is None:
             raise InvalidValue(_IN_MEMORY)
-        return {"path": self.path}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"], None)  # type: ignore[misc]
+        return type(self), (self.path, None)
 
     def read(self) -> None:
         """Takes over what the file has grown by, checked."""
         with self._transaction("BEGIN"):
             pass
-
-    def find(self, data: str, key: str) -> Line | None:
-        return self._places.get((data, key))
 
     def release(self, line: Line) -> bytes:
         """The bytes that a line paid for; raises where they are not what was committed, or their file is gone."""
@@ -140,7 +132,6 @@ class Store:
         event: str = "",
         under: str = "",
         about: Callable[[], Mapping[str, Any]] = dict,
-        admit: Callable[[], None] | None = None,
     ) -> tuple[Line, bytes]:
         """The release of a key: read back; or drawn, and committed together with its charge.
 
@@ -149,18 +140,16 @@ class Store:
 
         Args:
             data: the account.
-            key: the same key always gives the same bytes, so it covers all that the release is a function of; raises
-                where it stands for another price.
+            key: covers all that the release is a function of; raises where it stands for another price.
             draw: makes the bytes. Must not show them.
             event: the price, as JSON.
             under: instead of a price, the key of the charge that has paid for this too.
-            about: what else the line says.
-            admit: raises where the charge is not allowed, given the lines as they are then.
+            about: what else the line says; raises where the charge is not allowed, given the lines as they are then.
         """
         self.read()
-        if self.find(data, key) is None and admit is not None:
-            admit()  # so that nothing is drawn in vain; what counts is asked again under the lock
-        if self.find(data, key) is None:
+        place = data, key
+        if place not in self.places:
+            about()  # so that nothing is drawn in vain; what counts is asked again under the lock
             release = draw()
             digest = hashlib.sha256(release).hexdigest()
             outside = self.path is not None and len(release) >= LARGEST_INSIDE
@@ -170,34 +159,26 @@ class Store:
                 with replacing(path) as file:
                     file.write(release)
             with self._transaction("BEGIN IMMEDIATE") as db:
-                if self.find(data, key) is None:
-                    if under and self.find(data, under) is None:
+                if place not in self.places:
+                    if under and (data, under) not in self.places:
                         raise InvalidValue(f"under={under}: expected the key of a charge in ledger={self.path}")
-                    if admit is not None:
-                        admit()
                     stated = (data, key, under, event, json.dumps(about()))
                     line = self._insert(db, stated, digest, None if outside else release)
                     db.execute("COMMIT")  # from here on it is shown
                     self._take([line])
                     return line, release
-        found = self.find(data, key)
-        assert found is not None
-        if (found.event, found.under) != (event, under):
-            raise InvalidValue(f"key={key}: expected a new key, this one stands for another price")
+        found = self.places[place]
+        require(
+            (found.event, found.under) == (event, under), "key", key, "a new key, this one stands for another price"
+        )
         return found, self.release(found)
 
     def introduce(self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool) -> dict[str, int]:
         """Enters the owners of a new account; of one that others know, only where that is wanted (`anyway`).
 
-        What is kept of a name is its HMAC under a key of the file, so the file lists no ids; see docs/proofs/store.md.
-
-        Args:
-            data: the account. One that was introduced before is not asked again.
-            owners: names of people or records as bytes, by kind; two kinds are never compared.
-            anyway: whether they are entered although other accounts have some of them.
-
-        Returns:
-            How many of them each other account has; empty where they were entered.
+        Owners are names of people or records as bytes, by kind; two kinds are never compared. What is kept of a name is
+        its HMAC under a key of the file, so the file lists no ids (docs/proofs/store.md). An account that was
+        introduced before is not asked again. Returns how many each other account has; empty where they were entered.
         """
         secret = self.settings["name"].encode()
         keyed = [
@@ -208,17 +189,14 @@ class Store:
         with self._transaction("BEGIN IMMEDIATE") as db:
             if not keyed or db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone():
                 return {}
-            found: dict[str, int] = {}
-            for row in keyed if not anyway else ():
-                for (other,) in db.execute("SELECT data FROM owner WHERE kind = ? AND name = ?", row):
-                    found[other] = found.get(other, 0) + 1
+            known = "SELECT data FROM owner WHERE kind = ? AND name = ?"
+            found = Counter(other for row in keyed if not anyway for (other,) in db.execute(known, row))
             if not found:
                 db.executemany("INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed])
                 db.execute("COMMIT")
         return found
 
     def _insert(self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None) -> Line:
-        assert self._state is not None
         number, previous = self._state
         line = Line(number + 1, *values, sha256, _chained(previous, number + 1, *values, sha256))  # type: ignore[call-arg]
         db.execute("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*vars(line).values(), inside))
@@ -245,37 +223,31 @@ class Store:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """A connection for one transaction, as none may be carried into a forked process."""
         if self.path is None:
-            if os.getpid() != self.process or self._memory is None:
+            if self._memory is None or os.getpid() != self._memory[0]:
                 raise InvalidValue(_IN_MEMORY)
-            yield self._memory
+            yield self._memory[1]
             return
         try:
             status = os.lstat(self.path)
         except (FileNotFoundError, NotADirectoryError):
             raise InvalidValue(f"ledger={self.path}: expected a ledger, found no file; {REMEDY}") from None
-        if not stat.S_ISREG(status.st_mode):  # SQLite would make a new one, or wait for a pipe
-            rule = "a plain file, not a link or a folder; name the file itself"
-            raise InvalidValue(f"ledger={self.path}: expected {rule}")
+        rule = "a plain file, not a link or a folder; name the file itself"
+        require(stat.S_ISREG(status.st_mode), "ledger", self.path, rule)  # SQLite would make one, or wait for a pipe
         if status.st_size == 0:
             raise damaged(self.path, "a ledger, found an empty file")
         name = f"file:{quote(str(self.path))}?mode=rw"
-        options: dict[str, Any] = {"uri": True, "timeout": _WAIT_S, "isolation_level": None}
-        with _by_its_path(self.path), closing(sqlite3.connect(name, **options)) as db:
-            db.execute("PRAGMA synchronous=EXTRA")
-            db.execute("PRAGMA fullfsync=ON")
+        with _by_its_path(self.path), closing(sqlite3.connect(name, _WAIT_S, isolation_level=None, uri=True)) as db:
+            db.executescript("PRAGMA synchronous=EXTRA; PRAGMA fullfsync=ON")
             yield db
 
     def _read(self, db: sqlite3.Connection) -> None:
-        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not {"head", "line", "owner"} <= names:
-            raise damaged(self.path, "a ledger; its tables are gone, or it never was one")
         try:
             ((number, digest, text),) = db.execute("SELECT number, digest, settings FROM head").fetchall()
             settings = json.loads(text)
             number, digest, settings = int(number), str(digest), {**settings, "name": str(settings["name"])}
         except (ValueError, TypeError, KeyError, RecursionError):
             raise damaged(self.path, "the settings of a ledger in its head") from None
-        if self._state is None:
+        if not self.settings:
             problem = db.execute("PRAGMA integrity_check(1)").fetchone()
             if problem != ("ok",):
                 said = " ".join(str(problem[0]).split()) if problem else "no answer"
@@ -290,19 +262,18 @@ class Store:
         for row in db.execute(f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)):
             line = Line(*row)
             if line.number != known + len(fresh) + 1 or line.digest != _chained(previous, *row[:-1]):
-                raise damaged(self.path, f"line {known + len(fresh) + 1} as it was written; it was changed or cut out")
+                break
             previous = line.digest
             fresh.append(line)
         if (known + len(fresh), previous) != (number, digest):
-            raise damaged(self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off")
+            rule = f"{number} lines as they were written, found {known + len(fresh)}; one was changed or cut out"
+            raise damaged(self.path, rule)
         self._take(fresh)
 
     def _take(self, fresh: list[Line]) -> None:
-        assert self._state is not None
         del self.lines[self._state[0] :]  # what an interrupted call left behind
         self.lines += fresh
-        for line in fresh:
-            self._places[line.data, line.key] = line
+        self.places |= {(line.data, line.key): line for line in fresh}
         if fresh:
             self._state = fresh[-1].number, fresh[-1].digest
 
@@ -329,9 +300,8 @@ def _make(path: Path, settings: str) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
         partial.unlink(missing_ok=True)
-        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE, OWNERS_FILE)
-        os.fchmod(descriptor, OWNERS_FILE)
-        os.close(descriptor)
+        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE, OWNERS_FILE))
+        partial.chmod(OWNERS_FILE)
         with _by_its_path(path), closing(sqlite3.connect(partial, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous=EXTRA")
             _fill(db, settings)
@@ -353,7 +323,7 @@ def _by_its_path(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:  # SQLite quotes the damaged text
-        raise damaged(path, "a sound file (its text cannot be decoded)") from None
+        raise damaged(path, "a ledger in a sound file (its text cannot be decoded)") from None
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _OF_SYSTEM:
@@ -362,4 +332,4 @@ def _by_its_path(path: Path) -> Iterator[None]:
             rule = f"a lock within {_WAIT_S:.0f} s; another process holds it, or the file system has none"
             raise InvalidValue(f"ledger={path}: expected {rule}") from error
         said = " ".join(str(error).partition(" with text ")[0].split())  # what comes after it is the damaged text
-        raise damaged(path, f"a sound file ({said})") from None
+        raise damaged(path, f"a ledger in a sound file ({said})") from None

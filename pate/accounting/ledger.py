@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import shlex
 import sys
 import uuid
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -37,8 +39,7 @@ _VERSION = 3
 _PUBLISHED = (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant, JointLawAccountant)
 _ACCOUNTANTS: dict[str, type[Accountant]] = {kind.name: kind for kind in (*_PUBLISHED, AutoAccountant)}
 _LONGEST = 1000
-_LARGEST_CAP = 1e6
-_STEPS = 60
+_CAPS = range(18 * 900_000)  # places of all numbers of six digits from 1e-12 up to 1e6
 
 
 @dataclass(frozen=True)
@@ -66,45 +67,40 @@ class Cap:
     """One cap on the charges of one data set, which `entries`, a list that grows, holds.
 
     The first charge fixes the filter, which may depend on it as nothing was released before. A first charge may also be
-    one that the accountant puts under the cap: its price was fixed beforehand.
+    one that the accountant puts under the cap (`total`): its price was fixed beforehand.
     """
 
     def __init__(self, rule: PrivacyFilter, entries: list[LedgerEntry]) -> None:
-        self.max_epsilon, self._rule, self._entries = rule.max_epsilon, rule, entries
-        self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0  # made, spent; charges in it
+        self.rule, self._entries = rule, entries
+        self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0  # and how many charges are in it
 
-    def filter(self, following: Event | None = None) -> PrivacyFilter | None:
-        """The filter; None while neither a charge nor one that would be the first has fixed it."""
-        first = self._entries[0].event if self._entries else following
-        return self._state[0] or (None if first is None else self._rule.fixed_by(first))
-
-    def spent(self) -> Spent:
-        _, spent, number = self._state
-        made, fresh = self.filter(), self._entries[number:]
-        if made is not None and fresh:
+    def state(self) -> tuple[PrivacyFilter | None, Spent]:
+        """The filter, None before the first charge, and what it has counted."""
+        made, spent, number = self._state
+        if fresh := self._entries[number:]:
+            made = made or self.rule.fixed_by(fresh[0].event)
             for event, count in _in_rows((entry.event, 1) for entry in fresh):
                 spent = spent.plus(made.price(event), count)
             self._state = made, spent, number + len(fresh)  # at once: an interrupt leaves the former state or this one
-        return spent
+        return made, spent
 
     def affords(self, event: Event, *, total: float) -> float:
-        """How many times the event still fits; `total` is the accountant's total with it."""
-        made = self.filter(event)
-        fits = 0 if made is None else made.affords(self.spent(), event)
-        return 1 if not fits and not self._entries and total <= self.max_epsilon else fits
+        """How many times the event still fits."""
+        made, spent = self.state()
+        fits = (made or self.rule.fixed_by(event)).affords(spent, event)
+        return fits or int(not self._entries and total <= self.rule.max_epsilon)
 
     def require_room(self, event: Event, *, total: float) -> None:
-        made, spent = self.filter(event), self.spent()
-        assert made is not None
-        if made.admits(spent, event) or (not self._entries and total <= self.max_epsilon):
+        found, spent = self.state()
+        made = found or self.rule.fixed_by(event)
+        if made.admits(spent, event) or (not self._entries and total <= made.max_epsilon):
             return
         after = spent.plus(made.price(event))
-        if made.allows_failures(after):
-            rule = f"at least {self._enough(event, total)}, the total with this release"
-        else:
+        rule = f"at least {self._enough(event, total)}, the total with this release"
+        if not made.allows_failures(after):
             there = validation.rounded_up(float(after.failure_prob), 3)
             rule = f"failures of {validation.rounded_down(made.failures_allowed, 3)} at most, there would be {there}"
-        raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: expected {rule}, by the {made.name} filter")
+        raise BudgetExceeded(f"max_epsilon={made.max_epsilon}: expected {rule}, by the {made.name} filter")
 
     def _enough(self, event: Event, total: float) -> str:
         """A cap under which all charges and this one would be admitted, to six digits, each tried as it is named.
@@ -112,24 +108,18 @@ class Cap:
         The sum in the filter's unit, converted, need not be one: a filter for another cap may count at another order.
         """
         counts = Counter(entry.event for entry in self._entries)
-        first = self._entries[0].event if self._entries else event
 
         def admits(cap: float) -> bool:
-            made, spent = self._rule.for_cap(cap).fixed_by(first), Spent()
+            made, spent = self.rule.for_cap(cap).fixed_by(next(iter(counts), event)), Spent()
             for each, count in counts.items():
                 spent = spent.plus(made.price(each), count)
-            return made.admits(spent, event) or (not self._entries and total <= cap)
+            return made.admits(spent, event) or (not counts and total <= cap)
 
-        low, high = self.max_epsilon, max(self.max_epsilon, _LARGEST_CAP)
-        if not admits(high):
-            return "inf"
-        for _ in range(_STEPS):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if admits(middle) else (middle, high)
-        found = float(validation.rounded_up(high))
-        while not admits(found):  # an order of four digits changes in steps
-            found = float(validation.rounded_up(found * (1 + 1e-5)))
-        return f"{found:.6g}"
+        def cap(place: int) -> float:
+            return float(f"{100_000 + place % 900_000}e{place // 900_000 - 17}")
+
+        place = bisect_left(_CAPS, True, key=lambda at: cap(at) > self.rule.max_epsilon and admits(cap(at)))
+        return f"{cap(place):g}" if place in _CAPS else "inf"
 
 
 def _in_rows(counted: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
@@ -140,8 +130,7 @@ def _in_rows(counted: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
 class SharedLedger:
     """A ledger file that counts for several data sets, safe for processes at once.
 
-    The cap holds for each data set by itself. Which records two data sets share is not known here: whoever is in both
-    is protected at what both cost together.
+    The cap holds for each data set by itself. Whoever is in two of them is protected at what both cost together.
 
     Arguments, errors and `path` are those of `Ledger`; delta is that of every total, the cap that of each data set.
 
@@ -173,30 +162,29 @@ class SharedLedger:
         require(filter is None or cap is not None, "filter", filter, "a max_epsilon beside it")
         require(filter is None or callable(filter), "filter", filter, "a class such as RenyiFilter, uncalled")
         empty = accountant()
-        rule = None if cap is None else (filter or default_filter(empty))(cap, self.target_delta)
+        made = None if cap is None else (filter or default_filter(empty))(cap, self.target_delta)
         asked = {
             "ledger": _VERSION,
             "adjacency": str(self.adjacency),
             "target_delta": self.target_delta,
-            "accountant": {"name": empty.name} | empty.parameters,
+            "accountant": plain({"name": empty.name} | empty.parameters),
             "max_epsilon": cap,
-            "filter": None if rule is None else rule.to_json(),
+            "filter": None if made is None else plain(made.to_json()),
         }
         self.store = path if isinstance(path, Store) else Store(path, asked)
-        self.path = self.store.path
+        self.path, found = self.store.path, self.store.settings
         # What decides, the tightest first: a cap may be as tight as the file's, or tighter beside it.
-        self.rules = [] if rule is None else [rule]
-        found, asked, place = self.store.settings, json.loads(to_json_line(asked)), f"ledger={self.path}"
+        self.rules = [] if made is None else [made]
         require(found.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
         for name in ("adjacency", "target_delta", "accountant"):
-            here, there = found.get(name), asked[name]
-            require(here == there, name, _words(there), f"{_words(here)}, as {place} counts")
+            rule = f"{_words(found.get(name))}, as ledger={self.path} counts"
+            require(found.get(name) == asked[name], name, _words(asked[name]), rule)
         there = found.get("max_epsilon")
         if there is None or found.get("filter") is None:
             return
-        require(cap is None or cap <= there, "max_epsilon", cap, f"at most {there}, the cap of {place}")
+        require(cap is None or cap <= there, "max_epsilon", cap, f"at most {there}, the cap of ledger={self.path}")
         if cap == there and filter is not None:
-            decides = f"{_words(found['filter'])}, which decides in {place}"
+            decides = f"{_words(found['filter'])}, which decides in ledger={self.path}"
             require(asked["filter"] == found["filter"], "filter", _words(asked["filter"]), decides)
         stored = filter_from_json(found["filter"], max_epsilon=there, target_delta=self.target_delta)
         self.rules = [stored] if cap in (None, there) else [*self.rules, stored]
@@ -229,7 +217,7 @@ class SharedLedger:
     def account(self, data: str) -> Ledger:
         """The ledger of one data set, by a digest of its records, the same in every run; not of computed features."""
         require(isinstance(data, str) and data != "", "data", type(data).__name__, "a digest that is not empty")
-        return Ledger.__new__(Ledger)._open(self, data)
+        return Ledger(self, target_delta=self.target_delta, data=data)
 
 
 class Ledger:
@@ -240,12 +228,12 @@ class Ledger:
     was edited, shortened or exchanged raises `DamagedLedger`.
 
     What the figures bound: with prices fixed before the first release, `epsilon`. With prices chosen on the way, the
-    cap, `max_epsilon`, which a privacy filter decides (docs/proofs/filters.md); `epsilon` is then the accountant's
-    figure for these events and no more.
+    cap, `max_epsilon`, which a privacy filter decides (docs/proofs/filters.md); `epsilon` is then no bound.
 
     Args:
         path: the file, made if missing; None keeps the ledger in memory, and in this process. Raises for a file that
-            was written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger.
+            was written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger. A
+            `SharedLedger` brings all settings but `data`.
         adjacency: what all events are priced for.
         target_delta: in (0, 1).
         accountant: makes an empty accountant.
@@ -259,7 +247,7 @@ class Ledger:
 
     def __init__(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: str | os.PathLike[str] | SharedLedger | None = None,
         *,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
         target_delta: float,
@@ -268,27 +256,26 @@ class Ledger:
         filter: FilterMaker | None = None,
         data: str = "",
     ) -> None:
-        settings: dict[str, Any] = {"adjacency": adjacency, "accountant": accountant, "filter": filter}
-        self._open(SharedLedger(path, target_delta=target_delta, max_epsilon=max_epsilon, **settings), data)
-
-    @classmethod
-    def stored(cls, path: str | os.PathLike[str], *, data: str = "") -> Ledger:
-        """The ledger of a file that exists, as `SharedLedger.stored` opens it."""
-        return cls.__new__(cls)._open(SharedLedger.stored(path), data)
-
-    def _open(self, shared: SharedLedger, data: str) -> Ledger:
+        if not isinstance(path, SharedLedger):
+            settings: dict[str, Any] = {"adjacency": adjacency, "accountant": accountant, "filter": filter}
+            path = SharedLedger(path, target_delta=target_delta, max_epsilon=max_epsilon, **settings)
         require(isinstance(data, str), "data", type(data).__name__, "the digest of a data set, as a string")
-        self.adjacency, self.target_delta, self._accountant = shared.adjacency, shared.target_delta, shared.accountant
-        self.data, self.path, self._store = data, shared.path, shared.store
+        self.adjacency, self.target_delta, self._accountant = path.adjacency, path.target_delta, path.accountant
+        self.data, self.path, self._store = data, path.path, path.store
         self._entries = list[LedgerEntry]()
         self._looked = (0, 0)
         self._named = data
         # Of the total: rows of equal charges that have ended, composed; the last row; the number of charges in both.
         self._composed: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0
-        self._caps = [Cap(rule, self._entries) for rule in shared.rules]
-        self.max_epsilon = self._caps[0].max_epsilon if self._caps else None
+        self._caps = [Cap(rule, self._entries) for rule in path.rules]
+        self.max_epsilon = path.rules[0].max_epsilon if path.rules else None
         self._take()
-        return self
+
+    @classmethod
+    def stored(cls, path: str | os.PathLike[str], *, data: str = "") -> Ledger:
+        """The ledger of a file that exists, as `SharedLedger.stored` opens it."""
+        shared = SharedLedger.stored(path)
+        return cls(shared, target_delta=shared.target_delta, data=data)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies compose anew: an accountant need not be one that can be sent to another process."""
@@ -308,23 +295,25 @@ class Ledger:
     @property
     def spent_epsilon(self) -> float:
         """What the charges have cost: with a cap by its filter, which bounds choices on the way too; else `epsilon`."""
-        self._read()
         if not self._caps:
-            return self._total()
-        made = self._caps[0].filter()  # it admits nothing beyond its cap
-        return 0.0 if made is None else min(made.epsilon_of(self._caps[0].spent()), self._caps[0].max_epsilon)
+            return self.epsilon
+        made, spent = self._decided()  # it admits nothing beyond its cap
+        return 0.0 if made is None else min(made.epsilon_of(spent), made.max_epsilon)
 
     @property
     def filter(self) -> PrivacyFilter | None:
         """What decides for the cap; None without a cap, and before the first charge."""
-        self._read()
-        return self._caps[0].filter() if self._caps else None
+        return self._decided()[0]
 
     @property
     def left(self) -> float | None:
         """What the cap leaves, in `filter.unit`; None without a cap, and before the first charge."""
-        made = self.filter
-        return None if made is None else max(0.0, made.budget - self._caps[0].spent().amount)
+        made, spent = self._decided()
+        return None if made is None else max(0.0, made.budget - spent.amount)
+
+    def _decided(self) -> tuple[PrivacyFilter | None, Spent]:
+        self._read()
+        return self._caps[0].state() if self._caps else (None, Spent())
 
     def affords(self, event: Event) -> float:
         """How many times an event still fits under the cap; infinity where nothing stops it; raises without a price."""
@@ -369,8 +358,7 @@ class Ledger:
                 once, one is committed and both are given its bytes.
             adjacency: what the event was made for.
             description: for people.
-            run: what the keys of all draws of one run begin with; the number of this draw is decided by it, inside of
-                the transaction.
+            run: what the keys of all draws of one run begin with, which are numbered inside of the transaction.
             noise: names a seed; see `LedgerEntry`.
 
         Raises:
@@ -382,29 +370,29 @@ class Ledger:
         self._require_same_adjacency(event)
         price = event_to_json(event)
         event_from_json(price)  # no charge is written that cannot be read back
-        total, admitted = 0.0, -1
 
-        def admit() -> None:
-            """Asked beforehand, and under the lock, where what another process has charged meanwhile counts."""
-            nonlocal total, admitted
-            if self.has_noise(noise, but=run or key):
-                raise InvalidValue(f"noise={noise}: expected fresh noise, another release drew from this seed")
-            if len(self._take()) != admitted:
-                total, admitted = self._total(event), len(self._entries)
-                for cap in self._caps:
-                    cap.require_room(event, total=total)
+        @cache
+        def total_with(num_charges: int) -> float:
+            total = self._total(event)
+            for cap in self._caps:
+                cap.require_room(event, total=total)
+            return total
 
         def about() -> dict[str, Any]:
+            """Asked beforehand, and under the lock, where what another process has charged meanwhile counts."""
+            known = self.has_noise(noise, but=run or key)
+            require(not known, "noise", noise, "fresh noise, another release drew from this seed")
+            total = plain(total_with(len(self._take())))
             number = 1 + sum(bool(run) and entry.key.startswith(run) for entry in self._entries)
-            values = {"description": description, "epsilon": plain(total), "draw": number, "noise": noise}
+            values = {"description": description, "epsilon": total, "draw": number, "noise": noise}
             return values | {"time": datetime.now(UTC).isoformat(timespec="milliseconds")} | _process(os.getpid())
 
         self._read()  # which may find out the account's name
         account, text = self._account_of(key), to_json_line(price)
-        known = self._store.find(account, key)
+        known = self._store.places.get((account, key))
         if known is not None and known.event and event_from_json(json.loads(known.event)) == event:
             text = known.event  # equal events may be written otherwise, as 2 and 2.0
-        _, release = self._store.once(account, key, draw, event=text, about=about, admit=admit)
+        _, release = self._store.once(account, key, draw, event=text, about=about)
         self._take()
         return release
 
@@ -416,7 +404,7 @@ class Ledger:
     def read(self, key: str) -> bytes | None:
         """What was released under a key, or None."""
         self._read()
-        line = self._store.find(self._account_of(key), key)
+        line = self._store.places.get((self._account_of(key), key))
         return None if line is None else self._store.release(line)
 
     @property
@@ -432,8 +420,7 @@ class Ledger:
     def has_noise(self, noise: str, *, but: str = "") -> bool:
         """Whether another release of the file, of whichever data set, drew from that seed, as `once` names it.
 
-        Keys that begin with `but` are those of the same release. Prices add up for fresh noise only: the difference of
-        two sums with the same noise has none.
+        Keys that begin with `but` are those of the same release. The difference of two sums with one noise has none.
         """
         lines = self._store.lines if noise else []
         others = (line for line in lines if not line.under and not (but and line.key.startswith(but)))
@@ -463,7 +450,7 @@ class Ledger:
 
     def _account_of(self, key: str) -> str:
         """Where a key is, or will be: a charge that names no data counts for every data set."""
-        return "" if self._store.find("", key) is not None else self._named
+        return "" if ("", key) in self._store.places else self._named
 
     def _read(self) -> list[LedgerEntry]:
         self._store.read()
@@ -472,18 +459,17 @@ class Ledger:
     def _take(self) -> list[LedgerEntry]:
         """Takes over the charges on this data set among the lines that were read; raises if none of two was named."""
         with self._store.lock:
-            (looked, count), lines, mine = self._looked, self._store.lines, []
-            for line in lines[looked:]:
-                if not self.data and line.data and line.data != self._named:
-                    rule = "the digest of one data set, this ledger counts for several"
-                    require(not self._named, "data", "''", rule)
-                    self._named = line.data
-                if not line.under and line.data in ("", self._named):
-                    mine.append(_entry(line, self.path))
-                    self._require_same_adjacency(mine[-1].event)
+            (looked, count), fresh = self._looked, self._store.lines[self._looked[0] :]
+            names = {self._named, *(line.data for line in fresh)} - {""}
+            rule = "the digest of one data set, this ledger counts for several"
+            require(bool(self.data) or len(names) < 2, "data", "''", rule)
+            self._named = self.data or next(iter(names), "")
+            mine = [_entry(line, self.path) for line in fresh if not line.under and line.data in ("", self._named)]
+            for entry in mine:
+                self._require_same_adjacency(entry.event)
             del self._entries[count:]  # what an interrupted call left behind
             self._entries += mine
-            self._looked = len(lines), len(self._entries)  # at once, and last: an interrupt forgets no charge
+            self._looked = looked + len(fresh), len(self._entries)  # at once, and last: an interrupt forgets no charge
             return self._entries
 
 
@@ -498,9 +484,8 @@ def _process(number: int) -> dict[str, str]:
         user = os.environ.get("USERNAME", "")
     except (KeyError, OSError):
         user = str(os.getuid())
-    host = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
     command = shlex.join(map(str, getattr(sys, "argv", [])))[:_LONGEST]
-    return {"user": user, "host": host, "command": command}
+    return {"user": user, "host": platform.node(), "command": command}
 
 
 def require_ledger(ledger: Any) -> Ledger:

@@ -57,16 +57,17 @@ def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
 def test_the_cap_is_asked_again_and_a_key_read_where_another_process_charged_during_the_draw(
     store: Store, path: Path
 ) -> None:
-    def admit() -> None:
+    def about() -> dict[str, str]:
         if len(store.lines) >= 1:
             raise InvalidValue("max_epsilon=1: expected less")
+        return {}
 
     def draw_beside(place: Path) -> bytes:
         Store(place, SETTINGS).once("people", "b", lambda: b"winner", event="price")
         return b"loser"
 
     with pytest.raises(InvalidValue, match="max_epsilon=1"):
-        store.once("people", "a", lambda: draw_beside(path), event="price", admit=admit)
+        store.once("people", "a", lambda: draw_beside(path), event="price", about=about)
     assert [line.key for line in store.lines] == ["b"]
     place = path.with_name("other.db")
     other = Store(place, SETTINGS)
