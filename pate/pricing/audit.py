@@ -8,69 +8,59 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pate import aggregators
 from pate.accounting import Accountant, Adjacency, AutoAccountant, GaussianEvent, NonPrivateEvent
 from pate.accounting.conversion import converted
 from pate.accounting.data_dependent import DataDependentEpsilon, gnmax_log_q, theorem_6_rdp
 from pate.accounting.rdp import curve_of
-from pate.accounting.special import ndtr
-from pate.aggregators import (
-    Aggregator,
-    ClippedVotes,
-    ConfidentGNMax,
-    ConfidentVotes,
-    GaussianVotes,
-    GNMax,
-    PowersetGNMax,
-    StableTopK,
-)
+from pate.accounting.special import Array, ndtr
+from pate.aggregators import Aggregator
 from pate.files.values import plain
 from pate.pricing.priced_release import Budget, ReleaseShape, epsilon_on
 from pate.validation import require, require_non_negative
 from pate.votes.foreign import ImportedVotes
 
-Orders = NDArray[np.float64]
-PublishedClaim = tuple[float | None, str]
-"""An epsilon that is no bound, None where published code prints nothing of its own; and how it comes about."""
 
+def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: float) -> tuple[float | None, str]:
+    """What published code says of a release of these votes, which is no bound, and how it comes about.
 
-def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: float) -> PublishedClaim:
-    """What published code says of a release of these votes by this aggregator."""
+    None where published code prints nothing of its own.
+    """
     counts, num_teachers = votes.counts, votes.num_teachers
     num_queries, num_labels = counts.shape
-    curve: Callable[[Orders], Orders]
+    parts: list[tuple[float, int, float]] = []  # of Gaussian noise: its std, how many counts move by 1, how many times
     match aggregator:
-        case GaussianVotes():
-            curve, claim = _gaussian(aggregator.noise_std, 2, num_queries), "all labels cost like one"
-        case PowersetGNMax():
-            curve, claim = _gaussian(aggregator.noise_std, 2, num_queries), "two counts move"
-        case ClippedVotes():
-            moved = min(aggregator.vote_clip, num_labels)
-            curve, claim = _gaussian(aggregator.noise_std, moved, num_queries), "only tau counts move"
-        case GNMax():
-            noise = {"noise_std": aggregator.noise_std}
-            log_q, claim = gnmax_log_q(counts, **noise), "data dependent: private, one direction"
-            curve = lambda orders: np.asarray(theorem_6_rdp(log_q, orders=orders, **noise).sum(axis=0))  # noqa: E731
-        case ConfidentVotes() | ConfidentGNMax():  # every screening, and answers as often as the votes let expect
-            one_label = isinstance(aggregator, ConfidentGNMax)
+        case aggregators.GaussianVotes():
+            parts, claim = [(aggregator.noise_std, 2, num_queries)], "all labels cost like one"
+        case aggregators.PowersetGNMax():
+            parts, claim = [(aggregator.noise_std, 2, num_queries)], "two counts move"
+        case aggregators.ClippedVotes():
+            parts = [(aggregator.noise_std, min(aggregator.vote_clip, num_labels), num_queries)]
+            claim = "only tau counts move"
+        case aggregators.GNMax():
+            claim = "data dependent: private, one direction"
+        case aggregators.ConfidentVotes() | aggregators.ConfidentGNMax():
+            # every screening, and answers as often as the votes let expect
+            one_label = isinstance(aggregator, aggregators.ConfidentGNMax)
             agreement = counts.max(axis=1) if one_label else np.maximum(counts, num_teachers - counts).min(axis=1)
             needed = aggregator.threshold_share * num_teachers
             expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
-            answers = _gaussian(aggregator.noise_std, 2 if one_label else num_labels, expected)
-            screenings = _gaussian(aggregator.screening_std, 1, num_queries)
-            curve = lambda orders: np.asarray(answers(orders) + screenings(orders))  # noqa: E731
+            parts = [(aggregator.noise_std, 2 if one_label else num_labels, expected)]
+            parts.append((aggregator.screening_std, 1, num_queries))
             claim = "expected answers only: private"
         case _:
             claimed = aggregator.paper_epsilon(num_queries=num_queries, target_delta=target_delta)
             return claimed, "" if claimed is None else "selection as a Gaussian"
+
+    def curve(orders: Array) -> Array:
+        if isinstance(aggregator, aggregators.GNMax):
+            noise = {"noise_std": aggregator.noise_std}
+            return np.asarray(theorem_6_rdp(gnmax_log_q(counts, **noise), orders=orders, **noise).sum(axis=0))
+        curves = (times * curve_of(GaussianEvent(std / moved**0.5))(orders) for std, moved, times in parts)
+        return np.asarray(sum(curves))
+
     return converted(curve, count=1, target_delta=target_delta, conversion="classic"), claim
-
-
-def _gaussian(noise_std: float, moved: int, times: float) -> Callable[[Orders], Orders]:
-    """Of Gaussian noise so many times, of which so many counts move by 1."""
-    curve = curve_of(GaussianEvent(noise_std / moved**0.5))
-    return lambda orders: np.asarray(times * curve(orders))
 
 
 @dataclass(frozen=True)
@@ -86,7 +76,7 @@ class AuditFinding:
     data_dependent: DataDependentEpsilon | None = None  # on the votes, if asked and known: private, no guarantee
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class VoteAudit:
     """What releases of one vote file cost."""
 
@@ -139,7 +129,7 @@ def audit_votes(
         given_only: whether to leave out releases with a parameter that nobody gave, but the first one.
         data_dependent: whether to compute as well what a release cost on these votes, with every query answered.
     """
-    budget = Budget(target_delta=target_delta, accountant=accountant)
+    Budget(target_delta=target_delta, accountant=accountant)  # which refuses what is out of range
     parameters = parameters or ReleaseParameters()
     num_queries, num_labels = votes.counts.shape
     shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers)
@@ -151,39 +141,21 @@ def audit_votes(
         rule = f"one that releases {released}, votes are of layout {votes.layout}"
         require(fits, "aggregator", _configured_name(aggregator), rule)
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
-    findings = [_finding(each, parameters, votes, shape, budget, data_dependent) for each in usual]
-    if aggregator is not None:  # it has parameters of its own
-        findings[0] = replace(findings[0], assumed=())
-    return VoteAudit(
-        findings=tuple(each for each in findings if not (given_only and each.assumed) or each is findings[0]),
-        parameters=parameters,
-        target_delta=target_delta,
-        accountant=accountant().name,
-        layout=votes.layout,
-        shape=shape,
-    )
-
-
-def _finding(
-    start: Aggregator,
-    parameters: ReleaseParameters,
-    votes: ImportedVotes,
-    shape: ReleaseShape,
-    budget: Budget,
-    data_dependent: bool,
-) -> AuditFinding:
-    aggregator, bare = parameters.applied(start)
-    bounds = {}
-    for adjacency in Adjacency:
-        event = NonPrivateEvent() if bare else shape.event_of(replace(aggregator, adjacency=adjacency))
-        bounds[str(adjacency)] = budget.accountant().compose(event).get_epsilon(budget.target_delta)
-    free = (0.0, "no noise costs nothing")
-    paper_epsilon, claim = free if bare else published_claim(aggregator, votes, budget.target_delta)
-    used = parameters.used_by(aggregator)
-    assumed = tuple(name for name in used if name in parameters.assumed)
-    asked = data_dependent and not bare
-    on_votes = epsilon_on(aggregator, votes.counts, shape, budget.target_delta) if asked else None
-    return AuditFinding(_configured_name(aggregator), bounds, paper_epsilon, claim, used, assumed, on_votes)
+    findings = list[AuditFinding]()
+    for start in usual:
+        applied, bare = parameters.applied(start)
+        both = [(each, replace(applied, adjacency=each)) for each in Adjacency]
+        events = {str(each): NonPrivateEvent() if bare else shape.event_of(made) for each, made in both}
+        bounds = {each: accountant().compose(event).get_epsilon(target_delta) for each, event in events.items()}
+        claimed = (0.0, "no noise costs nothing") if bare else published_claim(applied, votes, target_delta)
+        asked = data_dependent and not bare
+        on_votes = epsilon_on(applied, votes.counts, shape, target_delta) if asked else None
+        used = parameters.used_by(applied)
+        assumed = () if start is aggregator else tuple(name for name in used if name in parameters.assumed)
+        if not (given_only and assumed and findings):
+            name = _configured_name(applied)
+            findings.append(AuditFinding(name, bounds, *claimed, used, assumed, on_votes))
+    return VoteAudit(tuple(findings), parameters, target_delta, accountant().name, votes.layout, shape)
 
 
 def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) -> list[Aggregator]:
@@ -191,18 +163,18 @@ def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) ->
     noise_std = ASSUMED["noise_std"]
     screened: dict[str, Any] = {name: value for name, value in ASSUMED.items() if name != "vote_clip"}
     if layout == "classes":
-        return [GNMax(noise_std=noise_std), ConfidentGNMax(**screened)]
+        return [aggregators.GNMax(noise_std=noise_std), aggregators.ConfidentGNMax(**screened)]
     usual: list[Aggregator] = [
-        GaussianVotes(noise_std=noise_std),
-        ConfidentVotes(**screened),
-        ClippedVotes(noise_std=noise_std, vote_clip=int(ASSUMED["vote_clip"])),
-        PowersetGNMax(noise_std=noise_std),
+        aggregators.GaussianVotes(noise_std=noise_std),
+        aggregators.ConfidentVotes(**screened),
+        aggregators.ClippedVotes(noise_std=noise_std, vote_clip=int(ASSUMED["vote_clip"])),
+        aggregators.PowersetGNMax(noise_std=noise_std),
     ]
     if shape.num_labels == 1:
         return usual
     failure = min(1e-9, 0.6 * target_delta / shape.num_queries)  # the paper's, where that leaves some of delta
-    stable = StableTopK(selection_noise="gaussian", selection_scale=noise_std, test_std=noise_std, failure_prob=failure)
-    return [*usual, stable]
+    both: dict[str, Any] = {"selection_scale": noise_std, "test_std": noise_std, "failure_prob": failure}
+    return [*usual, aggregators.StableTopK(selection_noise="gaussian", **both)]
 
 
 def _configured_name(aggregator: Aggregator) -> str:
@@ -211,17 +183,18 @@ def _configured_name(aggregator: Aggregator) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
 
 
+# What is taken where nothing is said.
 ASSUMED: dict[str, float] = {"noise_std": 50.0, "screening_std": 50.0, "threshold_share": 0.6, "vote_clip": 2}
-"""What is taken where nothing is said."""
 
 _OTHER_NAMES = {"noise_std": "selection_scale", "screening_std": "test_std"}
 _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 
 
-def _own_name(aggregator: Aggregator, name: str) -> str | None:
-    """What the aggregator calls a parameter that it has."""
+def _own_names(aggregator: Aggregator) -> dict[str, str]:
+    """What the aggregator calls each parameter that it has."""
     own = {item.name for item in fields(aggregator)}
-    return next((each for each in (name, _OTHER_NAMES.get(name)) if each in own), None)
+    known = [item.name for item in fields(ReleaseParameters)]
+    return {name: each for name in known for each in (_OTHER_NAMES.get(name), name) if each in own}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,19 +224,15 @@ class ReleaseParameters:
 
     def used_by(self, aggregator: Aggregator) -> dict[str, float]:
         """What an aggregator has of them, by these names: as given, or else as the aggregator has it."""
-        found: dict[str, float] = {}
-        for item in fields(self):
-            name = _own_name(aggregator, item.name)
-            if name is None or (item.name == "threshold_share" and "screening_std" not in found):
-                continue  # a threshold without a screening has no part in a price or a claim
-            value = self.known.get(item.name, getattr(aggregator, name))
-            if isinstance(value, (int, float)):
-                found[item.name] = value
-        return found
+        names = _own_names(aggregator)
+        if "screening_std" not in names:
+            names.pop("threshold_share", None)  # which without a screening has no part in a price or a claim
+        found = {name: self.known.get(name, getattr(aggregator, own)) for name, own in names.items()}
+        return {name: value for name, value in found.items() if isinstance(value, (int, float))}
 
     def applied(self, aggregator: Aggregator) -> tuple[Aggregator, bool]:
         """The aggregator with these parameters, and whether some of its noise is 0, which no aggregator takes."""
-        named = {_own_name(aggregator, name): value for name, value in self.known.items()}
-        used: dict[str, Any] = {name: value for name, value in named.items() if name is not None}
-        bare = [name for name, value in used.items() if value == 0 and name in _NOISES]
+        names, known = _own_names(aggregator), self.known
+        used: dict[str, Any] = {own: known[name] for name, own in names.items() if name in known}
+        bare = [own for own, value in used.items() if value == 0 and own in _NOISES]
         return replace(aggregator, **used | dict.fromkeys(bare, 1.0)), bool(bare)

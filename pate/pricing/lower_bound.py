@@ -1,23 +1,16 @@
 """What a release gives away at least: exact laws of neighboring counts, by the kind of aggregator."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import aggregators
 from pate.accounting import Adjacency
 from pate.accounting.special import ndtr
-from pate.aggregators import (
-    Aggregator,
-    BoundaryMax,
-    ClippedVotes,
-    FixedTopK,
-    GaussianVotes,
-    GNMax,
-    PowersetGNMax,
-    StableTopK,
-)
+from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.mechanisms.noise.kinds import gaussian_argmax
 from pate.pricing.priced_release import ReleaseShape
@@ -43,26 +36,47 @@ def lower_bound_of(aggregator: Aggregator, shape: ReleaseShape, target_delta: fl
     >>> round(found.epsilon, 2), abs(found.first[0] - found.second[0])
     (2.85, 1)
     """
-    num_labels, adjacency = shape.num_labels, aggregator.adjacency
+    num_labels, replaced = shape.num_labels, aggregator.adjacency is Adjacency.REPLACE_ONE
+    releases, steps = shape.num_queries, 0  # laws of a local search from the best of the pairs
+    law: Law
     match aggregator:
-        case GNMax() | PowersetGNMax():
-            num_candidates = num_labels if isinstance(aggregator, GNMax) else 2 ** min(num_labels, 4)
-            return _of_winner(aggregator.noise_std, shape, adjacency, target_delta, num_candidates)
-        case GaussianVotes():  # all labels at the threshold, and a teacher that changes its mind on all of them
-            return _of_bits(aggregator.noise_std, 0.5, shape, num_labels, target_delta)
-        case ClippedVotes():
-            moved = squared_sensitivity(aggregator.vote_clip, num_labels=num_labels, adjacency=adjacency)
-            return _of_bits(aggregator.noise_std, aggregator.threshold_share, shape, moved, target_delta)
-        case StableTopK():  # stairs of gaps: what is chosen and what passes move at once
+        case GNMax() | aggregators.PowersetGNMax():
+            noise_std, num_candidates = aggregator.noise_std, num_labels
+            if not isinstance(aggregator, GNMax):
+                num_candidates = 2 ** min(num_labels, 4)
+            law = lambda counts: dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))  # noqa: E731
+            pairs = _winner_pairs(noise_std, num_candidates, replaced)
+        case GaussianVotes() | aggregators.ClippedVotes():
+            # independent bits about their thresholds: all labels, or as many as one teacher moves
+            share, moved = 0.5, num_labels
+            if isinstance(aggregator, aggregators.ClippedVotes):
+                size: Any = {"num_labels": num_labels, "adjacency": aggregator.adjacency}
+                share, moved = aggregator.threshold_share, squared_sensitivity(aggregator.vote_clip, **size)
+            law, releases = (
+                partial(_bit, at=share * shape.num_teachers, noise_std=aggregator.noise_std),
+                releases * moved,
+            )
+            above, middle, below = (np.array([int(share * shape.num_teachers) + more]) for more in (1, 0, -1))
+            pairs = iter([(above, middle), (middle, below)])
+        case aggregators.StableTopK():  # stairs of gaps: what is chosen and what passes move at once
             law = partial(aggregator.distribution, num_teachers=shape.num_teachers)
-            return _climbed(law, _gap_pairs(shape, adjacency), shape, adjacency, target_delta, steps=_LAWS_OF_GAPS)
-        case FixedTopK() if aggregator.k < num_labels and num_labels**aggregator.k <= 10**5:
-            picks, pairs = aggregator.top_k.distribution, _top_pairs(aggregator.k, shape, adjacency)
-            steps = min(_MOST_LAWS, _OUTCOMES // len(picks(np.arange(num_labels))))
-            return _climbed(picks, pairs, shape, adjacency, target_delta, steps=steps)
+            pairs, steps = _gap_pairs(shape, replaced), _LAWS_OF_GAPS
+        case aggregators.FixedTopK() if aggregator.k < num_labels and num_labels**aggregator.k <= 10**5:
+            law, pairs = aggregator.top_k.distribution, _top_pairs(aggregator.k, shape, replaced)
+            steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(num_labels))))
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             return max(_of_session(aggregator, shape, target_delta), key=lambda bound: bound.epsilon, default=None)
-    return None
+        case _:
+            return None
+    found = lower_bound(law, pairs, num_releases=releases, target_delta=target_delta)
+    if not steps:
+        return found
+    start, moves = (np.array(found.first), np.array(found.second)), (-1, 1) if replaced else (0, 1)
+    if not replaced and (start[1] < start[0]).any():
+        start = start[::-1]
+    climb = climbed(law, start, moves=moves, num_teachers=shape.num_teachers, steps=steps)
+    higher = lower_bound(law, [climb], num_releases=releases, target_delta=target_delta)
+    return max(found, higher, key=lambda bound: bound.epsilon)
 
 
 def _of_session(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: float) -> Iterator[LowerBound]:
@@ -85,83 +99,45 @@ def _of_session(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: floa
                 yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), ends["num_calls"])
 
 
-def _climbed(
-    law: Law, pairs: Iterator[Pair], shape: ReleaseShape, adjacency: Adjacency, target_delta: float, *, steps: int
-) -> LowerBound:
-    """The best of some pairs, or what a local search finds from there."""
-
-    def of(some: Iterable[Pair]) -> LowerBound:
-        return lower_bound(law, some, num_releases=shape.num_queries, target_delta=target_delta)
-
-    known = of(pairs)
-    start = np.array(known.first), np.array(known.second)
-    moves = (-1, 1) if adjacency is Adjacency.REPLACE_ONE else (0, 1)
-    if (start[1] < start[0]).any() and moves == (0, 1):
-        start = start[::-1]
-    found = of([climbed(law, start, moves=moves, num_teachers=shape.num_teachers, steps=steps)])
-    return max(known, found, key=lambda bound: bound.epsilon)
+def _bit(counts: Counts, *, at: float, noise_std: float) -> dict[bool, float]:
+    above = float(ndtr((counts[0] - at) / noise_std))
+    return {True: above, False: 1 - above}
 
 
-def _of_winner(
-    noise_std: float, shape: ReleaseShape, adjacency: Adjacency, target_delta: float, num_candidates: int
-) -> LowerBound:
+def _winner_pairs(noise_std: float, num_candidates: int, replaced: bool) -> Iterator[Pair]:
     """Two labels, or one, with a lead on one that nobody votes for; one vote goes from the first to the second."""
-
-    def law(counts: Counts) -> dict[int, float]:
-        return dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))
-
-    def pairs() -> Iterator[Pair]:
-        for lead in _LEADS if adjacency is Adjacency.ADD_REMOVE else ():
-            alone = np.ones(num_candidates, dtype=np.int64)
-            alone[0] += round(lead * noise_std)
-            yield alone, alone - (np.arange(num_candidates) == 0)
-        for lead in _LEADS:
-            for rest in range(1, max(num_candidates, 3) - 1):
-                ahead = round(lead * noise_std)
-                counts = np.array([ahead, ahead] + [0] * rest) + (0 if adjacency is Adjacency.REPLACE_ONE else 1)
-                counts = counts[:num_candidates] + 1
-                moved = counts.copy()
-                moved[0] -= 1
-                if adjacency is Adjacency.REPLACE_ONE and len(moved) > 1:
-                    moved[1] += 1
-                yield counts, moved
-
-    return lower_bound(law, pairs(), num_releases=shape.num_queries, target_delta=target_delta)
+    leads = [round(lead * noise_std) for lead in _LEADS]
+    for lead in leads if not replaced else ():
+        alone = np.ones(num_candidates, dtype=np.int64)
+        alone[0] += lead
+        yield alone, alone - (np.arange(num_candidates) == 0)
+    for lead in leads:
+        for rest in range(1, max(num_candidates, 3) - 1):
+            counts = np.array([lead, lead] + [0] * rest)[:num_candidates] + (1 if replaced else 2)
+            moved = counts.copy()
+            moved[0] -= 1
+            moved[1:2] += replaced
+            yield counts, moved
 
 
-def _of_bits(noise_std: float, share: float, shape: ReleaseShape, moved: int, target_delta: float) -> LowerBound:
-    """As many independent bits as one teacher moves, each about its threshold."""
-
-    def law(counts: Counts) -> dict[bool, float]:
-        above = float(ndtr((counts[0] - share * shape.num_teachers) / noise_std))
-        return {True: above, False: 1 - above}
-
-    middle = int(share * shape.num_teachers)
-    pairs = [(np.array([middle + 1]), np.array([middle])), (np.array([middle]), np.array([middle - 1]))]
-    return lower_bound(law, pairs, num_releases=shape.num_queries * moved, target_delta=target_delta)
-
-
-def _gap_pairs(shape: ReleaseShape, adjacency: Adjacency) -> Iterator[Pair]:
+def _gap_pairs(shape: ReleaseShape, replaced: bool) -> Iterator[Pair]:
     """Stairs of one to eight equal gaps, then the bottom; a change moves every second gap up, the others down."""
     places = np.arange(shape.num_labels, dtype=np.int64)
     for steps in range(1, min(9, shape.num_labels)):
+        up = np.minimum(places, steps) % 2 == 0
         for gap in _GAPS[_GAPS * steps < shape.num_teachers - 2].tolist():
             counts = 1 + gap * np.maximum(steps - places, 0)
-            up = np.minimum(places, steps) % 2 == 0
-            moved = counts + up if adjacency is Adjacency.ADD_REMOVE else counts + np.where(up, 1, -1)
-            yield counts, np.asarray(moved, dtype=np.int64)
+            yield counts, counts + np.where(up, 1, -1 if replaced else 0)
 
 
-def _top_pairs(k: int, shape: ReleaseShape, adjacency: Adjacency) -> Iterator[Pair]:
+def _top_pairs(k: int, shape: ReleaseShape, replaced: bool) -> Iterator[Pair]:
     """K labels beside the others or before them; some rise, and under replace-one the others fall."""
-    labels, middle = shape.num_labels, shape.num_teachers // 2
+    places, middle = np.arange(shape.num_labels), shape.num_teachers // 2
     for lead in (0, 5, 20, 60):
-        counts = np.full(labels, middle)
-        counts[:k] += lead
-        for rising in {1, k, max(k - 1, 1), labels // 2, min(k + 1, labels - 1)}:
+        counts = middle + lead * (places < k)
+        for rising in {1, k, max(k - 1, 1), len(places) // 2, min(k + 1, len(places) - 1)}:
             for first in (0, k):
-                part = (np.arange(labels) >= first) & (np.arange(labels) < first + rising)
-                falling = ~part if adjacency is Adjacency.REPLACE_ONE else np.zeros_like(part)
-                moved = counts + part.astype(np.int64) - falling.astype(np.int64)
+                part = (places >= first) & (places < first + rising)
+                moved = counts + np.where(part, 1, -1 if replaced else 0)
                 if part.any() and (moved >= 0).all():
                     yield counts, moved

@@ -4,29 +4,23 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import validation
 from pate.accounting import DEFAULT_ORDERS, Accountant, AutoAccountant, Event, RdpAccountant
-from pate.accounting.calibration import largest_count
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import failure_probability
+from pate.accounting.filters import largest_count
 from pate.accounting.rdp import require_maker
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared, require_delta_left
 from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
-from pate.validation import (
-    InvalidValue,
-    nearest,
-    require,
-    require_count,
-    require_positive,
-    require_probability,
-    rounded_up,
-)
+from pate.validation import InvalidValue, require, require_count, require_positive, require_probability, rounded_up
 
 _GRID = 2.0**-53
 _MOST_QUERIES = 10**9
@@ -70,7 +64,7 @@ class ReleaseShape:
     @property
     def as_arguments(self) -> dict[str, Any]:
         """The three by name, for the keyword arguments of an aggregator."""
-        return {"num_queries": self.num_queries, "num_labels": self.num_labels, "num_teachers": self.num_teachers}
+        return dict(vars(self))
 
     def event_of(self, aggregator: Aggregator) -> Event:
         """The event of a release of this size: what an accountant prices."""
@@ -98,12 +92,11 @@ class Budget:
     """
 
     target_delta: float  # in (0, 1)
-    # the noise is solved for so that the release costs this; None takes the noise as it is
-    target_epsilon: float | None = None
+    target_epsilon: float | None = None  # noise is solved for so that the release costs this; None takes it as it is
     max_epsilon: float | None = None  # as many queries are asked as this pays for; None asks all of them
     accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
     # epsilons of groups that have budgets of their own, by the name of their class, in place of a `target_epsilon`,
-    # which becomes the largest. None for one budget.
+    # which becomes the largest; then the smallest is first. None for one budget.
     classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -112,6 +105,7 @@ class Budget:
             rule = f"none beside budgets, of which the largest, {largest:g}, is the target"
             require(self.target_epsilon in (None, largest), "target_epsilon", self.target_epsilon, rule)
             object.__setattr__(self, "target_epsilon", largest)
+            object.__setattr__(self, "classes", dict(sorted(self.classes.items(), key=itemgetter(1))))
         require_probability("target_delta", self.target_delta)
         for name in ("target_epsilon", "max_epsilon"):
             if getattr(self, name) is not None:
@@ -148,11 +142,10 @@ def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
     for word in sorted(set(words)):
         try:
             found[word] = known[_one_spelling(word)] if known else require_positive("data.budget", float(word))
-        except KeyError:
-            rule = f"a class of budgets={{{', '.join(known or ())}}}{nearest(word, tuple(known or ()))}"
-            raise InvalidValue(f"data.budget={word}: expected {rule}") from None
-        except ValueError:
+        except (KeyError, ValueError):
             rule = "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
+            if known:
+                rule = f"a class of budgets={{{', '.join(known)}}}{validation.nearest(word, tuple(known))}"
             raise InvalidValue(f"data.budget={word}: expected {rule}") from None
     return found
 
@@ -165,16 +158,11 @@ def _one_spelling(word: object) -> str:
         return str(word)
 
 
-def smallest_delta(*, num_queries: int, num_labels: int) -> float:
-    """The smallest delta that draws in double precision can keep: 2**-53 for every label of every query."""
+def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
+    """Returns a delta that draws in double precision can keep, at least 2**-53 for every label of every query."""
     # Draws compare a multiple of 2**-53 with a probability, so whatever is rarer happens never or too often, by up to
     # 2**-53 per draw, and no accountant sees it.
-    return require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
-
-
-def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
-    """Returns a delta that draws can keep, or raises."""
-    lowest = smallest_delta(num_queries=num_queries, num_labels=num_labels)
+    lowest = require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
     rule = f"at least {rounded_up(lowest, 3)}, below which draws in double precision are too coarse"
     require(target_delta >= lowest, "target_delta", target_delta, rule)
     return target_delta
@@ -203,44 +191,25 @@ def largest_num_queries(
     budget = Budget(target_delta=target_delta, max_epsilon=max_epsilon, accountant=accountant)
     one = ReleaseShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
     maximum = _MOST_QUERIES if at_most is None else require_count("at_most", at_most)
+    most = 1 if at_most is None else maximum
+    maximum = min(maximum, math.floor(target_delta / _GRID) // num_labels)
 
     def affordable(num_queries: int, budget: Budget) -> bool:
-        if num_queries == 0:
-            return True
-        if smallest_delta(num_queries=num_queries, num_labels=num_labels) > target_delta:
-            return False
         settled = aggregator.settled(num_queries=num_queries, target_delta=target_delta)
         return budget.epsilon_of(replace(one, num_queries=num_queries).event_of(settled)) <= max_epsilon
 
-    # More queries never cost less: the search doubles, then halves. An accountant other than Renyi's is asked only
-    # around the Renyi accountant's answer, as it may be slow.
-    most = 1 if at_most is None else maximum
+    # More queries never cost less. An accountant that may be slow is asked only around the Renyi accountant's answer.
     if accountant is not RdpAccountant:
         by_renyi = replace(budget, accountant=RdpAccountant)
         with suppress(InvalidValue):  # an event that it does not know
-            most = _largest(lambda count: affordable(count, by_renyi), guess=most, maximum=maximum)
-    most = _largest(lambda count: affordable(count, budget), guess=most, maximum=maximum)
+            most = largest_count(lambda count: affordable(count, by_renyi), guess=most, maximum=maximum)
+    most = largest_count(lambda count: affordable(count, budget), guess=most, maximum=maximum)
     if most == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
         event = one.event_of(aggregator.settled(num_queries=1, target_delta=target_delta))
         price = accountant().compose(event).get_epsilon(target_delta)  # raises where failures alone use up delta
         require(False, "max_epsilon", max_epsilon, f"at least {rounded_up(price, 4)}, the price of one query")
     return most
-
-
-def _largest(affordable: Callable[[int], bool], *, guess: int, maximum: int) -> int:
-    """The largest affordable count, 0 being affordable: bracketed in growing steps from a guess, then halved."""
-    step = max(guess // 32, 1)
-    if affordable(guess):
-        low, high = guess, guess + step
-        while high <= maximum and affordable(high):
-            low, high, step = high, high + 2 * step, 2 * step
-        high = min(high, maximum + 1)
-    else:
-        low, high = max(guess - step, 0), guess
-        while not affordable(low):
-            low, high, step = max(low - 2 * step, 0), low, 2 * step
-    return low + largest_count(lambda more: affordable(low + more), maximum=high - low - 1)
 
 
 @dataclass(frozen=True)
@@ -285,8 +254,7 @@ def plan_release(
 ) -> PricedRelease:
     """Solves for the noise or the number of queries that meets the budget, and prices the release.
 
-    The aggregator has noise to start from, or as it is. With `more_queries` a `max_epsilon` may buy more queries than
-    the shape has, as many as it pays for.
+    The aggregator has noise to start from, or as it is. With `more_queries` a `max_epsilon` buys all that it pays for.
 
     Raises:
         InvalidValue: no noise reaches the target; not even one query is affordable; failure probabilities use up
@@ -335,7 +303,7 @@ def _weighted(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tu
     So it pays what all would pay for noise that is 1 / w times as large.
     """
     (noise,), found = declared(type(aggregator)), list[BudgetClass]()
-    for name, epsilon in _by_budget(budget):
+    for name, epsilon in (budget.classes or {}).items():
         alone = _calibrated(aggregator, shape, budget, epsilon)
         share = min(getattr(aggregator, noise) / getattr(alone, noise), 1.0)
         weight = math.floor(share * _WEIGHTS) / _WEIGHTS
@@ -349,7 +317,7 @@ def _spread(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tupl
     """With noise for the smallest budget, and as many teachers for a group of each class as its own budget pays for."""
     rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
     require(aggregator.budgets_by == "teachers", "data.budget", type(aggregator).__name__, rule)
-    budgets = _by_budget(budget)
+    budgets = list((budget.classes or {}).items())
     reaching: list[Any] = [_calibrated(aggregator, shape, budget, budgets[0][1])]  # one teacher, two, …
     prices = [budget.epsilon_of(shape.event_of(reaching[0]))]
     while prices[-1] <= budgets[-1][1] and len(prices) < min(_MOST_TEACHERS, shape.num_teachers):
@@ -358,10 +326,6 @@ def _spread(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tupl
     counts = [max(place for place, price in enumerate(prices, 1) if price <= most) for _, most in budgets]
     classes = tuple(BudgetClass(*each, 1.0, prices[n - 1], n) for each, n in zip(budgets, counts, strict=True))
     return reaching[max(counts) - 1], classes
-
-
-def _by_budget(budget: Budget) -> list[tuple[str, float]]:
-    return sorted((budget.classes or {}).items(), key=lambda each: each[1])
 
 
 def _calibrated(aggregator: Aggregator, shape: ReleaseShape, budget: Budget, epsilon: float) -> Aggregator:

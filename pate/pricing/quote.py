@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, No
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import count_leaves, failure_probability
 from pate.files.values import plain
-from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape, plan_release
-from pate.pricing.remedies import Expectation, Suggestion, expectation
+from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape
+from pate.pricing.remedies import Expectation, Suggestion, expectation, planned_or_none
 from pate.validation import InvalidValue, require, require_count, require_histogram
 
 if TYPE_CHECKING:  # these load others, that few quotes need
@@ -29,6 +30,12 @@ if TYPE_CHECKING:  # these load others, that few quotes need
 _QUANTILE = 1.645  # one in twenty sessions has more hits
 _ROUNDING = 1e-9
 _FAILURE_SHARE = 0.1  # of delta, for all failures together
+_SMALLEST = 1e-3  # of the cap
+_STEPS = 12
+_A_LITTLE_LESS = 1 - 2e-4  # noise is solved for to a relative 1e-4
+_BY_STEPS, _BY_LOSS = ("exact", "auto"), ("pld",)
+_LOOSER = ("zcdp",)  # than rdp
+_FEW_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -83,13 +90,11 @@ def plan_hits(
 
     hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
     reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
-    asked = int(reached[0]) + 1 if reached.size else len(counts)
-    rate = float(hits.mean())
-    epsilon, plain_epsilon = prices(aggregator, len(counts), asked)
-    return HitPlan(rate, float(hits.sum()), asked, epsilon, plain_epsilon, _break_even(pays, max_queries))
+    asked, rate = int(reached[0]) + 1 if reached.size else len(counts), float(hits.mean())
+    return HitPlan(rate, float(hits.sum()), asked, *prices(aggregator, len(counts), asked), _first(pays, max_queries))
 
 
-def _break_even(pays: Callable[[int], bool], max_queries: int) -> int | None:
+def _first(pays: Callable[[int], bool], max_queries: int) -> int | None:
     """The first of 1, 2, 4, … queries for which the session pays, then halved back."""
     low, high = 0, 1
     while not pays(high):
@@ -102,20 +107,12 @@ def _break_even(pays: Callable[[int], bool], max_queries: int) -> int | None:
     return high
 
 
-_SMALLEST = 1e-3  # of the cap
-_STEPS = 12
-_A_LITTLE_LESS = 1 - 2e-4  # noise is solved for to a relative 1e-4
-
-
 def charges_of(ledger: Ledger) -> dict[str, Any]:
     """What one data set of a ledger was charged for, by itself and in all, as plain values."""
-    prices: dict[Event, float] = {}
-    charges = []
+    price, charges = cache(ledger.price), []
     for entry in ledger.entries:
-        if entry.event not in prices:
-            prices[entry.event] = ledger.price(entry.event)
-        who = {"time": entry.time, "user": entry.user, "command": entry.command}
-        charges.append(who | {"mechanism": entry.description, "draw": entry.draw, "epsilon": prices[entry.event]})
+        who = {"time": entry.time, "user": entry.user, "command": entry.command, "mechanism": entry.description}
+        charges.append(who | {"draw": entry.draw, "epsilon": price(entry.event)})
     settings = {"delta": ledger.target_delta, "cap": ledger.max_epsilon}
     return {"data": ledger.data, "spent_epsilon": ledger.spent_epsilon, **settings, "charges": charges}
 
@@ -158,31 +155,22 @@ def _largest_target(ledger: Ledger, release: PricedRelease, budget: Budget, cap:
 
     Which noise fits is the filter's to say. What that noise costs, the budget's accountant is asked once.
     """
-    quick = replace(budget, accountant=RdpAccountant)
-    low, high = math.log(_SMALLEST * cap), math.log(cap)
-    if _fitting(ledger, release, budget, cap):
+
+    def fitting(target: float, make: Callable[[], Accountant] = RdpAccountant) -> Event | None:
+        """The price of the release with the noise that meets a target; None where no noise does, or it does not fit."""
+        wanted = replace(budget, target_epsilon=target, max_epsilon=None, accountant=make)
+        planned = planned_or_none(release.aggregator, release.shape, wanted)
+        return planned.event if planned is not None and ledger.affords(planned.event) >= 1 else None
+
+    if fitting(cap, budget.accountant):
         return cap
-    found = _fitting(ledger, release, quick, math.exp(low))
+    low, high = math.log(_SMALLEST * cap), math.log(cap)
+    found = fitting(math.exp(low))
     for _ in range(_STEPS if found else 0):
         middle = (low + high) / 2
-        event = _fitting(ledger, release, quick, math.exp(middle))
+        event = fitting(math.exp(middle))
         low, high, found = (middle, high, event) if event else (low, middle, found)
     return min(cap, budget.epsilon_of(found) * _A_LITTLE_LESS) if found else 0.0
-
-
-def _fitting(ledger: Ledger, release: PricedRelease, budget: Budget, target_epsilon: float) -> Event | None:
-    """The price of the release with the noise that meets a target; None where no noise does, or it does not fit."""
-    try:
-        budget = replace(budget, target_epsilon=target_epsilon, max_epsilon=None)
-        event = plan_release(release.aggregator, release.shape, budget).event
-    except InvalidValue:
-        return None
-    return event if ledger.affords(event) >= 1 else None
-
-
-_BY_STEPS, _BY_LOSS = ("exact", "auto"), ("pld",)
-_LOOSER = ("zcdp",)  # than rdp
-_FEW_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -251,42 +239,44 @@ def quote_release(
     >>> [(price.accountant, round(price.epsilon, 3)) for price in quote.accountants]
     [('auto', 0.137), ('rdp', 0.146)]
     """
-    shape, accountant = release.shape, budget.accountant()
-    price = AccountantPrice(accountant.name, release.epsilon, won_by=release.won_by)
+    aggregator, shape, delta = release.aggregator, release.shape, budget.target_delta
+    accountant, ready = budget.accountant(), getattr(aggregator, "table", None)
+    own: dict[str, Any] = {"accountant": accountant.name, "epsilon": release.epsilon, "won_by": release.won_by}
     if isinstance(accountant, RdpAccountant):  # with the orders behind it
-        best = accountant.compose(release.event).best_order(budget.target_delta)
-        price = AccountantPrice(accountant.name, release.epsilon, len(accountant.orders), best)
-    plain_event = release.aggregator.plain_event(**shape.as_arguments)
-    asked = [_price_or_reason(name, make, release.event, budget.target_delta) for name, make in (others or {}).items()]
-    kinds, ready = (str, int, float, bool), getattr(release.aggregator, "table", None)
-    parameters: dict[str, Any] = {"name": type(release.aggregator).__name__}
-    parameters |= {name: each for name, each in vars(release.aggregator).items() if isinstance(each, kinds)}
+        best = accountant.compose(release.event).best_order(delta)
+        own |= {"num_orders": len(accountant.orders), "best_order": best}
+    asked = [_price_or_reason(name, make, release.event, delta) for name, make in (others or {}).items()]
+    prices = (AccountantPrice(**own), *(each for each in asked if each.accountant != accountant.name)) if asked else ()
+    public = {name: each for name, each in vars(aggregator).items() if isinstance(each, (str, int, float, bool))}
+    parameters: dict[str, Any] = {"name": type(aggregator).__name__} | public
     parameters.pop("adjacency", None)
     if isinstance(ready, mechanisms.CertifiedTable):
         parameters |= {"table_order": ready.order, "table_rdp": ready.rdp, "table_sha256": ready.digest}
-    expected = None
+    expected, plain_event = None, aggregator.plain_event(**shape.as_arguments)
     with suppress(InvalidValue):  # of an aggregator that does not say it
-        expected = expectation(release.aggregator, shape)
+        expected = expectation(aggregator, shape)
+    test, gaps = aggregator.stability_test(num_teachers=shape.num_teachers), dict[str, Any]()
+    if test is not None:
+        gaps = {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
+    if isinstance(aggregator, aggregators.StableTopK):
+        size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
+        gaps["lone_gap_at_50"] = aggregator.steps(**size).gap_to_release(0.5)
     return Quote(
-        epsilon=release.epsilon,
-        delta=budget.target_delta,
-        adjacency=str(release.aggregator.adjacency),
-        accountant=price.accountant,
-        paper_epsilon=release.aggregator.paper_epsilon(num_queries=shape.num_queries, target_delta=budget.target_delta),
+        **own,
+        delta=delta,
+        adjacency=str(aggregator.adjacency),
+        paper_epsilon=aggregator.paper_epsilon(num_queries=shape.num_queries, target_delta=delta),
         failure_prob=failure_probability(release.event),
         **shape.as_arguments,
         aggregator=parameters,
         solved_for={name: value for name, value in release.solved_for.items() if name in {*parameters, "num_queries"}},
-        num_orders=price.num_orders,
-        best_order=price.best_order,
-        accountants=(price, *(other for other in asked if other.accountant != price.accountant)) if asked else (),
+        **gaps,
+        accountants=prices,
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         expected=expected,
         doubts=release.doubts,
-        won_by=price.won_by,
         classes={each.name: each.epsilon for each in release.classes},
         weights={each.name: each.weight for each in release.classes},
-        **_gaps(release),
     )
 
 
@@ -311,26 +301,12 @@ def cheapest_accountant(
     """The accountant with the smallest epsilon for a release, of those `known` that are installed and quick on it."""
     # Optimal composition step by step is asked only if it has few steps, not counting those of Gaussian noise, and loss
     # distributions only if a noisy maximum has Gaussian noise. Elsewhere both take a second and give no smaller figure.
-    found = {kind: sum(times) for kind, (_, times) in count_leaves(release.event).items()}
-    few = sum(times for kind, times in found.items() if kind is not GaussianEvent) <= _FEW_STEPS
+    found, own = count_leaves(release.event), budget.accountant()
+    asked = isinstance(own, AutoAccountant)  # it has asked them
+    few = sum(sum(times) for kind, (_, times) in found.items() if kind is not GaussianEvent) <= _FEW_STEPS
     maximum = any(issubclass(kind, NoisyMaxGaussianEvent) for kind in found)
-    left_out = _LOOSER + (() if few else _BY_STEPS) + (() if maximum else _BY_LOSS)
-    if issubclass(type(budget.accountant()), AutoAccountant):  # it has asked them
-        left_out += _BY_STEPS + _BY_LOSS
+    left_out = _LOOSER + (_BY_STEPS if asked or not few else ()) + (_BY_LOSS if asked or not maximum else ())
     names = [name for name in known if name not in left_out]
-    prices = [_price_or_reason(name, known[name], release.event, budget.target_delta) for name in names]
-    own = AccountantPrice(budget.accountant().name, release.epsilon)
-    return min([own, *(price for price in prices if price.epsilon is not None)], key=lambda price: price.epsilon or 0.0)
-
-
-def _gaps(release: PricedRelease) -> dict[str, Any]:
-    """The gaps at which a set passes the test, or is chosen and passes; None where T teachers cannot."""
-    aggregator, shape = release.aggregator, release.shape
-    test = aggregator.stability_test(num_teachers=shape.num_teachers)
-    if test is None:
-        return {}
-    gaps = {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
-    if isinstance(aggregator, aggregators.StableTopK):
-        size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
-        gaps["lone_gap_at_50"] = aggregator.steps(**size).gap_to_release(0.5)
-    return gaps
+    others = [_price_or_reason(name, known[name], release.event, budget.target_delta) for name in names]
+    prices = [AccountantPrice(own.name, release.epsilon), *(each for each in others if each.epsilon is not None)]
+    return min(prices, key=lambda price: price.epsilon or 0.0)

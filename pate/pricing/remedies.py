@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,15 +15,9 @@ from pate.validation import InvalidValue, require, require_count, rounded_up
 
 Number = TypeVar("Number", int, float)
 
-OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")
-"""As `pate-train` spells them."""
-
-AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
-"""The share of the teachers that name each label which a query has."""
-
-WEAK_EPSILON = 10
-"""Above it a price is doubted: e^10 is 22,026, what an outcome may be likelier by."""
-
+OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")  # as `pate-train` spells them
+AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}  # of the teachers, that name each label of a query
+WEAK_EPSILON = 10  # above it a price is doubted: e^10 is 22,026, what an outcome may be likelier by
 GOAL = 0.9  # the success of unanimous teachers from which on a release is not doubted
 MOST_TEACHERS = 5000  # prices and tables of more take long
 _GROUPS_EACH = 10
@@ -88,35 +82,35 @@ def remedies(
     more = [count for count in sorted({*_COUNTS, most}) if shape.num_teachers < count <= most]
     fewer = [count for count in reversed(_COUNTS) if _LEAST_QUERIES <= count < shape.num_queries]
 
-    def works(changed: dict[str, Any], budget: Budget = quick) -> bool:
-        return _is_heard(_planned(start, replace(shape, **changed), budget))
+    def works(budget: Budget = quick, **changed: int) -> bool:
+        return _is_heard(planned_or_none(start, replace(shape, **changed), budget))
 
     def of(num_teachers: int) -> PricedRelease:
         return replace(priced, shape=replace(shape, num_teachers=num_teachers))  # noise hardly depends on teachers
 
-    def queries(less: PricedRelease | None, target: float, crowd: dict[str, Any]) -> Any:
+    def queries(less: PricedRelease | None, target: float, **crowd: Any) -> Any:
         def paid(count: int) -> bool:
             return less is not None and _price(less.aggregator, replace(less.shape, num_queries=count), quick) <= target
 
-        return _first(fewer, paid, lambda count: works({"num_queries": count, **crowd}))
+        return _first(fewer, paid, lambda count: works(num_queries=count, **crowd))
 
-    teachers = _first(more, lambda count: _is_heard(of(count)), lambda count: works({"num_teachers": count}))
+    teachers = _first(more, lambda count: _is_heard(of(count)), lambda count: works(num_teachers=count))
     found: list[dict[str, Any]] = [{"num_teachers": teachers}]
     less, target = _less_noise(priced), quick.target_epsilon
     if target is None:
-        planned = None if less is None else _planned(less.aggregator, shape, quick)
+        planned = None if less is None else planned_or_none(less.aggregator, shape, quick)
         enough = min(_LEAST_QUERIES, shape.num_queries)  # a `max_epsilon` pays for
         if planned is not None and planned.shape.num_queries >= enough and _is_heard(planned):
             found.append(changed_fields(priced.aggregator, planned.aggregator))
     else:
-        lowest = target if less is None else max(target, _price(less.aggregator, shape, quick))
-        one_budget = less is not None and quick.classes is None
-        larger = [epsilon for epsilon in _NUMBERS if one_budget and lowest <= epsilon <= _LARGEST_EPSILON]
-        epsilon = _first(larger, bool, lambda each: works({}, replace(quick, target_epsilon=each)))
-        found += [{"target_epsilon": epsilon}, {"num_queries": queries(less, target, {})}]
+        larger = list[float]()
+        if less is not None and quick.classes is None:
+            lowest = max(target, _price(less.aggregator, shape, quick))
+            larger = [epsilon for epsilon in _NUMBERS if lowest <= epsilon <= _LARGEST_EPSILON]
+        epsilon = _first(larger, bool, lambda each: works(replace(quick, target_epsilon=each)))
+        found += [{"target_epsilon": epsilon}, {"num_queries": queries(less, target)}]
         if more and teachers is found[-1]["num_queries"] is None:  # neither alone, but perhaps both
-            crowd = {"num_teachers": most}
-            found[0] = crowd | {"num_queries": queries(_less_noise(of(most)), target, crowd)}
+            found[0] = {"num_teachers": most, "num_queries": queries(_less_noise(of(most)), target, num_teachers=most)}
     return [each for each in found if each and None not in each.values()]
 
 
@@ -172,7 +166,8 @@ def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggre
     return heard and told < num_groups / 10
 
 
-def _planned(start: Aggregator, shape: ReleaseShape, budget: Budget) -> PricedRelease | None:
+def planned_or_none(start: Aggregator, shape: ReleaseShape, budget: Budget) -> PricedRelease | None:
+    """What `plan_release` plans; None where it raises."""
     try:
         return plan_release(start, shape, budget)
     except InvalidValue:
@@ -184,9 +179,8 @@ def _is_heard(planned: PricedRelease | None) -> bool:
     if planned is None:
         return False
     unanimous = expected_release(planned.aggregator, planned.shape)  # asked first: most of a search fails there
-    if unanimous.is_useless or unanimous.success < GOAL:
-        return False
-    return expected_release(planned.aggregator, planned.shape, agreement=AGREEMENTS["90%"]).answered >= LEAST_ANSWERED
+    heard = not unanimous.is_useless and unanimous.success >= GOAL
+    return heard and expected_release(planned.aggregator, planned.shape, agreement=0.9).answered >= LEAST_ANSWERED
 
 
 def require_useful(
@@ -211,43 +205,40 @@ def require_useful(
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
         lines.append(f"epsilon={rounded_up(priced.epsilon, 4)}: above {WEAK_EPSILON} it promises one person little")
-    # No queries, or answers that no vote changes. Not by its epsilon: noise that hides everything costs 0 at a delta
-    # that allows it.
+    # No queries, or answers that no vote changes. Not by its epsilon: at some deltas noise that hides all costs 0.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
         return tuple(lines)
     try:
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
         return tuple(lines)
-    teachers = names.num_teachers.format(priced.shape.num_teachers)
+    teachers, reason = names.num_teachers.format(priced.shape.num_teachers), _reason(expected, priced)
     if not expected.is_useless:
-        kinds = (expected.unanimous, expected.clear, expected.typical)
         if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
-            shares = ", ".join(f"{each.success:.0%}" for each in kinds)
+            shares = ", ".join(f"{each.success:.0%}" for each in vars(expected).values())
             heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree"
             helps = f"what helps: {priced.aggregator.remedies['noise']}"
             lines.append(f"{teachers}: {heard} (chance has 50%); {helps}")
         return tuple(lines)
     if allow_useless:
-        return (*lines, f"{teachers}: {_reason(expected, priced)}; allowed by {names.allow_useless}")
+        return (*lines, f"{teachers}: {reason}; allowed by {names.allow_useless}")
     works = remedies(start, priced, budget, num_groups=num_groups)
     helps = "what works: " + ", or ".join(map(names.spelled, works)) if works else _NOTHING
-    reason = f"expected a release that tells something: {_reason(expected, priced)}"
-    raise InvalidValue(f"{teachers}: {reason}; {helps}; {names.allow_useless} goes on as it is")
+    rule = f"expected a release that tells something: {reason}; {helps}"
+    raise InvalidValue(f"{teachers}: {rule}; {names.allow_useless} goes on as it is")
 
 
-def _of_delta(delta: float, names: SettingNames, num_groups: int | None, allow_useless: bool) -> tuple[str, ...]:
+def _of_delta(delta: float, names: SettingNames, num_groups: int | None, allow_useless: bool) -> Iterator[str]:
     """What a large delta allows."""
     setting = names.target_delta.format(f"{delta:g}")
     if delta >= _LARGEST_DELTA:
         rule = "a delta below 0.01, the probability that a guarantee may fail altogether"
         if not allow_useless:
             raise InvalidValue(f"{setting}: expected {rule}; 1e-6 is usual; {names.allow_useless} goes on as it is")
-        return (f"{setting}: {rule} is what deserves the name; allowed by {names.allow_useless}",)
-    if num_groups is not None and delta > 1 / num_groups:
+        yield f"{setting}: {rule} is what deserves the name; allowed by {names.allow_useless}"
+    elif num_groups is not None and delta > 1 / num_groups:
         why = f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed"
-        return (f"{setting}: {why}; take less than {0.1 / num_groups:.1g}",)
-    return ()
+        yield f"{setting}: {why}; take less than {0.1 / num_groups:.1g}"
 
 
 def _reason(expectation: Expectation, priced: PricedRelease) -> str:
@@ -291,8 +282,7 @@ def suggest(
 
     Teachers with more records agree more. The rule of thumb, that r records make r / (r + 60) of the teachers name a
     label, is about right for the embedded data set; without `num_private` 70% agree, and more teachers cost nothing.
-    Only releases count through which unanimous teachers are heard. The number of labels is the shape's. It is searched
-    by Renyi's accountant, as in `remedies`.
+    Only releases count through which unanimous teachers are heard. Labels are the shape's, prices Renyi's.
 
     Raises:
         InvalidValue: no `target_epsilon`; fewer than 200 private groups; nothing is heard at this budget.
@@ -307,21 +297,19 @@ def suggest(
     found: list[Suggestion] = []
     for queries in (count for count in _QUERIES if max_queries is None or count <= max_queries):
         middle = replace(shape, num_teachers=teachers[len(teachers) // 2], num_queries=queries)
-        if (planned := _planned(aggregator, middle, quick)) is None:
+        if (planned := planned_or_none(aggregator, middle, quick)) is None:
             continue
         noisy, size = planned.aggregator, planned.shape  # the noise hardly depends on the teachers
         found += [_judged(noisy, replace(size, num_teachers=count), num_private) for count in teachers]
     for best in sorted(found, key=lambda each: -each.clear_queries):
         chosen = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
-        planned = _planned(aggregator, chosen, quick)
+        planned = planned_or_none(aggregator, chosen, quick)
         if planned is not None and _is_heard(planned):
             return _judged(planned.aggregator, planned.shape, num_private)
         if best.clear_queries < 1:
             break
-    raise InvalidValue(
-        f"target_epsilon={budget.target_epsilon}: expected an epsilon at which some number of teachers is heard; "
-        f"up to {teachers[-1]} were tried"
-    )
+    rule = f"an epsilon at which some number of teachers is heard; up to {teachers[-1]} were tried"
+    raise InvalidValue(f"target_epsilon={budget.target_epsilon}: expected {rule}")
 
 
 def _judged(aggregator: Aggregator, shape: ReleaseShape, num_private: int | None) -> Suggestion:
@@ -329,8 +317,7 @@ def _judged(aggregator: Aggregator, shape: ReleaseShape, num_private: int | None
     records = None if num_private is None else num_private / shape.num_teachers
     agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)
     expected = expected_release(aggregator, shape, agreement=agreement)
-    # the share answered times the squared distance of right bits from chance, times the squared agreement: what few
-    # know is often wrong
+    # answered, times the squared distance of right bits from chance, times the squared agreement: few are often wrong
     beyond_chance = max(expected.present + expected.absent - 1, 0.0)
     told = shape.num_queries * expected.answered * (beyond_chance * agreement) ** 2
     return Suggestion(shape.num_teachers, shape.num_queries, records, agreement, expected, told)
