@@ -1,5 +1,7 @@
 """Features from a pretrained network by name: its weights come from a package or from a file of the user's."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import math

@@ -3,6 +3,8 @@
 Source: A. Coates and A. Ng, "Learning Feature Representations with K-means", 2012.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,5 +1,7 @@
 """Teachers and students that are networks for images: small convolutional ones, and residual ones of 50 layers."""
 
+from __future__ import annotations
+
 import math
 from abc import abstractmethod
 from collections.abc import Sequence

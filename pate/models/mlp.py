@@ -1,5 +1,7 @@
 """Teachers and a student with one hidden layer, trained side by side by batched matrix products."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Torch: loaded when it is first used, the device where it works, and on how many threads."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

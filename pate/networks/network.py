@@ -1,5 +1,7 @@
 """Networks for images: what each offers, the images that go into it, and how it is trained on its records."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

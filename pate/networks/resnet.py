@@ -1,5 +1,7 @@
 """ResNet-50 as torchvision has it, with a head for our labels; torchvision also where its wheel is another torch's."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import re
