@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -328,12 +328,10 @@ class HeldBudget:
         rule = "one that is neither copied nor sent elsewhere, as a copy would spend the same budget again"
         raise InvalidValue(f"session={type(self).__name__}: expected {rule}; ask the one there is")
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self) -> AbstractContextManager[bool]:
         """A turn of one thread, from looking at what is left to having counted; its owner may take it again."""
         self._require_own_process()  # before the lock, which another thread of the parent may have held at the fork
-        with self._lock:
-            yield
+        return self._lock
 
     def _require_own_process(self) -> None:
         if os.getpid() != self._process:

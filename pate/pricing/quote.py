@@ -281,7 +281,6 @@ def quote_release(
 
 
 def _price_or_reason(name: str, make: Callable[[], Accountant], event: Event, delta: float) -> AccountantPrice:
-    """The price by another accountant, or why it has none."""
     try:
         spent = make().compose(event)
         epsilon = spent.get_epsilon(delta)
