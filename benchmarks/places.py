@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from pate.votes import VoteStore
 from pate.votes.vote_file import BitSums, GatheredVotes, SumFile, VoteFile, VoteManifest, queries_digest
 
 _FILES = 8
@@ -85,7 +86,7 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
     paths = [_written(folder / f"{number}.npz", queries, labels, number) for number in range(min(_FILES, holders))]
     sums, started = BitSums((queries, -(-labels // 8))), time.process_time()
     for number in range(holders):
-        for block in VoteFile.open(paths[number % len(paths)]).packed():
+        for block in VoteStore.open(paths[number % len(paths)]).packed_blocks():
             for row in block:
                 sums.add(row)
     added = time.process_time()

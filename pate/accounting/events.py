@@ -48,9 +48,14 @@ class Adjacency(StrEnum):
         return cls(validation.require_choice("adjacency", str(value), tuple(cls)))
 
     @property
+    def num_moved(self) -> int:
+        """How many contributions of teachers one change moves: 2 or 1."""
+        return 2 if self is Adjacency.REPLACE_ONE else 1
+
+    @property
     def gap_sensitivity(self) -> int:
         """The most by which one gap between neighboring sorted counts moves: 2 or 1 votes."""
-        return 2 if self is Adjacency.REPLACE_ONE else 1
+        return self.num_moved
 
     @property
     def gap_range(self) -> int:

@@ -16,11 +16,17 @@ if TYPE_CHECKING:
         counts_for,
     )
     from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes, Prevalence
-    from pate.aggregators.fixed_top_k import FixedTopK
-    from pate.aggregators.gaussian_votes import ClippedVotes, DistributedVotes, GaussianVotes
-    from pate.aggregators.gnmax import ConfidentGNMax, ConfidentVotes, GNMax, PowersetGNMax
+    from pate.aggregators.gaussian_votes import (
+        ClippedVotes,
+        ConfidentGNMax,
+        ConfidentVotes,
+        DistributedVotes,
+        GaussianVotes,
+        GNMax,
+        PowersetGNMax,
+    )
     from pate.aggregators.release import Release, TrainingSet
-    from pate.aggregators.stable_top_k import StableFixedTopK, StableTopK
+    from pate.aggregators.stable_top_k import FixedTopK, StableFixedTopK, StableTopK
     from pate.aggregators.target_charging import BoundaryMax, BoundaryTopK, NotPriorTopK, TargetChargedAggregator
 
 __all__ = [
@@ -62,11 +68,9 @@ _LATER = {
     "aggregator": "Aggregator ExpectedRelease PerQueryAggregator PriorRule ReleaseContext TeacherVotesAggregator "
     "UselessReleaseWarning counts_for",
     "centered_votes": "CenteredRelease CenteredVotes Prevalence",
-    "fixed_top_k": "FixedTopK",
-    "gaussian_votes": "ClippedVotes DistributedVotes GaussianVotes",
-    "gnmax": "ConfidentGNMax ConfidentVotes GNMax PowersetGNMax",
+    "gaussian_votes": "ClippedVotes ConfidentGNMax ConfidentVotes DistributedVotes GaussianVotes GNMax PowersetGNMax",
     "release": "Release TrainingSet",
-    "stable_top_k": "StableFixedTopK StableTopK",
+    "stable_top_k": "FixedTopK StableFixedTopK StableTopK",
     "target_charging": "BoundaryMax BoundaryTopK NotPriorTopK TargetChargedAggregator",
 }
 __getattr__ = lazily(__name__, _LATER)

@@ -1,9 +1,10 @@
-"""What every aggregator offers: a price that never sees votes, and a release that is priced before it exists."""
+"""What every aggregator offers: a price that never sees votes, and a release, which is priced before it exists."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -25,13 +26,29 @@ from pate.votes.source import USUAL_LABELS, MadeUpVotes, VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
-    from pate.accounting.data_dependent import DataDependentCost
+    from pate.accounting.data_dependent import DataDependentCost as Cost
     from pate.mechanisms.stability_test import StabilityTest
 
+Rng = np.random.Generator
 Arrays = dict[str, NDArray[Any]]
+Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
 Watch = Callable[[int, int, int], None]
 """Told how far a session is: queries asked, hits among them, hits that are left."""
+
+InputForm = Literal["counts", "bits", "confidences", "centered"]
+"""What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a
+center."""
+
+LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
+_USUAL_DELTA = 1e-6
+_FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
+_LEAST_FAILURE = 2.0**-53  # of a draw
+_STACK_LEVEL = 5  # of whoever called `aggregate`
+_NUM_MADE_UP, _FEWEST_MADE_UP = 256, 16  # queries that an aggregator is run on
+_MADE_UP_BITS = 2**22  # of all teachers, that are made up where each teacher's are read
+_QUERIES_AT_ONCE = 16384  # so that working copies stay small
+_unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
 
 
 @runtime_checkable
@@ -45,8 +62,8 @@ class PriorRule(Protocol):
 class Drawn:
     """What was drawn for one release, part after part, in memory; `pate.run.payment` has one that a crash outlives.
 
-    The first part is charged, and that charge covers all parts. A part that is there is read back, and never drawn
-    again: later parts were drawn for what it says. `charge` is called before the first part is drawn, and may raise.
+    `charge` is called before the first part is drawn, covers all parts, and may raise. A part that is there is read
+    back, and never drawn again: later parts were drawn for what it says.
     """
 
     def __init__(self, charge: Callable[[], object] | None = None) -> None:
@@ -78,14 +95,11 @@ class ReleaseContext:
         watch: told how far a session is.
     """
 
-    rng: np.random.Generator
+    rng: Rng
     ledger: Ledger | None = None
     drawn: Drawn | None = None
     prior: PriorRule | None = None
     watch: Watch | None = None
-
-
-LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
 
 
 @dataclass(frozen=True)
@@ -128,13 +142,6 @@ class ExpectedRelease:
         return cls(float(answered.mean()), present, absent)
 
 
-_USUAL_DELTA = 1e-6
-_FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
-_LEAST_FAILURE = 2.0**-53  # of a draw
-_STACK_LEVEL = 6  # of whoever called `aggregate`
-_unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
-
-
 class UselessReleaseWarning(UserWarning):
     """The noise hides even votes on which all teachers agree."""
 
@@ -173,21 +180,6 @@ def _warn_if_useless(aggregator: Aggregator, num_queries: int, num_labels: int, 
             warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
 
 
-@remembered
-def _settled(aggregator: Any, num_queries: int, target_delta: float | None) -> Any:
-    delta = min(target_delta or _USUAL_DELTA, vars(aggregator).get("session_delta", 1.0))
-    share = _FAILURE_SHARE * delta / max(aggregator.num_tests(num_queries), 1)
-    each = max(min(aggregator.usual_failure_prob, float(f"{share:.1e}")), _LEAST_FAILURE)
-    return replace(aggregator, failure_prob=each)
-
-
-InputForm = Literal["counts", "bits", "confidences", "centered"]
-"""What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a
-center."""
-
-_NUM_MADE_UP = 256  # queries that an aggregator is run on
-
-
 @dataclass(frozen=True, kw_only=True)
 class Aggregator(Parameters, ABC):
     """Turns votes of teachers into labels under a price.
@@ -197,17 +189,18 @@ class Aggregator(Parameters, ABC):
     > 0, or None by default. Any field may say there what checks it (`{"check": require_count}`).
 
     Attributes:
-        adjacency: what one change means; it sets thresholds and price alike.
-        input_form: what `aggregate` reads, of the class.
-        single_label: whether it is for one label per sample, of the class: every answer names exactly one.
-        usual_failure_prob: what a `failure_prob` of None is at most, of the class.
-        pays_in_advance: whether a whole session is charged before its first query, of the class.
-        expects_prior: whether a release goes by what a student expects, of the class.
-        budgets_by: how groups with budgets of their own differ, of the class; None where they cannot. By `weights` of
-            their teachers (`VoteSource.weights`): one of weight w pays what all pay for noise 1 / w times as large. By
-            the number of `teachers` that they are with: the field `teachers_reached`.
-        remedies: what helps against a loss to "noise", "the teachers" or "the number of queries", of the class; without
-            one for what the method does not lose anything to.
+        adjacency: what one change means; it sets thresholds and price alike. All others are of the class.
+        input_form: what `aggregate` reads.
+        single_label: whether it is for one label per sample: every answer names exactly one.
+        usual_failure_prob: what a `failure_prob` of None is at most.
+        pays_in_advance: whether a whole session is charged before its first query.
+        expects_prior: whether a release goes by what a student expects.
+        budgets_by: how groups with budgets of their own differ; None where they cannot. By `weights` of their teachers
+            (`VoteSource.weights`): one of weight w pays what all pay for noise 1 / w times as large. By the number of
+            `teachers` that they are with: the field `teachers_reached`.
+        remedies: what helps against a loss to "noise", "the teachers" or "the number of queries"; without one for what
+            the method does not lose anything to.
+        told_by: the fields that say `max_votes_per_teacher`, `max_labels` or `exact_labels`, by these names.
     """
 
     input_form: ClassVar[InputForm]
@@ -221,6 +214,7 @@ class Aggregator(Parameters, ABC):
         "the teachers": "more records for each teacher, or scaled inputs",
         "the number of queries": "more queries",
     }
+    told_by: ClassVar[Mapping[str, str]] = {}
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
@@ -236,8 +230,11 @@ class Aggregator(Parameters, ABC):
         """
         if vars(self).get("failure_prob", 0.0) is not None:
             return self
-        settled: Self = _settled(self, num_queries, target_delta)
-        return settled
+        delta = min(target_delta or _USUAL_DELTA, vars(self).get("session_delta", 1.0))
+        share = _FAILURE_SHARE * delta / max(self.num_tests(num_queries), 1)
+        each = max(min(self.usual_failure_prob, float(f"{share:.1e}")), _LEAST_FAILURE)
+        changes: dict[str, Any] = {"failure_prob": each}
+        return replace(self, **changes)
 
     def num_tests(self, num_queries: int) -> int:
         """How many releases of so many queries can fail, each with `failure_prob`."""
@@ -245,10 +242,9 @@ class Aggregator(Parameters, ABC):
 
     def scaled(self, factor: float) -> Self:
         """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""
-        noise = {name: getattr(self, name) for name in declared(type(self))}
-        if not noise:
+        if not (noise := declared(type(self))):
             raise NotImplementedError(f"{type(self).__name__} declares no noise")
-        return replace(self, **{name: value * factor for name, value in noise.items() if value is not None})
+        return replace(self, **{name: value * factor for name in noise if (value := getattr(self, name)) is not None})
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
         """The test that an answer has to pass, for that many teachers; None where there is none."""
@@ -265,8 +261,7 @@ class Aggregator(Parameters, ABC):
         """Raises `InvalidValue` where it cannot read a source that others made: reads it once, before any charge."""
         votes = self._read(source)
         if self.input_form != "counts":
-            for _ in votes:
-                pass
+            deque(votes, maxlen=0)
 
     @property
     def never_empty(self) -> bool:
@@ -276,17 +271,21 @@ class Aggregator(Parameters, ABC):
     @property
     def max_votes_per_teacher(self) -> int | None:
         """The most labels of a query that the price lets one teacher vote for; None for all."""
-        return None
+        return self._told("max_votes_per_teacher", None)
 
     @property
     def max_labels(self) -> int | None:
         """The most labels that an answer is made to name; None where it may name any number."""
-        return 1 if self.single_label else None
+        return self._told("max_labels", 1 if self.single_label else None)
 
     @property
     def exact_labels(self) -> int | None:
         """How many labels every answer names, where that is fixed."""
-        return 1 if self.single_label else None
+        return self._told("exact_labels", 1 if self.single_label else None)
+
+    def _told(self, name: str, usual: int | None) -> int | None:
+        number: int | None = getattr(self, self.told_by[name]) if name in self.told_by else usual
+        return number
 
     def expected_release(
         self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
@@ -295,9 +294,7 @@ class Aggregator(Parameters, ABC):
 
         It is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or computed. Nothing is charged.
         `agreement` is the share of the teachers that name each label which a query has, in [0, 1]; 1 is unanimity.
-
-        Raises:
-            InvalidValue: made-up votes that it does not take.
+        Raises `InvalidValue` where it takes no made-up votes.
 
         >>> from pate.aggregators import GaussianVotes
         >>> expected = GaussianVotes(noise_std=200.0).expected_release(num_queries=600, num_labels=40, num_teachers=200)
@@ -329,8 +326,7 @@ class Aggregator(Parameters, ABC):
     ) -> Self:
         """The same aggregator with the least noise that costs at most `target_epsilon` at `target_delta`.
 
-        Raises:
-            InvalidValue: no noise reaches the target, or failure probabilities use up delta.
+        Raises `InvalidValue` where no noise reaches the target, or failure probabilities use up delta.
         """
         shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
         settled = self.settled(num_queries=num_queries, target_delta=target_delta)
@@ -343,9 +339,7 @@ class Aggregator(Parameters, ABC):
         """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
         return None
 
-    def cost_on(
-        self, votes: NDArray[np.int64], *, num_teachers: int, orders: object, answered: Bits | None = None
-    ) -> DataDependentCost | None:
+    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
         """What a release of these counts `[Q, L]` cost, which is private and no guarantee; None where no theorem says.
 
         At Renyi orders > 1. Without `answered`, `[Q]`, all queries are taken for answered, which costs most.
@@ -353,27 +347,20 @@ class Aggregator(Parameters, ABC):
         return None
 
     @abstractmethod
-    def aggregate(
-        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
-    ) -> Release:
+    def aggregate(self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None) -> Release:
         """Releases labels for all queries.
 
         Args:
-            votes: as `PerQueryAggregator` or `TeacherVotesAggregator` says.
+            votes: as `PerQueryAggregator` or `TeacherVotesAggregator` says; impossible ones are refused.
             num_teachers: T, public.
-            rng: fresh noise for every query comes from it.
-            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing. Each call is
-                charged: the generator gives each fresh noise.
-
-        Raises:
-            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
+            rng: fresh noise for every query and call comes from it; a seed is refused.
+            ledger: charged by each call, and on disk, before any noise is drawn; where it refuses, nothing is released.
         """
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """Releases labels for all queries of an ensemble: reads its votes in the form that suits, then `aggregate`.
 
-        Raises:
-            InvalidValue: a source that does not give such votes; whatever `aggregate` refuses.
+        Raises `InvalidValue` for a source that does not give such votes, and whatever `aggregate` refuses.
         """
         drawn = self._drawn(source, context)
         arrays = drawn.read("release")
@@ -391,7 +378,7 @@ class Aggregator(Parameters, ABC):
         """All public parameters, a function's values included, as text: equal for equal releases only."""
         return full_text(self)
 
-    def _gathered_for(self, source: VoteSource, rng: np.random.Generator) -> Callable[[], Release]:
+    def _gathered_for(self, source: VoteSource, rng: Rng) -> Callable[[], Release]:
         """Reads the votes of a source that is drawn in one part; what it returns draws, for whoever has paid."""
         votes = self._read(source)
         return lambda: self.aggregate(votes, num_teachers=source.num_teachers, rng=rng)
@@ -402,12 +389,9 @@ class Aggregator(Parameters, ABC):
 
     def _drawn(self, source: VoteSource, context: ReleaseContext) -> Drawn:
         """Where what is drawn is kept, and paid for: all of it with the first part."""
-        if context.drawn is not None:
-            return context.drawn
-        return Drawn(lambda: self._pay(self._event_of(source), context.ledger))
+        return context.drawn or Drawn(lambda: self._pay(self._event_of(source), context.ledger))
 
     def _read(self, source: VoteSource) -> Any:
-        """The votes in the form that `aggregate` reads."""
         if self.input_form == "counts":
             return source.counts(self.max_votes_per_teacher)
         return source.bits() if self.input_form == "bits" else source.confidences()
@@ -469,17 +453,10 @@ def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
 
 
 def noise_fields(aggregator: Aggregator) -> frozenset[str]:
-    """The fields that are declared noise, and those that `scaled` changes although nobody declared them.
-
-    >>> from pate.aggregators import GaussianVotes
-    >>> sorted(noise_fields(GaussianVotes(noise_std=40.0)))
-    ['noise_std']
-    """
-    try:
+    """The fields that are declared noise, and those that `scaled` changes although nobody declared them."""
+    before, scaled = vars(aggregator), dict[str, Any]()
+    with suppress(ValueError, NotImplementedError):  # of a ready table, which is not scaled
         scaled = vars(aggregator.scaled(2.0))
-    except (ValueError, NotImplementedError):  # such as a ready table, which is not scaled
-        return declared(type(aggregator))
-    before = vars(aggregator)
     changed = {name for name in scaled if full_text(scaled[name]) != full_text(before.get(name))}
     return declared(type(aggregator)) | changed
 
@@ -488,42 +465,61 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
     """Counts `[Q, L]` of the votes of some teachers each, bits `[c, Q, L]`, for an aggregator that reads counts.
 
     Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
-    every teacher keeps that many per query, chosen from its own votes alone.
-
-    Raises:
-        InvalidValue: no blocks.
+    every teacher keeps that many per query, chosen from its own votes alone. Raises `InvalidValue` without blocks.
     """
     validation.require_kind("aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators")
-    most, counts = aggregator.max_votes_per_teacher, None
-    for block in blocks:
-        counted = histogram(block if most is None else limited(block, most))
-        counts = counted if counts is None else counts + counted
-    if counts is None:
+    most = aggregator.max_votes_per_teacher
+    counted = (histogram(block if most is None else limited(block, most)) for block in blocks)
+    if (first := next(counted, None)) is None:
         raise InvalidValue("votes: expected the votes of at least one teacher")
-    return counts
-
-
-_QUERIES_AT_ONCE = 16384
+    return sum(counted, first)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramAggregator(Aggregator):
-    """Reads vote counts `[Q, L]`."""
+    """Gathers votes to a summary, here counts `[Q, L]`, charges the ledger, and only then draws."""
 
     input_form: ClassVar[InputForm] = "counts"
 
-    def _charge(
-        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None
-    ) -> tuple[NDArray[np.integer], Event]:
-        """Checks the arguments of `aggregate`, charges the ledger, and returns the counts `[Q, L]` and the price."""
-        validation.require_generator(rng)
-        require_count("num_teachers", num_teachers)
+    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
+        """The counts, integers `[Q, L]` in 0..num_teachers, checked."""
         counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
         if (most := self.max_votes_per_teacher) is not None:
             within = counts.sum(axis=1, dtype=np.int64) <= most * num_teachers
             rule = f"a sum of at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
             require_entries("votes", within, rule)
-        return counts, self._priced(len(counts), counts.shape[1], num_teachers, ledger)
+        return counts
+
+    @abstractmethod
+    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng) -> Release:
+        """Draws; the ledger has been charged with the event."""
+
+    def aggregate(self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None) -> Release:
+        """As `Aggregator.aggregate`, with votes as in `gather`."""
+        validation.require_generator(rng)
+        require_count("num_teachers", num_teachers)
+        summary = self.gather(votes, num_teachers=num_teachers)
+        event = self._priced(*self._shape(summary), num_teachers, ledger)
+        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
+
+    def aggregate_summary(
+        self, summary: NDArray[Any], *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
+    ) -> Release:
+        """The same from what `gather` returned."""
+        validation.require_generator(rng)
+        event = self._priced(*self._shape(summary), num_teachers, ledger)
+        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
+
+    def _gathered_for(self, source: VoteSource, rng: Rng) -> Callable[[], Release]:
+        summary = self._gathered(source)
+        return lambda: self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng)
+
+    def _gathered(self, source: VoteSource) -> NDArray[Any]:
+        return self.gather(self._read(source), num_teachers=source.num_teachers)
+
+    def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
+        """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
+        return summary.shape[0], summary.shape[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -531,39 +527,25 @@ class PerQueryAggregator(HistogramAggregator):
     """An aggregator that answers each query by itself. A subclass states a price and a draw."""
 
     @abstractmethod
-    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        """Labels `[q, L]` and answered `[q]` for some of the queries; `aggregate` has charged them all."""
+    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
+        """Labels `[q, L]` and answered `[q]` for some of the queries; all of them have been charged."""
 
-    def aggregate(
-        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
-    ) -> Release:
-        """As `Aggregator.aggregate`, of how many teachers vote for each label: integers `[Q, L]` in 0..num_teachers."""
-        counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
-        settled = self.settled(num_queries=len(counts))  # as the event
-        labels = np.zeros(counts.shape, dtype=np.bool_)
-        answered = np.zeros(len(counts), dtype=np.bool_)
-        for start in range(0, len(counts), _QUERIES_AT_ONCE):  # so that working copies stay small
+    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng) -> Release:
+        settled = self.settled(num_queries=len(summary))  # as the event
+        labels, answered = np.zeros(summary.shape, dtype=np.bool_), np.zeros(len(summary), dtype=np.bool_)
+        for start in range(0, len(summary), _QUERIES_AT_ONCE):
             rows = slice(start, start + _QUERIES_AT_ONCE)
-            block = counts[rows].astype(np.int64, copy=False)
+            block = summary[rows].astype(np.int64, copy=False)
             labels[rows], answered[rows] = settled._draw(block, num_teachers=num_teachers, rng=rng)
         return Release(labels, answered, event, self.adjacency)
 
 
-_FEWEST_MADE_UP = 16
-_MADE_UP_BITS = 2**22
-
-
 @dataclass(frozen=True, kw_only=True)
-class TeacherVotesAggregator(Aggregator):
+class TeacherVotesAggregator(HistogramAggregator):
     """Reads the votes of each teacher, `[N, Q, L]`, in blocks that are never held whole.
 
-    `gather` reduces the votes to a summary: all that the release depends on beside its noise. It draws nothing, no
-    epsilon covers it. `aggregate` gathers, charges and releases; `aggregate_summary` does so from a summary that was
-    gathered before.
-
-    Formal guarantees:
-        * The ledger is charged after the votes were read and before anything is drawn.
-        * Each call is charged.
+    `gather` reduces them to a summary: all that the release depends on beside its noise, covered by no epsilon.
+    `aggregate` gathers, charges, and only then draws; `aggregate_summary` does so from a summary. Each call is charged.
     """
 
     input_form: ClassVar[InputForm] = "bits"
@@ -573,32 +555,9 @@ class TeacherVotesAggregator(Aggregator):
         """The summary `[Q, L]` or `[Q, L, …]`; checks every vote.
 
         Votes are `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, together `num_teachers` teachers. Where the blocks
-        are cut must not depend on private data. Under add/remove some of the declared teachers may be missing.
-
-        Raises:
-            InvalidValue: impossible votes, blocks of different shapes, or another number of teachers.
+        are cut must not depend on private data. Under add/remove some of the declared teachers may be missing. Raises
+        `InvalidValue` for impossible votes, blocks of different shapes, or another number of teachers.
         """
-
-    @abstractmethod
-    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
-        """Draws; the ledger has been charged with the event."""
-
-    def aggregate(
-        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
-    ) -> Release:
-        """As `Aggregator.aggregate`, with votes as in `gather`."""
-        validation.require_generator(rng)
-        require_count("num_teachers", num_teachers)
-        summary = self.gather(votes, num_teachers=num_teachers)
-        return self.aggregate_summary(summary, num_teachers=num_teachers, rng=rng, ledger=ledger)
-
-    def aggregate_summary(
-        self, summary: NDArray[Any], *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
-    ) -> Release:
-        """The same from what `gather` returned."""
-        validation.require_generator(rng)
-        event = self._priced(*self._shape(summary), num_teachers, ledger)
-        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """Of fewer queries where teachers and labels are many: the votes of each teacher are made up."""
@@ -607,21 +566,12 @@ class TeacherVotesAggregator(Aggregator):
         return self._expected_of(self._gathered(few), few)
 
     def _expected_of(self, summary: NDArray[Any], votes: MadeUpVotes) -> ExpectedRelease:
-        """From the summary that made-up votes have."""
         rng = np.random.default_rng(0)
         release = self._release(summary, NoOpEvent(), num_teachers=votes.num_teachers, rng=rng)
         return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
 
-    def _gathered_for(self, source: VoteSource, rng: np.random.Generator) -> Callable[[], Release]:
-        summary = self._gathered(source)
-        return lambda: self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng)
-
     def _gathered(self, source: VoteSource) -> NDArray[Any]:
         """The summary of a source, gathered once."""
-        num_teachers = source.num_teachers
-        key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=num_teachers))
-        return np.asarray(source.remembered(key, lambda: self.gather(self._read(source), num_teachers=num_teachers)))
-
-    def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
-        """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
-        return summary.shape[0], summary.shape[1]
+        shape = {"num_labels": source.num_labels, "num_teachers": source.num_teachers}
+        gather = super()._gathered
+        return np.asarray(source.remembered(("summary", self.identity(**shape)), lambda: gather(source)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -12,26 +13,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
+from pate import accounting as pa
+from pate import validation
 from pate.accounting.ledger import require_ledger
 from pate.accounting.special import expit, few_ndtr
-from pate.aggregators import aggregator
-from pate.aggregators.aggregator import Drawn, ExpectedRelease, ReleaseContext, TeacherVotesAggregator
+from pate.aggregators import aggregator as base
+from pate.aggregators.aggregator import Drawn, ReleaseContext, Rng
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE, Parameters
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_array,
-    require_count,
-    require_entries,
-    require_generator,
-    require_positive,
-    rounded_down,
-)
-from pate.votes.clipping import ClippedMoments, ClippedSum, Integers, vote_blocks
+from pate.validation import require, require_generator, require_positive
+from pate.votes.clipping import ClippedMoments, ClippedSum, vote_blocks
 from pate.votes.descent import Descent, expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.source import NUM_LENGTHS, MadeUpVotes, ShareSums, TeacherShares, VoteSource
@@ -41,12 +34,16 @@ Array = NDArray[np.float64]
 
 _SPLIT = (0.1, 0.3, 0.6)  # of 1 / noise_multiplier**2: length, first estimate, second
 _RAREST = 0.005
-_SIMULATED = 4096
-"""Teachers in the simulation that chooses the last clip."""
-_SIMULATED_SHARES = 2**20
-_MOST_RECORDS = 2**20
-"""Simulated shares of more records hardly differ from these."""
+_SIMULATED, _SIMULATED_SHARES = 4096, 2**20  # teachers in the simulation that chooses the last clip
+_MOST_RECORDS = 2**20  # simulated shares of more records hardly differ from these
 _UNBIASED = 1.15  # as large as another squared error may be one that is noise alone
+_CLIP = 0.5  # of a typical length, in rounds
+_LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
+_MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
+_LEAST_FACTOR = 1e-90  # of a round's clip, which then stays a length whose square is a number
+_ROUNDS, _FEWEST_IN_ROUNDS = 20, 200  # rounds, and teachers: with 99 one release was better
+_SMALLEST_SHARE, _HALF = 1e-3, 0.5
+_DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,66 +62,60 @@ class Prevalence(Parameters):
     The second estimate is the result; if the first one was around 1/2, which clips nothing, it is their mean, weighted
     by their errors. It is cut to [0.005, 0.995].
 
-    Formal guarantees:
-        * One teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips (one). Each
-          step is Gaussian noise on whole numbers, a later step's clip is a function of what was released: together one
-          Gaussian event, 1 / noise_multiplier**2 being the sum of the steps'. Of a teacher of weight w
-          (`ShareSums.weights`) all of it is at most w times as much.
-        * `records_per_teacher` is public.
+    Formal guarantee: one teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips
+    (one). Each step is Gaussian noise on whole numbers, its clip a function of what was released: together one Gaussian
+    event, 1 / noise_multiplier**2 being the sum of the steps'. Of a teacher of weight w (`ShareSums.weights`) all of it
+    is at most w times as much. `records_per_teacher` is public. Source: Biswas et al. 2020 (CoinPress) for the steps;
+    docs/proofs/centered_votes.md.
 
     Attributes:
         noise_multiplier: of all steps together, > 0.
         adjacency: as the aggregator's.
-
-    Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
     """
 
     noise_multiplier: float = field(metadata=POSITIVE)
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: pa.Adjacency = pa.Adjacency.REPLACE_ONE
 
     @property
-    def event(self) -> GaussianEvent:
+    def event(self) -> pa.GaussianEvent:
         """The price of all its questions."""
-        return GaussianEvent.composed(self._multipliers)
+        return pa.GaussianEvent.composed(self._multipliers)
 
     def release(
         self,
         label_shares: Any,
         *,
         num_teachers: int,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
+        rng: Rng,
+        ledger: pa.Ledger | None = None,
         records_per_teacher: float = 1.0,
         drawn: Drawn | None = None,
     ) -> Array:
         """The prevalence of each label, `[L]`.
 
-        Args:
-            label_shares: numbers in [0, 1], `[N, L]`: each teacher's share of records with the label; or sums of them.
-            num_teachers: N, declared: under add/remove there may be fewer rows.
-            rng: fresh noise comes from it.
-            ledger: charged before anything is drawn, where there is no `drawn`.
-            records_per_teacher: how many records a teacher has, about, >= 1.
-            drawn: where each of the three draws is kept, and paid for, before the next sum is asked for.
+        Label shares are numbers in [0, 1], `[N, L]`, each teacher's share of records with the label, or sums of them;
+        N is declared: under add/remove there may be fewer rows. The number of records per teacher, about, is >= 1. The
+        ledger is charged before anything is drawn, where there is no `drawn`, which else keeps, and pays for, each of
+        the three draws before the next sum is asked for.
         """
         require_generator(rng)
         each = require_positive("records_per_teacher", records_per_teacher)
         require(each >= 1, "records_per_teacher", each, "a number >= 1")
         shares = label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         found = shares.num_teachers
-        fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers and shares.weights is None
+        fewer = self.adjacency == pa.Adjacency.ADD_REMOVE and found < num_teachers and shares.weights is None
         require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
         # whatever the clips, as a grid is finer by less than 2
         steps = 2 * ClippedSum(1.0, (1, shares.num_labels), self.adjacency).l2_sensitivity
         most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
-        rule = f"at most {rounded_down(most, 3)}"
+        rule = f"at most {validation.rounded_down(most, 3)}"
         require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
         if drawn is None and ledger is not None:
             require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
-        total = num_teachers if shares.weights is None else float(shares.weights.sum())
+        total = num_teachers if shares.weights is None else shares.total_weight
         done = drawn or Drawn()
         length = self._length(shares, done, rng, records_per_teacher)
-        half = np.full(shares.num_labels, 0.5)
+        half = np.full(shares.num_labels, _HALF)
         whole = float(np.linalg.norm(half))
         around_half = whole < length
 
@@ -146,33 +137,26 @@ class Prevalence(Parameters):
         """Of the noise in each label of what it released, about, of teachers of that total weight."""
         # if the last clip is the length that such labels have
         length2 = float((prevalence * (1 - prevalence)).sum()) / max(records_per_teacher, 1.0)
-        return length2 * (self._moves * self._multipliers[2] / total) ** 2
+        return length2 * (self.adjacency.num_moved * self._multipliers[2] / total) ** 2
 
     @property
     def _multipliers(self) -> list[float]:
         return [self.noise_multiplier / math.sqrt(share) for share in _SPLIT]
 
-    @property
-    def _moves(self) -> int:
-        """Contributions that one change moves."""
-        return 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
-
-    def _length(self, shares: ShareSums, done: Drawn, rng: np.random.Generator, records: float) -> float:
+    def _length(self, shares: ShareSums, done: Drawn, rng: Rng, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
         longest = math.sqrt(shares.num_labels)
         likely = records if records == 1 else 2 * records  # of all teachers but those that are much too large
         shortest = math.ceil(2 * math.log2(longest * likely))
         # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
-        std = math.sqrt(self._moves) * self._multipliers[0] * shares.parts
+        std = math.sqrt(self.adjacency.num_moved) * self._multipliers[0] * shares.parts
         noise = RoundedGaussian(std).sample((NUM_LENGTHS,), rng)
         noisy = done.once("lengths", lambda: {"noisy": shares.lengths() + noise})["noisy"]
         return longest / 2 ** (int(np.argmax(noisy[: 1 + shortest])) / 2)
 
     def _closer(self, first: Array, std: float, total: float, records: float) -> tuple[Array, float, float]:
-        """The second center and clip, those of least simulated error, and that error squared.
-
-        They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
-        """
+        """The second center and clip, those of least simulated error, and that error squared."""
+        # They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
         # What shares of simulated teachers exceed the estimate by, `[2, T, L]`: with its error, and with the opposite
         # one. Nothing here is private: the estimate was released.
         rng, num_labels = np.random.default_rng(0), len(first)
@@ -186,9 +170,9 @@ class Prevalence(Parameters):
         clips = norms.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
         cut = 1 - np.minimum(1, clips[:, None, None] / norms)
         biases = np.einsum("cst,stl->csl", cut, rests) / norms.shape[1]
-        noise_of_one = self._moves * self._multipliers[2] / total
+        noise_of_one = self.adjacency.num_moved * self._multipliers[2] / total
         errors = (biases**2).mean(axis=(1, 2)) + (noise_of_one * clips) ** 2
-        half = np.full_like(first, 0.5)
+        half = np.full_like(first, _HALF)
         whole = float(np.linalg.norm(half))
         if (noise_of_one * whole) ** 2 < _UNBIASED * errors.min():
             return half, whole, (noise_of_one * whole) ** 2
@@ -197,7 +181,7 @@ class Prevalence(Parameters):
 
 @dataclass(frozen=True)
 class RoundsRelease(Release):
-    """What `VoteRounds` released; all of it may be published."""
+    """What was released in rounds; all of it may be published."""
 
     scores: Array  # float64 `[Q, L]`, the student's probabilities
     student: Array  # float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool
@@ -209,102 +193,6 @@ class RoundsRelease(Release):
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
         return replace(super().training_set(inputs), weights=self.student)
-
-
-_CLIP = 0.5  # of a typical length
-_LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
-_MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
-_LEAST_FACTOR = 1e-90  # of the clip, which then stays a length whose square is a number
-
-
-@dataclass(frozen=True)
-class VoteRounds:
-    """Releases, in rounds, the mean over teachers of features times what the student of that round gets wrong.
-
-    Rule: a vote is features(x) (y - p(x))^T, a teacher's mean over its records (`MomentVotes`), p the student's
-    probabilities; labels are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones.
-    Votes are clipped to half of the length that labels drawn by p would give on as many unrelated public inputs as a
-    teacher has records, summed, and released with Gaussian noise. Each round is a step of the student's `Descent`,
-    which begins with the prevalence.
-
-    Formal guarantees:
-        * Each round's clip and student are functions of what was released. Every round has noise of
-          `noise_multiplier * sqrt(num_rounds)` times its sensitivity: all together cost one Gaussian event, which is
-          charged with the first of them.
-        * A round is drawn once, around the sum that is there then, and is read back ever after: no two sums carry the
-          same noise, and none is released twice.
-        * Sums are whole numbers of steps, noise is rounded to whole numbers.
-
-    Source: docs/proofs/vote_rounds.md.
-    """
-
-    noise_multiplier: float  # of all rounds together, > 0
-    num_rounds: int  # >= 1
-    clip_factor: float = 1.0  # times half of that length, > 0
-    adjacency: Adjacency = Adjacency.REPLACE_ONE  # as the aggregator's
-
-    def __post_init__(self) -> None:
-        require_positive("noise_multiplier", self.noise_multiplier)
-        require_count("rounds", self.num_rounds)
-        factor = require_positive("clip_factor", self.clip_factor)
-        require(factor >= _LEAST_FACTOR, "clip_factor", factor, f"at least {_LEAST_FACTOR:g} for votes in rounds")
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-
-    @property
-    def event(self) -> GaussianEvent:
-        return GaussianEvent(self.noise_multiplier)
-
-    def require_shape(self, *, num_teachers: int, num_labels: int) -> None:
-        """Raises `InvalidValue` for more teachers or labels than sums are right for, or noise beyond draws."""
-        rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
-        require(num_labels <= _MOST_LABELS, "num_labels", num_labels, rule)
-        finest = ClippedMoments(math.nextafter(2.0, 0.0), num_teachers, self.adjacency).l2_sensitivity
-        most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
-        rule = f"at most {rounded_down(most)} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
-        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
-
-    def release(
-        self, votes: RoundVotes, prevalence: Array, context: ReleaseContext | None, *, variance: float = 0.0
-    ) -> Array:
-        """The student's weights `[D, L]`, given a prevalence `[L]`, public or released, and the variance of its noise.
-
-        What the context has drawn before is read back: a run that was killed goes on with the next round. Who calls it
-        has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
-        """
-        done = Drawn() if context is None else context.drawn or Drawn()
-        own = prevalence * (1 - prevalence)
-        factor = _CLIP * self.clip_factor
-        descent = Descent(votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=self.num_rounds)
-        weights = descent.start()
-        seen = np.zeros_like(prevalence)
-        scale = (own / own.mean()) ** -0.25
-        for number in range(self.num_rounds):
-            probabilities = descent.probabilities(weights)
-            # a round's clip and the scale of each label are functions of what is public or was released
-            left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
-            left = np.maximum(left, _LEAST_LEFT * own)  # of a student that is sure of everything
-            likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
-            clipped = ClippedMoments(factor * likely, votes.num_teachers, self.adjacency)
-            if context is None:
-                std, total = 0.0, votes.total(weights, scale, clipped)
-            else:
-                std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
-                # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
-                noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
-                gather = partial(votes.total, weights, scale, clipped)
-                total = done.once(f"step-{number}", partial(_noisy, gather, noise))["total"]
-            unit = clipped.step / votes.total_weight / scale
-            rate = (std * unit) ** 2 / self.num_rounds
-            if number == 0:
-                pace = descent.pace(rate)
-            gradient = total * unit
-            seen += descent.prevalence_seen(probabilities, gradient) / self.num_rounds
-            weights = descent.moved(weights, gradient, pace)
-        return descent.finished(weights, pace, rate, descent.prevalence_with(variance, seen, rate))
-
-
-def _noisy(gather: Callable[[], Integers], noise: Integers) -> dict[str, Integers]:
-    return {"total": gather() + noise}
 
 
 @dataclass(frozen=True)
@@ -335,15 +223,8 @@ class CenteredRelease(Release):
         return replace(super().training_set(inputs), scores=scores)
 
 
-_SMALLEST_SHARE = 1e-3
-_HALF = 0.5
-_ROUNDS = 20
-_FEWEST_IN_ROUNDS = 200  # teachers; with 99 one release was better
-_DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CenteredVotes(TeacherVotesAggregator):
+class CenteredVotes(base.TeacherVotesAggregator):
     """Releases the mean of all teachers' votes, each minus the center and clipped over all Q x L entries together.
 
     Rule: r = votes - center; a teacher counts for min(1, clip / |r|) r with |r| the length over all queries and labels;
@@ -351,15 +232,15 @@ class CenteredVotes(TeacherVotesAggregator):
     label holds as often as the center says. Answers every query.
 
     Formal guarantees:
-        * One teacher replaced moves the sum by at most 2 clip in l2, one added or removed by at most clip, rounding
-          included: one Gaussian event. Of `ConvexTeacher` it is one group.
+        * One teacher (of `ConvexTeacher` one group) replaced moves the sum by at most 2 clip in l2, one added or
+          removed by at most clip, rounding included: one Gaussian event. The noise is a whole number of steps, drawn
+          exactly.
         * A teacher of weight w moves everything at most w times as far: for it the same release costs what
           `scaled(1 / w)` does (docs/proofs/budgets.md).
-        * The noise is a whole number of steps, drawn exactly: no bits of a float are published.
         * The center is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
           price is that of both, and the clip is a function of what was released.
 
-    Edge cases: votes are bits or finite floats of any range. Where the blocks of a stream are cut makes no difference.
+    Votes are bits or finite floats of any range. Where the blocks of a stream are cut makes no difference.
 
     Attributes:
         noise_multiplier: noise std over sensitivity, of everything that is released, > 0.
@@ -368,12 +249,19 @@ class CenteredVotes(TeacherVotesAggregator):
         clip: length in votes, or None for `clip_factor` times the length that bits drawn by the center have around it.
         clip_factor: > 0.
         rounds: for teachers that can be asked again, as kernel teachers can: how often, each time against the student
-            of the rounds before (`VoteRounds`), at the same price. None for 20, but 1 where `clip` is given, each query
-            has a center of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.
+            of the rounds before, at the same price. None for 20, but 1 where `clip` is given, each query has a center
+            of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
         weights: public, `[N]` in [0, 1], what each teacher counts, for `aggregate`; of a source these are its own.
 
-    Source: docs/proofs/centered_votes.md.
+    In rounds a vote is features(x) (y - p(x))^T, a teacher's mean over its records (`MomentVotes`), p the student's
+    probabilities; labels are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones.
+    Votes are clipped to `clip_factor` times half of the length that labels drawn by p would give on as many unrelated
+    public inputs as a teacher has records, summed in whole steps, and released with rounded Gaussian noise. Each round
+    is a step of the student's `Descent`, which begins with the prevalence. Its clip and student are functions of what
+    was released, its noise is sqrt(rounds) times as large: all cost one Gaussian event, charged with the first. A round
+    is drawn once, around the sum that is there then, and is read back ever after. Source: docs/proofs/centered_votes.md
+    and vote_rounds.md.
 
     >>> votes = np.array([[[0.9, 0.1]], [[0.8, 0.3]], [[0.7, 0.2]]])
     >>> aggregator = CenteredVotes(noise_multiplier=0.1, center=0.5, prevalence_share=0.0)
@@ -382,7 +270,7 @@ class CenteredVotes(TeacherVotesAggregator):
     ([[0.77, 0.15]], GaussianEvent(noise_multiplier=0.1))
     """
 
-    input_form: ClassVar[aggregator.InputForm] = "centered"
+    input_form: ClassVar[base.InputForm] = "centered"
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "weights"
     remedies: ClassVar[Mapping[str, str]] = {  # one Gaussian release pays for any number of queries and teachers
         "noise": "a larger epsilon, or more private groups",
@@ -404,7 +292,7 @@ class CenteredVotes(TeacherVotesAggregator):
         require(isinstance(share, (int, float)) and 0 <= share < 1, "prevalence_share", share, "a number in [0, 1)")
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float64)
-            require_entries("weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]")
+            validation.require_entries("weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]")
             object.__setattr__(self, "weights", weights)
 
     def __eq__(self, other: object) -> bool:
@@ -413,14 +301,14 @@ class CenteredVotes(TeacherVotesAggregator):
     def __hash__(self) -> int:
         return hash(self._text)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
         """One Gaussian event for the prevalence and the votes; the numbers of queries and labels do not count."""
-        aggregator.require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        base.require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if num_queries == 0:
-            return NoOpEvent()
+            return pa.NoOpEvent()
         if self.prevalence_share == 0:
-            return GaussianEvent(self.noise_multiplier)
-        return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
+            return pa.GaussianEvent(self.noise_multiplier)
+        return pa.GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
 
     @property
     def prevalence(self) -> Prevalence:
@@ -437,9 +325,7 @@ class CenteredVotes(TeacherVotesAggregator):
         """What releases the votes once the center is known, with a `span` and `weights`: the price of votes alone."""
         return replace(self, noise_multiplier=self.votes_multiplier, prevalence_share=0.0, center=center, **public)
 
-    def aggregate(
-        self, votes: Any, *, num_teachers: int, rng: np.random.Generator, ledger: Ledger | None = None
-    ) -> Release:
+    def aggregate(self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None) -> Release:
         """As `Aggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1].
 
         The prevalence is then that of the votes themselves: each teacher's mean over the queries. Where it is that of
@@ -451,9 +337,9 @@ class CenteredVotes(TeacherVotesAggregator):
         whole = isinstance(votes, (list, tuple)) or hasattr(votes, "__array__")
         rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
         require(whole, "votes", type(votes).__name__, rule)
-        array = require_array("votes", votes, kinds=None)  # all of it is checked before its first reading is charged
-        for _ in vote_blocks(array, num_teachers=num_teachers, adjacency=self.adjacency):
-            pass
+        array = validation.require_array("votes", votes, kinds=None)
+        # all of it is checked before its first reading is charged
+        deque(vote_blocks(array, num_teachers=num_teachers, adjacency=self.adjacency), maxlen=0)
         shares = TeacherShares(array.mean(axis=1), self.weights)
         center = self.prevalence.release(shares, num_teachers=num_teachers, rng=rng, ledger=ledger)
         release = self.centered_at(center).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
@@ -470,60 +356,53 @@ class CenteredVotes(TeacherVotesAggregator):
             require(source.num_queries <= most, "num_queries", source.num_queries, rule)
         event, center, total = self._event_of(source), self.center, source.num_teachers
         if self.prevalence_share > 0:  # released once
+            given: dict[str, Any] = {"num_teachers": total, "rng": for_prevalence, "drawn": drawn}
 
             def released() -> dict[str, Array]:
                 each = source.records_per_teacher
-                made = partial(self.prevalence.release, source.share_sums())
-                return {
-                    "prevalence": made(num_teachers=total, rng=for_prevalence, records_per_teacher=each, drawn=drawn)
-                }
+                return {"prevalence": self.prevalence.release(source.share_sums(), **given, records_per_teacher=each)}
 
             center = drawn.once("prevalence", released)["prevalence"]
-
-        if votes is None:
-            arrays = drawn.read("release")
-            if arrays is None:
-                step, summary = self._gathered_around(center, source)  # before it is paid for: teachers may fail
-                draw = partial(step.aggregate_summary, summary, num_teachers=total, rng=for_votes)
-                arrays = drawn.once("release", lambda: draw().arrays())
-            span = source.span(noise_multiplier=self.votes_multiplier)
-            width = None if span is None else span.shape[1]
-            return CenteredRelease.of_arrays(arrays, event=event, adjacency=self.adjacency, num_directions=width)
-
-        within = replace(context, rng=for_votes, drawn=drawn)
-        arrays = drawn.once("release", lambda: self._by_rounds(votes, center, within, source, event).arrays())
-        return RoundsRelease.of_arrays(arrays, event=event, adjacency=self.adjacency)
+        if votes is not None:
+            within = replace(context, rng=for_votes, drawn=drawn)
+            arrays = drawn.once("release", lambda: self._by_rounds(votes, center, within, source, event).arrays())
+            return RoundsRelease.of_arrays(arrays, event=event, adjacency=self.adjacency)
+        if (read := drawn.read("release")) is None:
+            step, summary = self._gathered_around(center, source)  # before it is paid for: teachers may fail
+            draw = partial(step.aggregate_summary, summary, num_teachers=total, rng=for_votes)
+            read = drawn.once("release", lambda: draw().arrays())
+        span = source.span(noise_multiplier=self.votes_multiplier)
+        width = None if span is None else span.shape[1]
+        return CenteredRelease.of_arrays(read, event=event, adjacency=self.adjacency, num_directions=width)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """Around the center that was released."""
         released = drawn.read("prevalence")
         center = self.center if released is None else released["prevalence"]
         if (votes := self._in_rounds(source)) is not None:
-            return self._by_rounds(votes, center, None, source, NonPrivateEvent())
+            return self._by_rounds(votes, center, None, source, pa.NonPrivateEvent())
         step, summary = self._gathered_around(center, source)
-        return step._released(summary, 0.0, NonPrivateEvent(), source.num_teachers)
+        return step._released(summary, 0.0, pa.NonPrivateEvent(), source.num_teachers)
 
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
-        """Of the scores as a student reads them, which no single one shows.
+    def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
+        """Of the scores as a student with up to 128 directions reads them: it averages the noise of Q / 128 queries.
 
-        A student with up to 128 directions averages the noise of Q / 128 queries. A bit is said right if what is left
-        of the noise is less than half of the distance between the scores of present and absent labels.
+        A bit is right if the noise left is below half of the distance between scores of present and absent labels.
         """
         share = votes.counts() / votes.num_teachers
         apart = float(share[votes.labels].mean() - share[~votes.labels].mean())
         likely = float(votes.labels.mean())
         length = math.sqrt(num_queries * votes.num_labels * likely * (1 - likely))
         clip = self.clip or self.clip_factor * length
-        moves = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
-        noise_of_one = moves * clip * self.votes_multiplier / votes.num_teachers
+        noise_of_one = self.adjacency.num_moved * clip * self.votes_multiplier / votes.num_teachers
         noise = noise_of_one * math.sqrt(min(_DIRECTIONS / num_queries, 1.0))
         right = float(few_ndtr(min(1.0, clip / length) * apart / 2 / noise))
-        return ExpectedRelease(1.0, right, right)
+        return base.ExpectedRelease(1.0, right, right)
 
     def check_run(self) -> None:
         """Raises under add/remove, where the number of private groups, which a run goes by, would not be public."""
         rule = "replace_one: a run with centered_votes uses the number of private groups, which add_remove would reveal"
-        require(self.adjacency is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
+        require(self.adjacency is pa.Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
     def require_source(self, source: VoteSource) -> None:
         """Rounds need teachers that can be asked again, a prevalence their shares."""
@@ -538,15 +417,14 @@ class CenteredVotes(TeacherVotesAggregator):
         basis = {"noise_multiplier": self.votes_multiplier}
         step = self.centered_at(center, span=source.span(**basis), weights=source.weights)
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
-
         gather = partial(step.gather, num_teachers=source.num_teachers)
         key = ("summary", self._text, known.tobytes())
         return step, source.remembered(key, lambda: gather(source.votes_around(known, **basis)))
 
     @property
-    def in_rounds(self) -> VoteRounds:
-        """What releases the votes of teachers that can be asked again."""
-        return VoteRounds(self.votes_multiplier, self.rounds or _ROUNDS, self.clip_factor, self.adjacency)
+    def num_rounds(self) -> int:
+        """How often teachers are asked, where they can be asked again."""
+        return self.rounds or _ROUNDS
 
     def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
         """The votes in rounds, where they are cast so."""
@@ -556,11 +434,19 @@ class CenteredVotes(TeacherVotesAggregator):
             require(np.ndim(self.center) < 2, "center.ndim", np.ndim(self.center), "0 or 1 for votes in rounds")
         elif once or self.clip is not None or np.ndim(self.center) > 1:
             return None
-        self.in_rounds.require_shape(num_teachers=source.num_teachers, num_labels=source.num_labels)
+        factor, rule = self.clip_factor, f"at least {_LEAST_FACTOR:g} for votes in rounds"
+        require(factor >= _LEAST_FACTOR, "clip_factor", factor, rule)
+        rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
+        require(source.num_labels <= _MOST_LABELS, "num_labels", source.num_labels, rule)
+        finest = ClippedMoments(math.nextafter(2.0, 0.0), source.num_teachers, self.adjacency).l2_sensitivity
+        most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
+        said = f"{validation.rounded_down(most)} in {self.num_rounds} rounds"
+        rule = f"at most {said}: a larger epsilon, or aggregator.rounds=1"
+        require(self.votes_multiplier <= most, "noise_multiplier", self.votes_multiplier, rule)
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
     def _by_rounds(
-        self, votes: RoundVotes, center: Any, context: ReleaseContext | None, source: VoteSource, event: Event
+        self, votes: RoundVotes, center: Any, context: ReleaseContext | None, source: VoteSource, event: pa.Event
     ) -> RoundsRelease:
         """All rounds, which begin with the prevalence of each label; without noise where there is no context."""
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
@@ -569,12 +455,50 @@ class CenteredVotes(TeacherVotesAggregator):
         if self.prevalence_share > 0:
             size = {"total": votes.total_weight, "records_per_teacher": votes.records_per_teacher}
             variance = self.prevalence.expected_variance(found, **size)
-        weights = self.in_rounds.release(votes, found, context, variance=variance)
+        weights = self._student(votes, found, context, variance)
         # labels are those from the probability on that has the best expected micro-F1 on the pool, queries first
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
         scores = probabilities[: source.num_queries]
         labels, answered = scores >= expected_f1_threshold(probabilities), np.ones(len(scores), dtype=np.bool_)
         return RoundsRelease(labels, answered, event, self.adjacency, scores, weights)
+
+    def _student(
+        self, votes: RoundVotes, prevalence: Array, context: ReleaseContext | None, variance: float = 0.0
+    ) -> Array:
+        """Its weights `[D, L]`, given a prevalence `[L]`, public or released, and the variance of its noise.
+
+        What the context has drawn before is read back: a run that was killed goes on with the next round. Who calls it
+        has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
+        """
+        done = Drawn() if context is None else context.drawn or Drawn()
+        own, factor, num_rounds = prevalence * (1 - prevalence), _CLIP * self.clip_factor, self.num_rounds
+        descent = Descent(votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=num_rounds)
+        weights, seen = descent.start(), np.zeros_like(prevalence)
+        scale = (own / own.mean()) ** -0.25
+        for number in range(num_rounds):
+            probabilities = descent.probabilities(weights)
+            # a round's clip and the scale of each label are functions of what is public or was released
+            left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
+            left = np.maximum(left, _LEAST_LEFT * own)  # of a student that is sure of everything
+            likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
+            clipped = ClippedMoments(factor * likely, votes.num_teachers, self.adjacency)
+            gather = partial(votes.total, weights, scale, clipped)
+            if context is None:
+                std, total = 0.0, gather()
+            else:
+                std = self.votes_multiplier * math.sqrt(num_rounds) * clipped.l2_sensitivity
+                # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
+                noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
+                draw = partial(lambda ask, noise: {"total": ask() + noise}, gather, noise)
+                total = done.once(f"step-{number}", draw)["total"]
+            unit = clipped.step / votes.total_weight / scale
+            rate = (std * unit) ** 2 / num_rounds
+            if number == 0:
+                pace = descent.pace(rate)
+            gradient = total * unit
+            seen += descent.prevalence_seen(probabilities, gradient) / num_rounds
+            weights = descent.moved(weights, gradient, pace)
+        return descent.finished(weights, pace, rate, descent.prevalence_with(variance, seen, rate))
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
         """The sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; also of `LowRankVotes`."""
@@ -585,14 +509,12 @@ class CenteredVotes(TeacherVotesAggregator):
         given = {"center": self._center(shape), "num_teachers": num_teachers, "weights": self.weights}
         return self._clipped_sum(shape).total(chain([first], blocks), **given)
 
-    def _release(
-        self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator
-    ) -> CenteredRelease:
+    def _release(self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng) -> CenteredRelease:
         std = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
         noise = RoundedGaussian(std).sample(summary.shape, rng)
         return self._released(summary + noise, std, event, num_teachers)
 
-    def _released(self, total: NDArray[np.int64], std: float, event: Event, num_teachers: int) -> CenteredRelease:
+    def _released(self, total: NDArray[np.int64], std: float, event: pa.Event, num_teachers: int) -> CenteredRelease:
         """The release of a sum in steps that carries noise of that std."""
         each = num_teachers if self.weights is None else float(self.weights.sum())
         unit = self._clipped_sum(total.shape).step / each
@@ -619,7 +541,8 @@ class CenteredVotes(TeacherVotesAggregator):
         try:
             return np.broadcast_to(center, shape).copy()
         except ValueError as error:
-            raise InvalidValue(f"center.shape={center.shape}: expected {shape}, its last axis, or a number") from error
+            said = f"center.shape={center.shape}: expected {shape}, its last axis, or a number"
+            raise validation.InvalidValue(said) from error
 
     def _clipped_sum(self, shape: tuple[int, ...]) -> ClippedSum:
         """Where no clip is given, it is `clip_factor` sqrt(sum c (1 - c)): a function of the center."""

@@ -92,11 +92,6 @@ class Release:
         """How many of them were answered."""
         return int(self.answered.sum())
 
-    @property
-    def session(self) -> ChargedRelease | None:
-        """The release as that of a session under target charging; None where each query was charged by itself."""
-        return None
-
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
         """What a student learns from, given the inputs of the queries `[Q, …]`."""
         return TrainingSet(inputs[self.answered], self.labels[self.answered])
@@ -113,11 +108,7 @@ class Release:
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, event: Event, adjacency: Adjacency) -> Self:
-        """Reads what `save` wrote; the file does not say what it cost.
-
-        Raises:
-            DamagedFile: the file is not what `save` wrote.
-        """
+        """Reads what `save` wrote; the file does not say what it cost. Raises `DamagedFile` for another one."""
         path = Path(path)
         arrays = read_arrays(path, cls._FORMS, remedy=REMEDY, beside=PublicNames.FORMS)
         arrays = {name: arrays[name] for name in cls._FORMS}
@@ -146,10 +137,6 @@ class ChargedRelease(Release):
         "hits": ArrayForm("b", (None,)),
         "num_asked": ArrayForm("iu", ()),
     }
-
-    @property
-    def session(self) -> ChargedRelease:
-        return self
 
     @property
     def num_hits(self) -> int:

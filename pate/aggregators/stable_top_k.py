@@ -1,36 +1,50 @@
-"""Stable top-k, with any k or a fixed one: k chosen by noisy gaps, then a test whether the top k are stable."""
+"""Top-k: any k or a fixed one by noisy gaps and a test whether the top k are stable; or k by a mechanism of pure DP."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import mechanisms
 from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, NoOpEvent, SelfComposedEvent, calibrate
 from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_classic
 from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.aggregators.aggregator import Bits, PerQueryAggregator, remembered, require_delta_left, require_shape
-from pate.mechanisms.gap_selection import (
-    SELECTION_NOISES,
-    FixedKRegularizer,
-    GapSelection,
-    Ranking,
-    Regularizer,
-    checked_regularizer,
-)
+from pate.aggregators import aggregator as base
+from pate.aggregators.aggregator import Bits, Counts, PerQueryAggregator, Rng, require_shape
+from pate.mechanisms import gap_selection as selecting
+from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.noisy_top_k import SubsetPeeling
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
-from pate.validation import InvalidValue, require, require_count, require_kind, require_positive, require_probability
+from pate.mechanisms.top_k import TopKMechanism
+from pate.validation import InvalidValue, require, require_count, require_kind, require_probability
 
 Rank = tuple[float, float]
+
+MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
+    "canonical": mechanisms.CanonicalTopK,
+    "joint": mechanisms.JointTopK,
+    "lipschitz": mechanisms.LipschitzTopK,
+    "peeling": mechanisms.OneShotTopK,  # the distribution of `PeelingTopK` in one draw
+    "permute_and_flip": mechanisms.PermuteAndFlipTopK,
+    "permute_and_flip_joint": mechanisms.PermuteAndFlipJointTopK,
+}
+_EVEN = 0.5  # between selection and test
+_ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
+_LOG_SCALES = (-60.0, 25.0)
+_MOST_LEVELS, _TEACHERS_OF_A_SPLIT = 1500, 5000
+_LOGIT_OF_95 = math.log(0.95 / 0.05)
+_STRIDE = 6
+_SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
+_FINER = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
 
 
 @dataclass(frozen=True)
@@ -49,16 +63,7 @@ class SelectThenTest:
         return ComposedEvent(parts)
 
     def release_probability(self, gap: int) -> float:
-        """The probability that the set above a lone gap is released: chosen among all other gaps at 0, then passed.
-
-        Real histograms have smaller gaps beside their largest, which makes it likelier that something is released and
-        likelier that it is another set. Never falls in the gap. Leaves the regularizer out.
-
-        >>> from pate.aggregators import StableTopK
-        >>> steps = StableTopK(selection_scale=20.0, test_std=10.0).steps(num_labels=40, num_teachers=200)
-        >>> round(steps.release_probability(100), 3)
-        0.796
-        """
+        """That the set above a lone gap is chosen among all others at 0, and passes; leaves the regularizer out."""
         passed = float(self.test.pass_probabilities(np.array(gap)))
         if self.selection.event == NoOpEvent():
             return passed
@@ -72,8 +77,8 @@ class SelectThenTest:
 
         >>> from pate.aggregators import StableTopK
         >>> steps = StableTopK(selection_scale=20.0, test_std=10.0).steps(num_labels=40, num_teachers=200)
-        >>> steps.gap_to_release(0.5)
-        77
+        >>> steps.gap_to_release(0.5), round(steps.release_probability(100), 3)
+        (77, 0.796)
         """
         require_probability("probability", probability)
         gaps = range(self.selection.num_teachers + 1)
@@ -94,8 +99,11 @@ class SelectThenTest:
 class StableAggregator(PerQueryAggregator):
     """The fields that `StableTopK`, which explains them, and `StableFixedTopK` share, and their test."""
 
+    told_by: ClassVar[Mapping[str, str]] = {"max_labels": "max_k"}
+    _beside_test: ClassVar[tuple[str, ...]] = ("selection_scale",)
+
     selection_scale: float = field(metadata=NOISE)
-    selection_noise: str = field(default="gumbel", metadata=one_of(SELECTION_NOISES) | {"public": True})
+    selection_noise: str = field(default="gumbel", metadata=one_of(selecting.SELECTION_NOISES) | {"public": True})
     test: str = field(default="gaussian", metadata=one_of(("gaussian", "laplace", "table")) | {"public": True})
     test_std: float | None = field(default=None, metadata=NOISE)
     table_order: float | None = field(default=None, metadata=NOISE)
@@ -106,10 +114,6 @@ class StableAggregator(PerQueryAggregator):
     max_k: int | None = None
     selection_share: float | None = field(default=0.5, metadata=PROBABILITY)
 
-    @property
-    def max_labels(self) -> int | None:
-        return self.max_k
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.table is not None:  # with an order and a failure probability of its own
@@ -119,51 +123,41 @@ class StableAggregator(PerQueryAggregator):
             for name, value in own.items():
                 object.__setattr__(self, name, value)
             require(self.test == "table", "test", self.test, "table, where a ready table is given")
-        elif self.test == "table":
-            self._given("table_budget")
-            order = self._given("table_order")
-            require(1 < order < math.inf, "table_order", self.table_order, "a finite number > 1")
-        else:
-            self._given("test_std")
-
-    def _given(self, name: str) -> float:
-        value: float | None = getattr(self, name)
-        require(value is not None, name, value, f"a number, test={self.test} needs it")
-        return float(value or 0.0)
+            return
+        for name in ("table_budget", "table_order") if self.test == "table" else ("test_std",):
+            require(getattr(self, name) is not None, name, None, f"a number, test={self.test} needs it")
+        good = self.test != "table" or 1 < float(self.table_order or 0) < math.inf
+        require(good, "table_order", self.table_order, "a finite number > 1")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         shape: dict[str, Any] = {"num_teachers": num_teachers, "adjacency": self.adjacency}
         if isinstance(self.table, CertifiedTable):
             return self.table.test_for(**shape)
+        if isinstance(self.table, StabilityTable):
+            return StabilityTest.from_table(self.table, **shape)
         failure_prob = self.failure_prob or self.usual_failure_prob
         if self.test != "table":
             make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
-            return make(test_std=self._given("test_std"), failure_prob=failure_prob, **shape)
-        if isinstance(self.table, StabilityTable):
-            return StabilityTest.from_table(self.table, **shape)
-        table = optimal_stability_table(
-            order=self._given("table_order"),
-            rdp_budget=self._given("table_budget"),
-            failure_prob=failure_prob,
-            num_levels=num_teachers // self.adjacency.gap_sensitivity + 1,
-        )
-        return StabilityTest.from_table(table, **shape)
+            return make(test_std=float(self.test_std or 0), failure_prob=failure_prob, **shape)
+        order, budget = float(self.table_order or 0), float(self.table_budget or 0)
+        levels = num_teachers // self.adjacency.gap_sensitivity + 1
+        given = {"order": order, "rdp_budget": budget, "failure_prob": failure_prob}
+        return StabilityTest.from_table(optimal_stability_table(**given, num_levels=levels), **shape)
 
     def scaled(self, factor: float) -> Self:
         """All noise multiplied by `factor`; a table's budget divided by its square; `InvalidValue` of a ready table."""
-        _require_no_ready_table(self)
+        if self.table is not None:  # it has a price of its own
+            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
         test_std = None if self.test_std is None else self.test_std * factor
         table_budget = None if self.table_budget is None else self.table_budget / factor**2
         return replace(self._beside_test_scaled(factor), test_std=test_std, table_budget=table_budget)
 
     def _beside_test_scaled(self, factor: float) -> Self:
-        return replace(self, selection_scale=self.selection_scale * factor)
+        own: dict[str, Any] = {name: getattr(self, name) * factor for name in self._beside_test}
+        return replace(self, **own)
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> Self:
-        """The least noise for a target; beside a ready table, which stays as it is, that of the other steps.
-
-        Arguments are those of `Aggregator.calibrated`.
-        """
+        """The least noise for a target; beside a ready table, which stays as it is, that of the other steps."""
         if self.table is None:
             return super().calibrated(**release, accountant=accountant)
         target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")} | {"accountant": accountant}
@@ -171,11 +165,7 @@ class StableAggregator(PerQueryAggregator):
         return scaled(calibrate(lambda noise: scaled(noise).event_for(**release), **target))
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """The formula behind the paper's 3.6: all steps as sensitivity-1 noise, classic zCDP conversion.
-
-        Defined for Gaussian noise in selection and test only. Not a bound for either adjacency
-        (docs/proofs/gap_selection.md).
-        """
+        """The formula behind the paper's 3.6: all steps as sensitivity-1 Gaussian noise, classic zCDP; not a bound."""
         if (self.selection_noise, self.test) != ("gaussian", "gaussian"):
             return None
         settled = self.settled(num_queries=num_queries, target_delta=target_delta)
@@ -186,14 +176,6 @@ class StableAggregator(PerQueryAggregator):
         return zcdp_to_epsilon_classic(num_queries * each, target_delta=left) if left > 0 else math.inf
 
 
-def _require_no_ready_table(aggregator: StableAggregator) -> None:
-    if aggregator.table is not None:  # it has a price of its own
-        raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
-
-
-_EVEN = 0.5  # between selection and test
-
-
 @dataclass(frozen=True, kw_only=True)
 class StableTopK(StableAggregator):
     """Chooses k by noisy max over the gaps of the sorted histogram, then releases the top-k set if the gap passes.
@@ -201,10 +183,9 @@ class StableTopK(StableAggregator):
     A refused query is an abstention: its k is not released. k = 0 ("no label") and k = L are constant sets and need
     no test.
 
-    Formal guarantees, per query, refused or not:
-        * Outside a failure of probability `failure_prob`, the cost is that of the selection (`GapSelection`) composed
-          with one bit (`StabilityTest`), for the stated adjacency.
-        * Failure probabilities of all queries add up and are taken from delta.
+    Formal guarantee, per query, refused or not: outside a failure of probability `failure_prob`, the cost is that of
+    the selection (`GapSelection`) composed with one bit (`StabilityTest`). Failure probabilities of all queries add up
+    and are taken from delta. Source: Zhu & Wang 2022, Algorithms 1, 2, 4; docs/proofs/stable_top_k.md.
 
     Attributes:
         selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, std of a Gaussian, b of a
@@ -213,8 +194,7 @@ class StableTopK(StableAggregator):
         test: "gaussian", "laplace" or "table".
         test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
         table_order: Renyi order that the table is made for, > 1; for "table".
-        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table". A price: another
-            adjacency changes the test and not what it costs.
+        table_budget: Renyi divergence of one test at that order, > 0; a price, the same for another adjacency.
         table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
         failure_prob: probability that an unstable set is released, per query; a ready table brings its own. None for
             1e-9, or less where the failures of all queries would take more than 0.6 of delta (`settled`).
@@ -225,8 +205,6 @@ class StableTopK(StableAggregator):
         selection_share: the part of the Renyi budget that calibration gives to the selection, in (0, 1); without a
             table the ratio of the two scales says so instead. None for the share that releases the smallest gap.
 
-    Source: Zhu & Wang 2022, Algorithms 1, 2, 4; docs/proofs/stable_top_k.md.
-
     >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
     >>> release = aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
@@ -234,11 +212,11 @@ class StableTopK(StableAggregator):
     (array([ True,  True, False, False]), array([ True, False]))
     """
 
-    regularizer: Regularizer | None = field(default=None, metadata={"public": True})
+    regularizer: selecting.Regularizer | None = field(default=None, metadata={"public": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
+        object.__setattr__(self, "regularizer", selecting.checked_regularizer(self.regularizer))
         if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
 
@@ -258,15 +236,12 @@ class StableTopK(StableAggregator):
         return SelfComposedEvent(steps.event, num_queries)
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableTopK:
-        """The least noise for a target; a table's order, or a split that is left open, is found first.
-
-        An open split is the best by the sum of both prices, or an even one where that turns out better.
-        """
+        """The least noise for a target; first a table's order, or the best of an open split and an even one."""
         if self.table is not None or (self.test != "table" and self.selection_share is not None):
             return super().calibrated(**release, accountant=accountant)
         shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
         settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
-        splits = [best_split(settled, selection_share=share, **release) for share in shares]
+        splits = [_best_split(settled, selection_share=share, **release) for share in shares]
         made = [super(StableTopK, split).calibrated(**release, accountant=accountant) for split in splits]
         shape = {name: release[name] for name in ("num_labels", "num_teachers")}
         return min(made, key=lambda aggregator: aggregator.steps(**shape).rank())
@@ -289,20 +264,18 @@ class StableTopK(StableAggregator):
         rest = super(StableTopK, replace(self, regularizer=None)).identity(**shape)
         return f"{rest}, {self.gap_selection(**shape).offsets.tolist()}"
 
-    def tested(
-        self, ranking: Ranking, k: NDArray[np.int64], uniform: NDArray[np.float64], *, num_teachers: int
-    ) -> tuple[Bits, Bits]:
+    def tested(self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int) -> tuple[Bits, Bits]:
         """Labels and answered of the k that were chosen `[q]`, given a uniform number for each."""
         answered = uniform < self._pass_probs(ranking, k, num_teachers)
         return ranking.top(np.where(answered, k, 0)), answered
 
-    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
         selection = self.steps(num_labels=votes.shape[1], num_teachers=num_teachers).selection
         ranking = Ranking.of(votes)
         k = selection.draw(ranking, rng)
-        return self.tested(ranking, k, rng.random(len(k)), num_teachers=num_teachers)
+        return self.tested(ranking, k, rng.random(len(k)), num_teachers)
 
-    def _pass_probs(self, ranking: Ranking, k: NDArray[np.int64], num_teachers: int) -> NDArray[np.float64]:
+    def _pass_probs(self, ranking: Ranking, k: Counts, num_teachers: int) -> NDArray[np.float64]:
         """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
         test = self.steps(num_labels=ranking.num_labels, num_teachers=num_teachers).test
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
@@ -310,7 +283,7 @@ class StableTopK(StableAggregator):
         return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs) if self.padded else probs
 
 
-@partial(remembered, most=64)  # a test may hold thousands of numbers
+@partial(base.remembered, most=64)  # a test may hold thousands of numbers
 def _steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
@@ -322,27 +295,18 @@ class StableFixedTopK(StableAggregator):
 
     First `StableTopK`, whose regularizer prefers sizes near k. A set of k labels is released as it is. From a larger
     one k labels are peeled; to a smaller one, peeled labels of the rest are added; if the test refused, all k are
-    peeled from all labels. Only the k labels are released, not how they were found. With k = L nothing depends on the
-    votes and nothing is charged.
+    peeled from all labels, as after a stable set of size 0 or L with `padded`. Only the k labels are released, not how
+    they were found. `max_k` limits the stable set alone. With k = L nothing is charged.
 
-    Formal guarantees, per query, whichever way it went:
-        * Outside a failure of probability `failure_prob`, the cost is that of `StableTopK` composed with that of
-          `SubsetPeeling`, for the stated adjacency.
-        * Failure probabilities of all queries add up and are taken from delta.
-
-    Edge cases: with `padded`, a stable set of size 0 or L means that all k labels are peeled from all. `max_k` limits
-    the stable set; the peel looks at all labels in any case.
+    Formal guarantee, per query, whichever way it went: the cost of `StableTopK` composed with that of `SubsetPeeling`,
+    failures as there. Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 
     Attributes:
         k: how many labels each query gets, 1..L.
         peel_scale: scale of the Gumbel noise on counts for a single pick, in votes, > 0; j picks use sqrt(j) times it.
         penalty: votes that a candidate loses for each label away from k, >= 0.
         peel_share: the part of the whole Renyi budget that calibration of a table gives to the peel, in (0, 1). The
-            paper's is 0.5; the peel decides most labels, and deserves more.
-
-    The other attributes are those of `StableTopK`.
-
-    Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
+            paper's is 0.5; the peel decides most labels, and deserves more. The rest as in `StableTopK`.
 
     >>> aggregator = StableFixedTopK(k=2, selection_scale=2.0, test_std=3.0, peel_scale=1.0)
     >>> votes = np.array([[90, 88, 1, 0], [99, 1, 40, 0], [50, 90, 70, 60]])
@@ -352,14 +316,13 @@ class StableFixedTopK(StableAggregator):
            [0, 1, 1, 0]])
     """
 
+    told_by: ClassVar[Mapping[str, str]] = {"max_labels": "max_k", "exact_labels": "k"}
+    _beside_test: ClassVar[tuple[str, ...]] = ("selection_scale", "peel_scale")
+
     k: int = field(metadata=COUNT)
     peel_scale: float = field(metadata=NOISE)
     penalty: float = 0.0
     peel_share: float = field(default=0.8, metadata=PROBABILITY)
-
-    @property
-    def exact_labels(self) -> int:
-        return self.k
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -368,7 +331,7 @@ class StableFixedTopK(StableAggregator):
     @property
     def stable_top_k(self) -> StableTopK:
         """The first step."""
-        return self.part(StableTopK, regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty))
+        return self.part(StableTopK, regularizer=selecting.FixedKRegularizer(k=self.k, penalty=self.penalty))
 
     @property
     def peeling(self) -> SubsetPeeling:
@@ -386,9 +349,19 @@ class StableFixedTopK(StableAggregator):
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
         """The least noise for a target; a table's order and the split of its budget are found first."""
-        split = self.table is None and self.test == "table" and self.k < release["num_labels"]
-        base = self._split(**release) if split else self
-        return super(StableFixedTopK, base).calibrated(**release, accountant=accountant)
+        if self.table is not None or self.test != "table" or self.k >= release["num_labels"]:
+            return super().calibrated(**release, accountant=accountant)
+        share, given = self.peel_share, self.selection_share  # the peel costs its share at the table's order
+        settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
+        adaptive = _best_split(settled.stable_top_k, selection_share=given, budget_share=1 - share, **release)
+        steps = adaptive.steps(num_labels=release["num_labels"], num_teachers=release["num_teachers"])
+        order = float(adaptive.table_order or 0)
+        spent = float(rdp_curve(count_leaves(steps.event), np.array([order]))[0])
+        peel_range = math.sqrt(8 * spent * share / (1 - share) / order)
+        names = ("failure_prob", "selection_scale", "table_order", "table_budget")
+        found: dict[str, Any] = {name: getattr(adaptive, name) for name in names}
+        made = replace(self, **found, peel_scale=self.adjacency.gap_sensitivity / peel_range)
+        return super(StableFixedTopK, made).calibrated(**release, accountant=accountant)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...], float]:
         """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
@@ -405,7 +378,7 @@ class StableFixedTopK(StableAggregator):
                 distribution[labels] = distribution.get(labels, 0.0) + weight * probability
         return distribution
 
-    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
         everyone = np.ones(len(votes), dtype=np.bool_)
         if self.k == votes.shape[1]:
             return np.ones(votes.shape, dtype=np.bool_), everyone
@@ -413,40 +386,15 @@ class StableFixedTopK(StableAggregator):
         kept, part, size = _plan(stable, self.k)
         return kept | self.peeling.draw(votes, part, size, rng), everyone
 
-    def _beside_test_scaled(self, factor: float) -> StableFixedTopK:
-        return replace(self, selection_scale=self.selection_scale * factor, peel_scale=self.peel_scale * factor)
 
-    def _split(self, **release: Any) -> StableFixedTopK:
-        """The table and the scales that suit a target: the peel costs its share at the table's order."""
-        share, given = self.peel_share, self.selection_share
-        settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
-        adaptive = best_split(settled.stable_top_k, selection_share=given, budget_share=1 - share, **release)
-        steps = adaptive.steps(num_labels=release["num_labels"], num_teachers=release["num_teachers"])
-        order = float(adaptive.table_order or 0)
-        spent = float(rdp_curve(count_leaves(steps.event), np.array([order]))[0])
-        peel_range = math.sqrt(8 * spent * share / (1 - share) / order)
-        names = ("failure_prob", "selection_scale", "table_order", "table_budget")
-        found: dict[str, Any] = {name: getattr(adaptive, name) for name in names}
-        return replace(self, **found, peel_scale=self.adjacency.gap_sensitivity / peel_range)
-
-
-def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, NDArray[np.int64]]:
+def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, Counts]:
     """What follows a stable set `[q, L]`, none being a refusal: the labels kept, where to peel, and how many."""
     found = stable.sum(axis=1)
     large = (found > k)[:, None]
     return stable & ~large, np.where(large, stable, ~stable), np.where(found > k, k, k - found)
 
 
-_ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
-_LOG_SCALES = (-60.0, 25.0)
-_MOST_LEVELS, _TEACHERS_OF_A_SPLIT = 1500, 5000
-_LOGIT_OF_95 = math.log(0.95 / 0.05)
-_STRIDE = 6
-_SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
-_FINER = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
-
-
-def best_split(
+def _best_split(
     aggregator: StableTopK,
     *,
     num_labels: int,
@@ -463,18 +411,12 @@ def best_split(
     `selection_share` goes to the selection. Given that share, the best order is the one whose table rises to 0.95 in
     the fewest levels. Without it, order and share are those at which the smallest lone gap is released with
     probability 1/2 (`SelectThenTest.gap_to_release`).
-
-    Raises:
-        InvalidValue: a ready table; no order leaves a budget; failure probabilities use up delta.
     """
-    _require_no_ready_table(aggregator)
-    require_positive("target_epsilon", target_epsilon)
-    require_delta_left(aggregator, num_queries=num_queries, target_delta=target_delta)
+    base.require_delta_left(aggregator, num_queries=num_queries, target_delta=target_delta)
     left = target_delta - num_queries * float(aggregator.failure_prob or 0)
     budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]
     fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
-    if not fits:
-        raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
+    require(bool(fits), "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
     spend = partial(_spend, aggregator, num_labels=num_labels, num_teachers=num_teachers)
     if selection_share is not None:
         of_test = 1 - selection_share
@@ -533,3 +475,58 @@ def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> floa
         return math.log(max(float(curve[0]), 1e-300) / rdp)
 
     return math.exp(brentq(excess, *_LOG_SCALES)) if excess(_LOG_SCALES[0]) > 0 else math.exp(_LOG_SCALES[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedTopK(PerQueryAggregator):
+    """Releases exactly k labels for every query: those that a top-k mechanism of pure DP picks.
+
+    Every query is answered, sure or not. With k = L nothing depends on the votes and nothing is charged.
+
+    Formal guarantee, per query: the price of the mechanism, which is `epsilon` pure DP for the stated adjacency;
+    peeling, joint and canonical selection compose as bounded ranges, which is cheaper. Source: docs/proofs/top_k.md,
+    which names the papers.
+
+    Attributes:
+        k: how many labels each query gets, 1..L.
+        epsilon: pure DP of one query, > 0: a price, so that another adjacency changes the noise and not the price.
+        mechanism: "peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint" or "lipschitz".
+
+    >>> aggregator = FixedTopK(k=2, epsilon=2.0, mechanism="joint")
+    >>> votes = np.array([[90, 88, 1, 0], [9, 1, 70, 60]])
+    >>> aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels.astype(int)
+    array([[1, 1, 0, 0],
+           [0, 0, 1, 1]])
+    """
+
+    told_by: ClassVar[Mapping[str, str]] = {"exact_labels": "k"}
+
+    k: int = field(metadata=COUNT)
+    epsilon: float = field(metadata=NOISE)
+    mechanism: str = field(default="peeling", metadata=one_of(MECHANISMS) | {"public": True})
+
+    @property
+    def top_k(self) -> TopKMechanism:
+        """The mechanism, on one query."""
+        return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        require(self.k <= num_labels, "k", self.k, f"at most {num_labels}, the number of labels")
+        return SelfComposedEvent(self.top_k.event if self.k < num_labels else NoOpEvent(), num_queries)
+
+    def scaled(self, factor: float) -> FixedTopK:
+        return replace(self, epsilon=self.epsilon / factor)
+
+    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
+        """The exact distribution for one histogram `[L]`: probability of each released set of labels."""
+        distribution: dict[tuple[int, ...] | None, float] = {}
+        for indices, probability in self.top_k.distribution(votes).items():
+            labels = tuple(sorted(indices))
+            distribution[labels] = distribution.get(labels, 0.0) + probability
+        return distribution
+
+    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
+        labels = np.zeros(votes.shape, dtype=np.bool_)
+        np.put_along_axis(labels, self.top_k(votes, rng=rng).indices, True, axis=1)
+        return labels, np.ones(len(votes), dtype=np.bool_)

@@ -7,74 +7,45 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    AutoAccountant,
-    BoundarySessionEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    NoOpEvent,
-    PureDpAccountant,
-    PureDpEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    SessionEvent,
-    calibrate,
-)
+from pate import accounting as pa
+from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
-from pate.accounting.target_charging import (
-    QTarget,
-    best_session_price,
-    boundary_distribution,
-    not_prior,
-    overrun_probability,
-    tight_boundary,
-)
-from pate.aggregators.aggregator import (
-    Bits,
-    Drawn,
-    ExpectedRelease,
-    HistogramAggregator,
-    PriorRule,
-    ReleaseContext,
-    require_shape,
-)
-from pate.aggregators.release import ChargedRelease
+from pate.aggregators import aggregator as base
+from pate.aggregators.aggregator import Bits, Rng, require_shape
+from pate.aggregators.release import ChargedRelease, Release
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.gap_selection import Ranking
-from pate.mechanisms.noise.uniforms import (
-    Interval,
-    LazyUniforms,
-    Weights,
-    boundary_weights,
-    draw_index,
-    softmax_weights,
-)
+from pate.mechanisms.noise import uniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms, Weights
 from pate.mechanisms.parameters import COUNT, NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import InvalidValue, require, require_count, require_histogram, require_positive
+from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
 from pate.votes.source import MadeUpVotes, VoteSource
-
-if TYPE_CHECKING:
-    from pate.accounting import Ledger
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Prior = Bits | PriorRule | None
+Rule = base.PriorRule | None
+Prior = Bits | Rule
 
 _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
+# 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own. With 256 bits of each
+# number drawn beforehand, a session asks for more with a probability below 2**-180.
+_WORDS_AHEAD = 1
+_GRID = 2**53
+_SMALLEST_ROUND = 25
+_CERTAIN = 28.0  # scales beyond which a probability is within 2**-40 of 0 or 1
+_FEW_MARGINS, _MOST_MARGINS = 1000, 250_000  # larger ones are told apart only while a check changes; then not at all
+_SMALLEST_PROB = 2.0**-40  # beyond it the grid's own steps would be visible
 
 
 @lru_cache(maxsize=1024)
 def session_event(
-    target_of: Callable[[float], QTarget],  # the target of a call by its epsilon (`not_prior`, `tight_boundary`)
+    target_of: Callable[[float], charging.QTarget],  # of a call by its epsilon (`not_prior`, `tight_boundary`)
     epsilon: float,  # pure DP of one call, > 0
     *,
     target_hits: int,  # tau, >= 1
@@ -84,8 +55,8 @@ def session_event(
     # of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon
     bounded_range: bool | None = None,
     # the releases that are composed with the session, in any order; which price is smaller depends on them
-    beside: Event | None = None,
-) -> Event:
+    beside: pa.Event | None = None,
+) -> pa.Event:
     """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen, or priced by hits.
 
     Where the accesses that the hits allow are more than the calls, all calls are composed; then nothing can overrun.
@@ -94,36 +65,36 @@ def session_event(
     """
     require_positive("epsilon", epsilon)
     if require_count("num_calls", num_calls, minimum=0) == 0:
-        return NoOpEvent()
+        return pa.NoOpEvent()
     if failure_prob >= session_delta:
         spent = f"{failure_prob:.3g} over {num_calls} calls uses up session_delta={session_delta}"
         raise InvalidValue(f"failure_prob: {spent}")
 
-    def composed(epsilon: float, count: int, failure_prob: float) -> Event:
-        return ApproximateEvent(SelfComposedEvent(PureDpEvent(epsilon), count), failure_prob)
+    def composed(epsilon: float, count: int, failure_prob: float) -> pa.Event:
+        return pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count), failure_prob)
 
     if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
         return composed(2 * epsilon, num_calls, failure_prob)
     target = target_of(epsilon)
     count, overrun = num_calls, 0.0  # how many accesses are composed, and the probability that there are more
-    if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) < session_delta:
+    if charging.overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) < session_delta:
         given: dict[str, Any] = {"target_delta": session_delta, "failure_prob": failure_prob}
-        price = best_session_price(target, target_hits=target_hits, by_play=False, **given)
+        price = charging.best_session_price(target, target_hits=target_hits, by_play=False, **given)
         if price.num_accesses < num_calls:
             count, overrun = price.num_accesses, price.overrun_prob
     counted = composed(target.epsilon, count, overrun + failure_prob)
     if bounded_range is None and beside is None:
         return counted
     known = (target.epsilon, target.hit_prob, target_hits, num_calls, composed(target.epsilon, count, overrun))
-    session = SessionEvent(*known)
+    session = pa.SessionEvent(*known)
     if bounded_range is not None:  # priced by its calls' own laws
-        session = BoundarySessionEvent(*known, call_epsilon=epsilon, bounded_range=bounded_range)
-    by_hits = ApproximateEvent(session, failure_prob)
+        session = pa.BoundarySessionEvent(*known, call_epsilon=epsilon, bounded_range=bounded_range)
+    by_hits = pa.ApproximateEvent(session, failure_prob)
     if beside is None:  # accesses alone are composed optimally, as few accountants are asked for them then
-        price_of_accesses = PureDpAccountant().compose(counted).get_epsilon(session_delta)
-        cheaper = RdpAccountant().compose(by_hits).get_epsilon(session_delta) < price_of_accesses
+        price_of_accesses = pa.PureDpAccountant().compose(counted).get_epsilon(session_delta)
+        cheaper = pa.RdpAccountant().compose(by_hits).get_epsilon(session_delta) < price_of_accesses
         return by_hits if cheaper else counted
-    first, second = (RdpAccountant().compose(ComposedEvent((each, beside))) for each in (by_hits, counted))
+    first, second = (pa.RdpAccountant().compose(pa.ComposedEvent((each, beside))) for each in (by_hits, counted))
     if second.failure_prob >= session_delta:
         return by_hits if first.failure_prob < session_delta else counted
     return by_hits if first.get_epsilon(session_delta) < second.get_epsilon(session_delta) else counted
@@ -148,19 +119,13 @@ class Round(NamedTuple):
     hits: Bits  # `[q]`
 
 
-_WORDS_AHEAD = 1  # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own
-"""With 256 bits of each number drawn beforehand, a session asks for more with a probability below 2**-180."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class TargetChargedAggregator(HistogramAggregator):
+class TargetChargedAggregator(base.HistogramAggregator):
     """Asks queries in order and rounds until `target_hits` of them have hit; the rest is refused.
 
-    Formal guarantees:
-        * The price is that of the whole session. It is charged before the first call, and neither votes nor hits nor
-          priors change it.
-        * All random numbers are drawn before the first round, some for each query, so a session that is continued
-          with the rounds before it gives what it would have given.
+    Formal guarantee: the price is that of the whole session, charged before the first call; neither votes nor hits nor
+    priors change it. All random numbers are drawn before the first round, some for each query, so a session that is
+    continued with the rounds before it gives what it would have given.
 
     Attributes:
         target_hits: tau, >= 1.
@@ -177,7 +142,7 @@ class TargetChargedAggregator(HistogramAggregator):
     _numbers_per_query: ClassVar[int] = 1
 
     @abstractmethod
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
         """The price of the same answers to the same queries by plain composition: nothing halts, nothing is free."""
 
     @abstractmethod
@@ -185,83 +150,70 @@ class TargetChargedAggregator(HistogramAggregator):
         """The probability that each query `[Q, L]` hits when it is asked: `[Q]`; no epsilon covers it."""
 
     @abstractmethod
-    def _ask(
-        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
-    ) -> Round:
-        """The outcomes of consecutive queries `[q, L]` from number `first` on, as if nothing halted between them.
+    def _ask(self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, first: int, num_teachers: int) -> Round:
+        """The outcomes of queries `[q, L]` from number `first` on, as if nothing halted between them."""
 
-        Each has a row of the uniform `numbers` and of the `prior`.
-        """
-
-    def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> ExpectedRelease:
+    def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> base.ExpectedRelease:
         """Of the whole session, which halts with its last hit; with a prior, each query being charged by its hit."""
         counts, total = votes.counts(self.max_votes_per_teacher), votes.num_teachers
         numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), np.random.default_rng(0))
-        outcome = self._ask(counts, numbers, prior, first=num_queries, num_teachers=total)
+        outcome = self._ask(counts, numbers, prior, num_queries, total)
         hits = float(outcome.hits.mean())
         asked = min(1.0, self.target_hits / (hits * num_queries)) if hits else 1.0
-        expected = ExpectedRelease.counted(outcome.labels, outcome.answered, votes.labels)
+        expected = base.ExpectedRelease.counted(outcome.labels, outcome.answered, votes.labels)
         return replace(expected, answered=asked * expected.answered)
 
     def calibrated(self, *, target_delta: float, **release: Any) -> Self:
         """The least noise for a target, with `target_hits` as it is and `session_delta` set to the target's delta."""
-        base = replace(self, session_delta=target_delta)
-        return super(TargetChargedAggregator, base).calibrated(target_delta=target_delta, **release)
+        made = replace(self, session_delta=target_delta)
+        return super(TargetChargedAggregator, made).calibrated(target_delta=target_delta, **release)
 
     @final
     def aggregate(
-        self,
-        votes: Any,
-        *,
-        num_teachers: int,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
-        prior: Prior = None,
+        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None, prior: Prior = None
     ) -> ChargedRelease:
-        """Labels of the queries `[Q, L]` in order, until the session halts, which is charged before anything is drawn.
+        """Labels of the queries `[Q, L]` in order, until the session halts; with votes as in `gather`.
 
         The prior is bool `[Q, L]`, or a rule that is asked before each round; public, or computed from what was
-        released before. Aggregators that need none take no notice of it.
-
-        Raises:
-            InvalidValue: as `Aggregator.aggregate`; a prior of another shape.
+        released before. Aggregators that need none take no notice of it. Another shape of it is refused.
         """
-        if not (prior is None or isinstance(prior, PriorRule)):
-            shape = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).shape
+        require_generator(rng)
+        require_count("num_teachers", num_teachers)
+        counts = self.gather(votes, num_teachers=num_teachers)
+        if not (prior is None or isinstance(prior, base.PriorRule)):
             bits = np.asarray(prior)
             require(bits.dtype == np.bool_, "prior.dtype", bits.dtype, "bool")
-            require(bits.shape == shape, "prior.shape", bits.shape, f"{shape}, as the votes")
-        counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
-        settled = self.settled(num_queries=len(counts))  # as the event
-        return settled._session(counts, event, prior, ReleaseContext(rng, drawn=Drawn()), num_teachers)
+            require(bits.shape == counts.shape, "prior.shape", bits.shape, f"{counts.shape}, as the votes")
+            prior = lambda labels, answered, num_queries: bits[len(labels) :][:num_queries]  # noqa: E731
+        event = self._priced(*self._shape(counts), num_teachers, ledger)
+        return self._session(counts, event, prior, base.ReleaseContext(rng), num_teachers)
 
-    def release_from(self, source: VoteSource, context: ReleaseContext) -> ChargedRelease:
+    def release_from(self, source: VoteSource, context: base.ReleaseContext) -> ChargedRelease:
         """A round is committed before anybody sees it or the next one begins; one that is there is read back."""
         context = replace(context, drawn=self._drawn(source, context))
-        prior, num_teachers = context.prior if self.expects_prior else None, source.num_teachers
-        counts, event = self._charge(self._read(source), num_teachers=num_teachers, rng=context.rng, ledger=None)
-        return self.settled(num_queries=len(counts))._session(counts, event, prior, context, num_teachers)
+        counts = self._gathered(source)
+        event = self._priced(*self._shape(counts), source.num_teachers, None)
+        return self._session(counts, event, context.prior if self.expects_prior else None, context, source.num_teachers)
+
+    def _release(self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng) -> Release:
+        return self._session(summary, event, None, base.ReleaseContext(rng), num_teachers)
 
     def _session(
-        self, counts: NDArray[np.integer], event: Event, prior: Prior, context: ReleaseContext, num_teachers: int
+        self, counts: NDArray[Any], event: pa.Event, prior: Rule, context: base.ReleaseContext, num_teachers: int
     ) -> ChargedRelease:
-        """All rounds, each drawn and paid for as the context says."""
+        settled = self.settled(num_queries=len(counts))  # as the event
         numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), context.rng, ahead=_WORDS_AHEAD)
         labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
-        drawn = context.drawn or Drawn()
+        drawn = context.drawn or base.Drawn()
         num_asked = 0
 
         def ask(rows: slice, left: int) -> dict[str, Bits]:
-            expected: Any = prior
-            if isinstance(prior, PriorRule):
-                size = (rows.stop - rows.start, counts.shape[1])
-                expected = np.asarray(prior(labels[: rows.start], answered[: rows.start], size[0]))
-                good = expected.dtype == np.bool_ and expected.shape == size
-                require(good, "prior", f"{expected.dtype} {expected.shape}", f"bool {list(size)}")
-            elif prior is not None:
-                expected = np.asarray(prior)[rows]
-            block = counts[rows].astype(np.int64, copy=False)
-            outcome = self._ask(block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers)
+            block, expected = counts[rows].astype(np.int64, copy=False), None
+            if prior is not None:
+                expected = np.asarray(prior(labels[: rows.start], answered[: rows.start], len(block)))
+                good = expected.dtype == np.bool_ and expected.shape == block.shape
+                require(good, "prior", f"{expected.dtype} {expected.shape}", f"bool {list(block.shape)}")
+            outcome = settled._ask(block, numbers[rows], expected, rows.start, num_teachers)
             asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)  # up to the last hit that is left
             return Round(outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked)._asdict()
 
@@ -302,19 +254,17 @@ class BoundaryAggregator(TargetChargedAggregator):
 
     def _wrapped(self, counts: NDArray[np.integer], num_teachers: int) -> Array:
         """The distribution inside the wrapper, `[Q, n + 1]`, the boundary last."""
-        return boundary_distribution(self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0])
+        return charging.boundary_distribution(self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0])
 
-    def _ask(
-        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
-    ) -> Round:
+    def _ask(self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, first: int, num_teachers: int) -> Round:
         distribution, weights = self._calls(counts, num_teachers)
-        wrapped = boundary_distribution(distribution)
-        outcomes = draw_index(wrapped, numbers[:, 0], lambda row: boundary_weights(weights(row)))
+        wrapped = charging.boundary_distribution(distribution)
+        outcomes = uniforms.draw_index(wrapped, numbers[:, 0], lambda row: uniforms.boundary_weights(weights(row)))
         return Round(*self._shown(counts, outcomes, num_teachers), outcomes == distribution.shape[1])
 
-    def _session_event(self, call_epsilon: float, num_calls: int, **calls: Any) -> Event:
+    def _session_event(self, call_epsilon: float, num_calls: int, **calls: Any) -> pa.Event:
         hits = {"target_hits": self.target_hits, "session_delta": self.session_delta}
-        return session_event(tight_boundary, call_epsilon, num_calls=num_calls, **hits, **calls)
+        return session_event(charging.tight_boundary, call_epsilon, num_calls=num_calls, **hits, **calls)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,15 +274,12 @@ class BoundaryMax(BoundaryAggregator):
     A query whose likeliest label is not certain is abstained from with a probability of at most 1/3: a hit. All
     others are free. No query is refused before the session halts.
 
-    Formal guarantees:
-        * Each count moves by at most 1: a call is (2 / selection_scale)-DP under replace-one and
-          (1 / selection_scale)-DP under add/remove, where all counts move in one direction. There is no failure.
-        * That holds for any votes, one label per teacher or several.
+    Formal guarantee: each count moves by at most 1, whatever teachers vote for, so a call is (2 / selection_scale)-DP
+    under replace-one and (1 / selection_scale)-DP under add/remove, where all counts move in one direction. Source:
+    Cohen & Lyu 2023 (boundary wrapper); docs/proofs/boundary_top_k.md.
 
     Attributes:
-        selection_scale: beta of the Gumbel noise in votes, > 0.
-
-    Source: Cohen & Lyu 2023 (boundary wrapper); docs/proofs/boundary_top_k.md.
+        selection_scale: beta of the Gumbel noise in votes, > 0; the rest as in `TargetChargedAggregator`.
 
     >>> aggregator = BoundaryMax(selection_scale=2.0, target_hits=1)
     >>> release = aggregator.aggregate(np.array([[95, 5, 0]]), num_teachers=100, rng=np.random.default_rng(0))
@@ -347,14 +294,14 @@ class BoundaryMax(BoundaryAggregator):
     @property
     def call_epsilon(self) -> float:
         """Pure DP of one call, and its bounded range."""
-        return (2 if self.adjacency is Adjacency.REPLACE_ONE else 1) / self.selection_scale
+        return (2 if self.adjacency is pa.Adjacency.REPLACE_ONE else 1) / self.selection_scale
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
         require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         return self._session_event(self.call_epsilon, num_queries, bounded_range=True)
 
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        return SelfComposedEvent(BoundedRangeEvent(self.call_epsilon), num_queries)
+    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
+        return pa.SelfComposedEvent(pa.BoundedRangeEvent(self.call_epsilon), num_queries)
 
     def distribution(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of one call on `[L]` counts: `[L + 1]`, the boundary last."""
@@ -363,14 +310,11 @@ class BoundaryMax(BoundaryAggregator):
     def _calls(self, counts: Counts, num_teachers: int) -> tuple[Array, Callable[[int], Weights]]:
         deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
         distribution = softmax(counts / self.selection_scale, axis=1)
-        return distribution, lambda row: softmax_weights(deficits[row], self.selection_scale)
+        return distribution, lambda row: uniforms.softmax_weights(deficits[row], self.selection_scale)
 
     def _shown(self, counts: Counts, outcomes: Counts, num_teachers: int) -> tuple[Bits, Bits]:
         num_labels = counts.shape[1]
         return outcomes[:, None] == np.arange(num_labels), outcomes < num_labels
-
-
-_GRID = 2**53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,23 +324,18 @@ class BoundaryTopK(BoundaryAggregator):
     The distribution of a query's outcome (a k that passes its test, or a refusal) is known exactly. With pi the
     probability of anything but its likeliest outcome, at most 1/2, the query is abstained from with probability pi / (1
     + pi): a hit. Else an outcome is drawn and released: the top-k set, or a refusal. Clear queries, released or
-    refused, are free.
+    refused, are free. After the last hit every query is refused.
 
-    Formal guarantees:
-        * A call is e-DP up to a failure that releases an unstable set, e = selection range + the test's.
-        * The session is charged for what `target_hits` hits can give away, or for the accesses that they allow.
-        * Failure probabilities of all queries add up and are taken from delta.
-
-    Edge cases: after the last hit every query is refused. With few queries all of them are composed, hits or not.
+    Formal guarantee: a call is e-DP up to a failure that releases an unstable set, e = selection range + the test's.
+    The session is charged for what `target_hits` hits can give away, or for the accesses that they allow, or for all
+    queries where these are few. Failure probabilities of all queries add up and are taken from delta. Source: Cohen &
+    Lyu 2023 (boundary wrapper), Zhu & Wang 2022 (selection, test); docs/proofs/boundary_top_k.md.
 
     Attributes:
         selection_scale: beta of the Gumbel noise in votes, > 0.
         test_std: std of the test's Laplace noise in votes, > 0.
-        failure_prob: probability that an unstable set is released, per query. None for 1e-10, or less where the
-            failures of all queries would take more than 0.6 of `session_delta` (`settled`).
-        padded: whether k = 0 and k = L are possible answers.
-
-    Source: Cohen & Lyu 2023 (boundary wrapper), Zhu & Wang 2022 (selection, test); docs/proofs/boundary_top_k.md.
+        failure_prob: as of `StableTopK`, but 1e-10 at most where it is None, and 0.6 of `session_delta` in all.
+        padded: whether k = 0 and k = L are possible answers; the rest as in `TargetChargedAggregator`.
 
     >>> aggregator = BoundaryTopK(selection_scale=2.0, test_std=3.0, target_hits=2, failure_prob=1e-9)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
@@ -431,13 +370,13 @@ class BoundaryTopK(BoundaryAggregator):
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         return self.release_step.stability_test(num_teachers=num_teachers)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
         settled = self.settled(num_queries=require_count("num_queries", num_queries, minimum=0))
         call_epsilon = settled.call_epsilon_for(num_labels=num_labels, num_teachers=num_teachers)
         failure_prob = num_queries * float(settled.failure_prob or 0)
         return self._session_event(call_epsilon, num_queries, bounded_range=False, failure_prob=failure_prob)
 
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
         step = self.settled(num_queries=num_queries).release_step
         return step.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 
@@ -458,16 +397,14 @@ class BoundaryTopK(BoundaryAggregator):
         gaps = Ranking.of(counts).gaps(padded=self.padded, num_teachers=num_teachers)
         constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
         passed = np.where(constant, 1.0, test.pass_probabilities(gaps))
-        utilities = gaps / self.selection_scale
-        weights = np.exp(utilities - utilities.max(axis=1, keepdims=True))
-        chosen = weights / weights.sum(axis=1, keepdims=True)
+        chosen = softmax(gaps / self.selection_scale, axis=1)
         refused = (chosen * (1 - passed)).sum(axis=1, keepdims=True)
 
         def exactly(row: int) -> Weights:
-            single = softmax_weights((gaps[row].max() - gaps[row]).astype(np.float64), self.selection_scale)
+            single = uniforms.softmax_weights((gaps[row].max() - gaps[row]).astype(np.float64), self.selection_scale)
             parts = (passed[row] * _GRID).astype(np.int64).tolist()
 
-            def weights(digits: int) -> list[Interval]:
+            def weights(digits: int) -> list[uniforms.Interval]:
                 intervals = list(zip(single(digits), parts, strict=True))
                 kept = [(low * n, high * n) for (low, high), n in intervals]
                 lost = [(low * (_GRID - n), high * (_GRID - n)) for (low, high), n in intervals]
@@ -484,20 +421,15 @@ class BoundaryTopK(BoundaryAggregator):
         return Ranking.of(counts).top(k), answered
 
 
-_SMALLEST_ROUND = 25
-_CERTAIN = 28.0  # scales beyond which a probability is within 2**-40 of 0 or 1
-_FEW_MARGINS, _MOST_MARGINS = 1000, 250_000
-"""Larger margins are told apart only while a check changes, and beyond the second number not at all."""
-_SMALLEST_PROB = 2.0**-40  # beyond it the grid's own steps would be visible
-
-
 @dataclass(frozen=True, kw_only=True)
 class NotPriorTopK(TargetChargedAggregator):
     """Checks the expected labels of a query, and releases others by stable top-k only where the check fails.
 
     The margin of a set is the smallest count in it less the largest outside. If margin + Laplace noise reaches
     `prior_margin`, the query is answered with its prior: free. Else it is a hit, and is released (or refused) as
-    `StableTopK` would. The first queries, which no prior exists for, are released so without a check.
+    `StableTopK` would. The first queries, which no prior exists for, are released so without a check; a query whose
+    prior has no label hits without one. After the last hit every query is refused. Source: Cohen & Lyu 2023 (not-prior
+    target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
         * A check is one bit, (sens / prior_scale)-DP with no failure, a `not_prior` target. The session is charged for
@@ -506,9 +438,6 @@ class NotPriorTopK(TargetChargedAggregator):
           failures included.
         * The prior may be anything public, and anything computed from the release so far.
 
-    Edge cases: a prior without a label expects nothing; such a query hits without a check. After the last hit every
-    query is refused.
-
     Attributes:
         prior_scale: scale of the check's Laplace noise in votes, > 0.
         prior_margin: votes by which a prior has to lead; below 0 it may lag behind.
@@ -516,11 +445,9 @@ class NotPriorTopK(TargetChargedAggregator):
         selection_scale: beta of the release's Gumbel noise in votes, > 0.
         table_order: Renyi order that the release's stability table is made for, > 1.
         table_budget: Renyi divergence of one test at that order, > 0.
-        failure_prob: probability that an unstable set is released, per release; None as for `StableTopK`.
-        padded: whether k = 0 and k = L are possible answers of a release.
-        release_share: the part of a target epsilon that calibration lets the releases alone cost, in (0, 1).
-
-    Source: Cohen & Lyu 2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
+        failure_prob: per release; `padded` too is as of `StableTopK`.
+        release_share: the part of a target epsilon that calibration lets the releases alone cost, in (0, 1); the rest
+            as in `TargetChargedAggregator`.
 
     >>> aggregator = NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0,
     ...     first_queries=0, target_hits=1)
@@ -562,34 +489,34 @@ class NotPriorTopK(TargetChargedAggregator):
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def agreement(self, *, num_teachers: int) -> Array:
-        """The probability that a prior of each margin -R..R is kept: `[2 R + 1]`, the numbers drawn from.
-
-        R is T, or less where the last margins pass for certain; larger ones are kept like those.
-        """
+        """The probability that a prior of each margin -R..R is kept, `[2 R + 1]`; larger ones are kept like these."""
         certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
         farthest = min(require_count("num_teachers", num_teachers), max(_FEW_MARGINS, math.ceil(min(certain, 1e300))))
         return _agreement(self.prior_scale, self.prior_margin, min(farthest, _MOST_MARGINS))
 
-    def _kept(self, counts: NDArray[np.integer], expected: Bits, num_teachers: int) -> Array:
-        """The probability that the check of each query holds, `[Q]`."""
+    def _kept(self, counts: NDArray[np.integer], prior: Bits | None, num_teachers: int) -> Array:
+        """The probability that the check of each query holds, `[Q]`: 0 where nothing is expected."""
+        if prior is None:
+            return np.zeros(len(counts))
         table = self.agreement(num_teachers=num_teachers)
         farthest = len(table) // 2
-        return table[np.clip(margins(counts, expected), -farthest, farthest) + farthest]
+        kept = table[np.clip(margins(counts, prior), -farthest, farthest) + farthest]
+        return np.where(prior.any(axis=1), kept, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
         return min(num_queries, self.first_queries + self.target_hits)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
         num_releases = self.num_tests(require_count("num_queries", num_queries, minimum=0))
         num_checks = num_queries - min(num_queries, self.first_queries)
         shape = {"num_labels": num_labels, "num_teachers": num_teachers}
         releases = self.settled(num_queries=num_queries).release_step.event_for(num_queries=num_releases, **shape)
         epsilon = bit_epsilon(self.agreement(num_teachers=num_teachers), self.adjacency.gap_sensitivity)
         given: dict[str, Any] = {"target_hits": self.target_hits, "session_delta": self.session_delta}
-        session = session_event(not_prior, epsilon, num_calls=num_checks, **given, beside=releases)
-        return ComposedEvent((session, releases))
+        session = session_event(charging.not_prior, epsilon, num_calls=num_checks, **given, beside=releases)
+        return pa.ComposedEvent((session, releases))
 
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
         return self.release_step.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 
     def scaled(self, factor: float) -> NotPriorTopK:
@@ -597,25 +524,22 @@ class NotPriorTopK(TargetChargedAggregator):
         return replace(self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor)
 
     def calibrated(self, *, target_delta: float, **release: Any) -> NotPriorTopK:
-        """The releases' noise for their share of the target, then the checks' noise for what is left.
-
-        `target_hits` and `first_queries` stay as they are, and `session_delta` is set to the target's delta.
-        """
+        """The releases' noise for their share of the target, then the checks'; `session_delta` becomes its delta."""
         shape = {name: release.pop(name) for name in ("num_queries", "num_labels", "num_teachers")}
         target_epsilon = release.pop("target_epsilon")
         checked = shape["num_queries"] > self.first_queries
         share = target_epsilon * (self.release_share if checked else 1.0)
         first = shape | {"num_queries": self.num_tests(shape["num_queries"])} | release
         released = self.release_step.calibrated(target_epsilon=share, target_delta=target_delta, **first)
-        base = replace(self._with(released), session_delta=target_delta)
+        made = replace(self._with(released), session_delta=target_delta)
         if not checked:
-            return base
+            return made
         target = {"target_epsilon": target_epsilon, "target_delta": target_delta, "start": self.prior_scale}
-        target["accountant"] = release.get("accountant", AutoAccountant)
-        scale = calibrate(lambda scale: replace(base, prior_scale=scale).event_for(**shape), **target)
-        return replace(base, prior_scale=scale)
+        target["accountant"] = release.get("accountant", pa.AutoAccountant)
+        scale = pa.calibrate(lambda scale: replace(made, prior_scale=scale).event_for(**shape), **target)
+        return replace(made, prior_scale=scale)
 
-    def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> ExpectedRelease:
+    def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> base.ExpectedRelease:
         """The prior is taken to be right as often as a release is, else empty."""
         first = min(num_queries, self.first_queries)
         released = self.release_step._expected(votes, max(first, 1))
@@ -626,16 +550,14 @@ class NotPriorTopK(TargetChargedAggregator):
         parts = (released, checked)
         answers = np.array([first * released.answered, (num_queries - first) * checked.answered])
         if not answers.any():
-            return ExpectedRelease(0.0, 0.0, 0.0)
+            return base.ExpectedRelease(0.0, 0.0, 0.0)
         present, absent = np.average([(part.present, part.absent) for part in parts], axis=0, weights=answers)
-        return ExpectedRelease(float(answers.sum() / num_queries), float(present), float(absent))
+        return base.ExpectedRelease(float(answers.sum() / num_queries), float(present), float(absent))
 
     def hit_probabilities(self, votes: Counts, *, num_teachers: int, prior: Bits | None = None) -> Array:
         """That its check fails, or 1 without a prior; 0 for the first queries, which are not checked."""
-        expected = np.zeros(votes.shape, dtype=np.bool_) if prior is None else prior
-        kept = self._kept(votes, expected, num_teachers)
         checked = np.arange(len(votes)) >= self.first_queries
-        return np.where(checked, np.where(expected.any(axis=1), 1 - kept, 1.0), 0.0)
+        return np.where(checked, 1 - self._kept(votes, prior, num_teachers), 0.0)
 
     def _with(self, release: StableTopK) -> NotPriorTopK:
         names = ("failure_prob", "selection_scale", "table_order", "table_budget")
@@ -650,18 +572,16 @@ class NotPriorTopK(TargetChargedAggregator):
             yield slice(start, stop)
             start = stop
 
-    def _ask(
-        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
-    ) -> Round:
-        expected = np.zeros(counts.shape, dtype=np.bool_) if prior is None else prior
+    def _ask(self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, first: int, num_teachers: int) -> Round:
         checked = first + np.arange(len(counts)) >= self.first_queries
-        kept = self._kept(counts, expected, num_teachers)
-        agreed = checked & expected.any(axis=1) & (numbers[:, 0].on_grid() < kept)
+        agreed = checked & (numbers[:, 0].on_grid() < self._kept(counts, prior, num_teachers))
         step, ranking = self.release_step, Ranking.of(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
         k = selection.select(ranking, numbers[:, 1])
-        labels, answered = step.tested(ranking, k, numbers[:, 2].on_grid(), num_teachers=num_teachers)
-        return Round(np.where(agreed[:, None], expected, labels), agreed | answered, checked & ~agreed)
+        labels, answered = step.tested(ranking, k, numbers[:, 2].on_grid(), num_teachers)
+        if prior is not None:
+            labels = np.where(agreed[:, None], prior, labels)
+        return Round(labels, agreed | answered, checked & ~agreed)
 
 
 def margins(counts: NDArray[np.integer], sets: Bits) -> Counts:

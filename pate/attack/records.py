@@ -118,7 +118,7 @@ class RecordAttack:
         made.release_from(source, ReleaseContext(np.random.default_rng(noise), None, drawn))
         votes = cast(_OverheardVotes, source.in_rounds(noise_multiplier=made.votes_multiplier))
         require(bool(votes.overheard), "aggregator.rounds", made.rounds, "a release in rounds")
-        wider = made.in_rounds.noise_multiplier * math.sqrt(made.in_rounds.num_rounds)
+        wider = made.votes_multiplier * math.sqrt(made.num_rounds)
         return votes, [
             (asked, exact, (drawn.read(f"step-{number}") or {})["total"], wider * asked[2].l2_sensitivity)
             for number, (asked, exact) in enumerate(votes.overheard)

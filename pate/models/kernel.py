@@ -48,7 +48,7 @@ class KernelTeacher(Voter):
     its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
     sum over records would be. With one record per teacher, the record and the teacher are the same unit.
 
-    In rounds (`VoteRounds`) p is what a student released before says of each record. A teacher's vote is the mean over
+    In rounds p is what a student released before says of each record. A teacher's vote is the mean over
     its n_t records of `PublicPCA.with_constant` times (y - p). It counts sqrt(n_t / m) times, m being the records that
     a teacher would have with groups as large as those of the public pool.
 

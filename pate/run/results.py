@@ -15,6 +15,7 @@ from pate import aggregators
 from pate.accounting import Adjacency, ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
 from pate.accounting.events import failure_probability
 from pate.aggregators import Release
+from pate.aggregators.release import ChargedRelease
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
 from pate.files.values import published_fields
@@ -51,7 +52,8 @@ def privacy_of(
 
     `epsilon` is the total of the ledger.
     """
-    aggregator, num_teachers, session = priced.aggregator, priced.shape.num_teachers, release.session
+    aggregator, num_teachers = priced.aggregator, priced.shape.num_teachers
+    session = release if isinstance(release, ChargedRelease) else None
     test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), vars(aggregator))
     plain = None  # what the price of a session is compared with
@@ -83,7 +85,7 @@ def privacy_of(
 
 def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
     """How many queries were answered, and where their true labels `[Q, L]` are given how right the answers are."""
-    session, labels = release.session, release.labels[release.answered]
+    session, labels = release if isinstance(release, ChargedRelease) else None, release.labels[release.answered]
     right = None if true is None or not len(labels) else true[release.answered]
     return ReleaseSummary(
         num_queries=release.num_queries,

@@ -2,6 +2,6 @@
 
 from pate.votes.clipping import histogram
 from pate.votes.source import VoteSource
-from pate.votes.store import StoredVotes, VoteStore
+from pate.votes.vote_file import StoredVotes, VoteStore
 
 __all__ = ["StoredVotes", "VoteSource", "VoteStore", "histogram"]

@@ -1,6 +1,7 @@
 """Votes counted, limited and clipped: counts, and sums on a grid, of votes around a center and against a student."""
 
 import math
+from abc import ABC
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,24 +12,53 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency
 from pate.validation import require, require_array, require_count, require_entries, require_positive
 
+Bits = NDArray[np.bool_]
+Block = NDArray[np.bool_] | NDArray[np.floating]
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FEATURE_STEPS = 2.0**14
+"""Steps of the grid in a feature vector of length 1."""
+
 _BYTE_MAX = 255
+_TOLERANCE = 2.0**-30
+_FINENESS = 2.0**-14  # of the clip: what rounding all entries by a step is worth
+_FLOAT_ERROR = 2.0**-20  # relative, of a length: n 2**-53 for a sum of n squares, n <= 2**30
+_LARGEST_SUM = 2.0**52
+_LEAST_CLIP = 1e-100
+_LEAST_WEIGHT = 2.0**-20  # of a contribution; less counts for nothing
+_BLOCK_ENTRIES = 2**21
+_FINITE = "finite numbers below 1e150"
+_RESIDUAL_STEPS = 2.0**15  # in a clip, at least
+_TINY = 1e-300
+_MOST_CANCELED = 64  # clips that the residuals of a teacher may have, before they cancel each other
+
+
+class Weighted(ABC):
+    """Something of N teachers, each of which may count less than once."""
+
+    num_teachers: int  # N, public
+    num_labels: int  # L
+    weights: Array | None = None  # `[N]`, public, in [0, 1]: what each teacher counts; None where all count once
+
+    @property
+    def total_weight(self) -> float:
+        """Of all teachers together, N where all count once."""
+        return self.num_teachers if self.weights is None else float(self.weights.sum())
 
 
 def histogram(teacher_votes: Any) -> NDArray[np.int64]:
     """Counts `[num_queries, num_labels]` of the teachers that voted for each label, of their bits `[N, Q, L]`.
 
-    Raises:
-        InvalidValue: not bool (a confidence is no vote yet), or not of rank 3, or empty.
+    Raises `InvalidValue` for what is not bool (a confidence is no vote yet), or not of rank 3, or empty.
 
     >>> histogram(np.array([[[True, False]], [[True, True]]])).tolist()
     [[2, 1]]
     """
     votes = require_teacher_votes("teacher_votes", teacher_votes)
     # in bytes over at most 255 teachers at a time, which cannot overflow and moves an eighth of the memory of int64
-    counts = np.zeros(votes.shape[1:], np.int64)
-    for first in range(0, len(votes), _BYTE_MAX):
-        counts += votes[first : first + _BYTE_MAX].view(np.uint8).sum(axis=0, dtype=np.uint8)
-    return counts
+    blocks = (votes[first : first + _BYTE_MAX].view(np.uint8) for first in range(0, len(votes), _BYTE_MAX))
+    return sum((block.sum(axis=0, dtype=np.uint8) for block in blocks), np.zeros(votes.shape[1:], np.int64))
 
 
 def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
@@ -38,11 +68,6 @@ def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
     require(votes.ndim == 3, f"{name}.shape", votes.shape, "[num_teachers, num_queries, num_labels]")
     require(votes.size > 0, f"{name}.shape", votes.shape, "at least one teacher, query and label")
     return votes
-
-
-Bits = NDArray[np.bool_]
-
-Block = NDArray[np.bool_] | NDArray[np.floating]
 
 
 def bits_of(block: Block) -> Bits:
@@ -71,18 +96,12 @@ def limited(block: Block, most: int) -> Bits:
     return fewer
 
 
-_TOLERANCE = 2.0**-30
-
-
 @dataclass(frozen=True, eq=False)
 class LowRankVotes:
     """A block of teachers whose votes minus the center are `span @ weights[t]`.
 
     The span is orthonormal, so the votes `[Q, L]` are as long as the weights `[r, L]`: clipping and adding need no
-    votes, and millions of teachers are a few products of matrices.
-
-    Raises:
-        InvalidValue: shapes that do not match, or columns that are not orthonormal.
+    votes, and millions of teachers are a few products of matrices. Raises `InvalidValue` for others.
     """
 
     span: NDArray[np.float64]  # `[Q, r]`, public, orthonormal columns
@@ -90,9 +109,9 @@ class LowRankVotes:
 
     def __post_init__(self) -> None:
         require(self.span.ndim == 2 and self.span.size > 0, "span.shape", self.span.shape, "[num_queries, r]")
-        width = self.span.shape[1]
-        good = self.weights.ndim == 3 and self.weights.size > 0 and self.weights.shape[1] == width
-        require(good, "weights.shape", self.weights.shape, f"[c, {width}, num_labels]")
+        width, shape = self.span.shape[1], self.weights.shape
+        good = len(shape) == 3 and self.weights.size > 0 and shape[1] == width
+        require(good, "weights.shape", shape, f"[c, {width}, num_labels]")
         error = float(np.abs(self.span.T @ self.span - np.eye(width)).max())
         require(error <= _TOLERANCE, "span", f"{error:.2g} off", "orthonormal columns")
 
@@ -103,10 +122,6 @@ class LowRankVotes:
     def shape(self) -> tuple[int, ...]:
         """Of the votes: `[c, Q, L]`."""
         return len(self), len(self.span), self.weights.shape[2]
-
-    def votes(self) -> NDArray[np.float64]:
-        """The votes minus the center, `[c, Q, L]`."""
-        return np.asarray(self.span @ self.weights)
 
 
 def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency, inside: bool = True) -> Iterator[Any]:
@@ -136,18 +151,6 @@ def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency, inside: 
         yield from [block] if factored else (block[first : first + rows] for first in range(0, len(block), rows))
     missing = adjacency is Adjacency.ADD_REMOVE and 0 < found < num_teachers
     require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
-
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-_FINENESS = 2.0**-14  # of the clip: what rounding all entries by a step is worth
-_FLOAT_ERROR = 2.0**-20  # relative, of a length: n 2**-53 for a sum of n squares, n <= 2**30
-_LARGEST_SUM = 2.0**52
-_LEAST_CLIP = 1e-100
-_LEAST_WEIGHT = 2.0**-20  # of a contribution; less counts for nothing
-_BLOCK_ENTRIES = 2**21
-_FINITE = "finite numbers below 1e150"
 
 
 @dataclass(frozen=True)
@@ -182,11 +185,10 @@ class ClippedSum:
     @property
     def l2_sensitivity(self) -> float:
         """In steps: two clips where votes are replaced, one where a teacher comes or goes, and what rounding adds."""
-        clips = 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
         # Two contributions are rounded, and for factored votes two products with the span, by at most half a step an
         # entry each; the rest is room for the float errors of those products.
         rounding = 3 * math.sqrt(math.prod(self.shape))
-        return clips * self.clip / self.step * (1 + _FLOAT_ERROR) + rounding
+        return self.adjacency.num_moved * self.clip / self.step * (1 + _FLOAT_ERROR) + rounding
 
     @staticmethod
     def most_queries(num_teachers: int, num_labels: int) -> int:
@@ -196,14 +198,12 @@ class ClippedSum:
 
     def within(self, weights: Array) -> Array:
         """What contributions of weights in [0, 1] are scaled by: a little less, as rounding moves light ones as far."""
-        clips = 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
-        rounding = self.l2_sensitivity * self.step / (clips * self.clip) - 1  # over the clips, float errors included
+        # over the clips, float errors included
+        rounding = self.l2_sensitivity * self.step / (self.adjacency.num_moved * self.clip) - 1
         scales = weights - (1 - weights) * rounding
         return np.where(scales < _LEAST_WEIGHT, 0.0, scales)
 
-    def total(
-        self, votes: Any, *, center: NDArray[Any] | float, num_teachers: int, weights: Array | None = None
-    ) -> Integers:
+    def total(self, votes: Any, *, center: Any, num_teachers: int, weights: Array | None = None) -> Integers:
         """The sum `[Q, L]` in steps.
 
         Votes are real numbers `[N, Q, L]`, or blocks of them or of `LowRankVotes`, whose center is taken off already
@@ -213,8 +213,7 @@ class ClippedSum:
         require(bool(np.isfinite(middle).all()), "center", "NaN or infinity", "finite numbers")
         largest = num_teachers * (self.clip / self.step + 1) * max(self.shape[0], 8)
         require(largest < _LARGEST_SUM, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
-        dense = np.zeros(self.shape, dtype=np.int64)
-        span, factored = None, np.zeros((0, 0), dtype=np.int64)
+        dense, span, factored = np.zeros(self.shape, dtype=np.int64), None, np.zeros((0, 0), dtype=np.int64)
         found, scales = 0, None if weights is None else self.within(weights)
         for block in vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False):
             require(block.shape[1:] == self.shape, "votes.shape", block.shape, f"[c, {self.shape[0]}, {self.shape[1]}]")
@@ -248,14 +247,6 @@ def _finite_lengths(flat: Array) -> Array:
     return lengths
 
 
-FEATURE_STEPS = 2.0**14
-"""Steps of the grid in a feature vector of length 1."""
-
-_RESIDUAL_STEPS = 2.0**15  # in a clip, at least
-_TINY = 1e-300
-_MOST_CANCELED = 64  # clips that the residuals of a teacher may have, before they cancel each other
-
-
 @dataclass(frozen=True)
 class ClippedMoments:
     """Adds up feature x residual^T `[D, L]`, a teacher's mean over its records, scaled down to `clip` if it is longer.
@@ -268,9 +259,7 @@ class ClippedMoments:
 
     Formal guarantee: one change (a teacher's records replaced by any others; a teacher added or removed) moves the sum
     by at most `l2_sensitivity` steps in l2. A teacher of weight w, by which its vote and its clip are multiplied, moves
-    it by at most w times that. The clip is public or was released.
-
-    Source: docs/proofs/vote_rounds.md.
+    it by at most w times that. The clip is public or was released. Source: docs/proofs/vote_rounds.md.
     """
 
     clip: float  # the greatest length, > 0
@@ -291,8 +280,7 @@ class ClippedMoments:
     @property
     def l2_sensitivity(self) -> float:
         """In steps: two clips where a teacher is replaced, one where it comes or goes."""
-        clips = 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
-        return clips * self.clip / self.step * (1 + _FLOAT_ERROR)
+        return self.adjacency.num_moved * self.clip / self.step * (1 + _FLOAT_ERROR)
 
     def of_single(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
         """The sum over n teachers with one record each, `[D, L]` in steps.

@@ -12,6 +12,19 @@ from pate.accounting.special import expit
 from pate.votes.public_pca import CONSTANT
 
 Array = NDArray[np.float64]
+_ROUNDS = 3  # in which weights of rows and the typical variance of a column settle
+_LEAST_WEIGHT = 1e-9
+Rows = NDArray[np.float32]
+_TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)])
+_BLOCK_ENTRIES = 2**22
+_SIGNAL = 2.0  # what a label's log-odds vary by, before anything is known
+_LONGER = 2.0  # than is best for single weights: the posterior takes their noise off
+_MISSED = 0.5  # power of the share of a label's signal that its time was enough for: rare labels would be too unsure
+_SIGNAL_POWER = 0.25  # of a direction's variance, in what its weights are expected to add to log-odds
+_NARROWEST = 1e-12
+_CLIPPED_AWAY = 0.02  # of a prevalence, about, that steps say too much or too little: clips cut some gradients more
+_RAREST = 1e-3
+_BISECTIONS = 30
 
 
 def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
@@ -19,9 +32,8 @@ def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
 
     Let y be a singular value in units of noise_std times the root of the longer side, and b the ratio of the sides.
     Above 1 + sqrt(b) it becomes sqrt((y**2 - b - 1)**2 - 4 b) / y, below that 0, because noise alone explains it. In
-    mean square no other function of singular values does better asymptotically.
-
-    Source: Gavish & Donoho 2017, "Optimal shrinkage of singular values", Frobenius loss.
+    mean square no other function of singular values does better asymptotically. Source: Gavish & Donoho 2017, "Optimal
+    shrinkage of singular values", Frobenius loss.
 
     >>> shrink_singular_values(np.diag([100.0, 0.1]), noise_std=1.0).round(1).tolist()
     [[100.0, 0.0], [0.0, 0.0]]
@@ -37,21 +49,15 @@ def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
     return np.asarray((left * (kept * unit)) @ right)
 
 
-_ROUNDS = 3  # in which weights of rows and the typical variance of a column settle
-_LEAST_WEIGHT = 1e-9
-
-
 def posterior_rows(noisy: Array, row_variances: Array) -> Array:
     """The matrix `[k, L]` that is expected behind independent noise of variance 1 in every entry.
 
     Rule: row j is a Gaussian vector with covariance row_variances[j] C. C is estimated by what the rows' products have
-    beyond noise. A row v counts for it by v / (1 + v c)**2, c being the typical variance of a column: as much as its
-    own product is certain. What columns share, and what they have more or less than the mean of them, is shrunk by the
-    variance of its estimate: columns whose rows are few are alike and share little. Negative eigenvalues are set to 0;
-    then each row is replaced by its posterior mean. Row variances `[k]` are > 0, up to a common factor.
-
-    Source: Efron & Morris 1972, "Empirical Bayes on vector observations", with rows of unequal variance; Schäfer &
-    Strimmer 2005 for the shrinkage.
+    beyond noise. A row v counts for it by v / (1 + v c)**2, c being the typical variance of a column. What columns
+    share, and what they have more or less than the mean of them, is shrunk by the variance of its estimate. Negative
+    eigenvalues are set to 0; then each row is replaced by its posterior mean. Row variances `[k]` are > 0, up to a
+    common factor. Source: Efron & Morris 1972, "Empirical Bayes on vector observations", with rows of unequal variance;
+    Schäfer & Strimmer 2005 for the shrinkage.
 
     >>> noisy = np.array([[30.0, 0.5], [-30.0, -0.5]] * 8)
     >>> posterior_rows(noisy, np.ones(16))[:2].round() + 0.0
@@ -59,13 +65,7 @@ def posterior_rows(noisy: Array, row_variances: Array) -> Array:
            [-30.,   0.]])
     """
     variances = row_variances / row_variances.mean()
-    shared, vectors = np.linalg.eigh(_covariance(noisy, variances))
-    explained = np.outer(variances, shared.clip(0))
-    return np.asarray(((noisy @ vectors) * (explained / (explained + 1))) @ vectors.T)
-
-
-def _covariance(noisy: Array, variances: Array) -> Array:
-    """C `[L, L]`, shrunk: its diagonal toward its mean, the rest toward 0, each by how much of it chance explains."""
+    # C is shrunk: its diagonal toward its mean, the rest toward 0, each by how much of it chance explains
     weights = variances
     beyond = (noisy**2).mean(axis=1) - 1
     for _ in range(_ROUNDS):
@@ -82,13 +82,10 @@ def _covariance(noisy: Array, variances: Array) -> Array:
     chances = (rows.T * weights**2) @ rows / total**2  # of an entry of what was found
     apart = ~np.eye(len(found), dtype=np.bool_)
     shrunk = min(1.0, float(chances[apart].sum() / max((found[apart] ** 2).sum(), _LEAST_WEIGHT)))
-    return np.asarray((1 - shrunk) * found * apart + np.diag(own))
-
-
-Rows = NDArray[np.float32]
-
-_TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)])
-_BLOCK_ENTRIES = 2**22
+    covariance = (1 - shrunk) * found * apart + np.diag(own)
+    found, vectors = np.linalg.eigh(covariance)
+    explained = np.outer(variances, found.clip(0))
+    return np.asarray(((noisy @ vectors) * (explained / (explained + 1))) @ vectors.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +106,9 @@ class LearningTimes:
     def best(cls, widths: Array, signal: Array, prevalence: Array, rate: Array | float, *, clip_factor: float) -> Self:
         """A rule of public numbers.
 
-        Args:
-            widths: c, the mean square of each feature on public inputs, `[K]`, > 0.
-            signal: what the log-odds are taken to vary by along each of them, `[K]`.
-            prevalence: of each label, public or released, in (0, 1), `[L]`.
-            rate: v; the variance of the noise in a mean gradient's entry, over the number of steps. One, or `[L]`.
-            clip_factor: the clip in typical lengths of a gradient.
+        `widths` c `[K]` > 0 are the mean squares of the features on public inputs, `signal` `[K]` what log-odds are
+        taken to vary by along each. Prevalences `[L]` are in (0, 1). `rate`, v, one or `[L]`, is the variance of the
+        noise in a mean gradient's entry, over the number of steps; the clip is in typical lengths of a gradient.
         """
         speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * widths
         each = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(widths)))  # labels at once
@@ -135,16 +129,6 @@ class LearningTimes:
     def within(self, num_steps: int, *, longer: float = 1.0) -> Array:
         """So many times as long, `[L]`, or as so many steps allow: one takes at most what a direction still lacks."""
         return np.asarray(np.minimum(longer * self.times, num_steps / self.speeds.max(axis=1)))
-
-
-_SIGNAL = 2.0  # what a label's log-odds vary by, before anything is known
-_LONGER = 2.0  # than is best for single weights: the posterior takes their noise off
-_MISSED = 0.5  # power of the share of a label's signal that its time was enough for: rare labels would be too unsure
-_SIGNAL_POWER = 0.25  # of a direction's variance, in what its weights are expected to add to log-odds
-_NARROWEST = 1e-12
-_CLIPPED_AWAY = 0.02  # of a prevalence, about, that steps say too much or too little: clips cut some gradients more
-_RAREST = 1e-3
-_BISECTIONS = 30
 
 
 @dataclass(frozen=True, eq=False)

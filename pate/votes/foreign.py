@@ -18,14 +18,17 @@ from pate.files.disk import is_regular, one_line
 from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_histogram
 from pate.votes.clipping import histogram
 from pate.votes.source import Array, Bits, VoteSource
-from pate.votes.store import VoteStore
+from pate.votes.vote_file import VoteStore
 
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
 _NAMES = ("votes", "teacher_votes", "counts")
-_SHOWN = 20
-_LARGEST = 2**40
-_MOST_BYTES = 2**32
-"""What a vote file may expand to: an array is read whole, and so are packed votes."""
+_SHOWN, _LARGEST = 20, 2**40
+_MOST_BYTES = 2**32  # what a vote file may expand to: an array is read whole, and so are packed votes
+_FORMS = {
+    "teacher_votes": (3, "[num_teachers, num_queries, num_labels]"),
+    "pairs": (3, "[num_queries, num_labels, 2]"),
+    "classes": (2, "[num_queries, num_classes]"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +48,16 @@ class ImportedVotes:
         """Reads an .npy or .npz file, counts in a .csv file, or a vote file of this package.
 
         Of an .npz with several arrays it takes the one named votes, teacher_votes or counts. A file that expands to
-        more than 4 GiB is refused: counts [Q, L] of the same votes take less.
-
-        Args:
-            path: the file.
-            layout: auto takes bits, confidences and 0/1 integers `[N, Q, L]` as teacher_votes. It takes integers
-                `[Q, L, 2]` whose pairs have one sum as pairs. It takes integers `[Q, C]` whose rows have one sum as
-                classes; if num_teachers is given, the sum must be that. Other integers `[Q, L]` are a histogram.
-            num_teachers: needed for a histogram; elsewhere checked.
+        more than 4 GiB is refused: counts [Q, L] of the same votes take less. `layout=auto` takes bits, confidences and
+        0/1 integers `[N, Q, L]` as teacher_votes, integers `[Q, L, 2]` whose pairs have one sum as pairs, integers
+        `[Q, C]` whose rows have one sum (num_teachers, if given) as classes, others `[Q, L]` as a histogram, for which
+        num_teachers is needed; elsewhere it is checked.
         """
         require_choice("layout", layout, LAYOUTS)
         if num_teachers is not None:
             require_count("num_teachers", num_teachers)
         array = _load(Path(path))
-        found = _layout_of(array, num_teachers) if layout == "auto" else layout
-        votes = _of_teachers(array) if found == "teacher_votes" else _of_counts(array, found, num_teachers)
+        votes = _votes_in(array, _layout_of(array, num_teachers) if layout == "auto" else layout, num_teachers)
         if num_teachers is not None:
             require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, f"{votes.num_teachers}, in votes")
         return votes
@@ -68,7 +66,7 @@ class ImportedVotes:
 def read_teacher_votes(path: Path | str) -> NDArray[Any]:
     """The votes of each teacher `[N, Q, L]` of a file whose layout is teacher_votes: bits, 0 and 1, or confidences."""
     array = _load(Path(path))
-    _of_teachers(array)
+    _votes_in(array, "teacher_votes", None)
     return array
 
 
@@ -84,7 +82,7 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
     """The one array that is meant, of finite numbers; nothing that a header promises takes memory unchecked."""
     require(is_regular(path), name, path, "an existing .npy or .npz file")
     try:
-        array = _array_of(path, name)
+        array = _table(path, name) if path.suffix.lower() == ".csv" else _array_of(path, name)
     except (InvalidValue, PermissionError):
         raise
     except OSError as error:
@@ -97,8 +95,6 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
 
 
 def _array_of(path: Path, name: str) -> NDArray[Any]:
-    if path.suffix.lower() == ".csv":
-        return _table(path, name)
     with path.open("rb") as file:
         if is_array_file(file.read(6)):
             file.seek(0)
@@ -109,8 +105,7 @@ def _array_of(path: Path, name: str) -> NDArray[Any]:
         if {"packed", "num_labels"} <= set(found):
             store = VoteStore.open(path)
             size = store.num_teachers * store.num_queries * store.num_labels
-            rule = f"at most {_MOST_BYTES:,} votes in a file"
-            require(size <= _MOST_BYTES, name, f"{size:,} votes", rule)
+            require(size <= _MOST_BYTES, name, f"{size:,} votes", f"at most {_MOST_BYTES:,} votes in a file")
             return store.teacher_votes()
         named = [known for known in (name, *_NAMES) if known in found]
         rule = f"a file with one array, or with one called {' or '.join(dict.fromkeys((name, *_NAMES)))}"
@@ -158,43 +153,36 @@ def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
     return "pairs" if array.shape[2] == 2 and one_sum else "teacher_votes"
 
 
-def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
-    require(array.ndim == 3, "votes.shape", array.shape, "[num_teachers, num_queries, num_labels]")
-    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
-    if array.dtype != np.bool_:
-        whole = np.issubdtype(array.dtype, np.integer)
-        inside = (array == 0) | (array == 1) if whole else (array >= 0) & (array <= 1)
-        require_entries("votes", inside, "votes 0 or 1" if whole else "confidences in [0, 1]")
-        array = np.asarray(array >= 0.5)
-    return ImportedVotes("teacher_votes", histogram(array), len(array), int(array.sum(axis=2).max()))
-
-
-_FORMS = {"pairs": (3, "[num_queries, num_labels, 2]"), "classes": (2, "[num_queries, num_classes]")}
-
-
-def _of_counts(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
-    """Pairs and classes, whose sums are the number of teachers, or a histogram."""
+def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
+    """Votes of teachers; pairs and classes, whose sums are the number of teachers; or a histogram."""
     if layout in _FORMS:
         rank, shape = _FORMS[layout]
-        good = array.ndim == rank and (layout == "classes" or array.shape[2] == 2)
+        good = array.ndim == rank and (layout != "pairs" or array.shape[2] == 2)
         require(good, "votes.shape", array.shape, shape)
-    elif num_teachers is None:
+    else:
         rule = "a number, counts of votes do not say how many teachers there were"
-        raise InvalidValue(f"num_teachers=None: expected {rule}")
-    require(array.size > 0, "votes.shape", array.shape, "at least one query and label")
+        require(num_teachers is not None, "num_teachers", None, rule)
+    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
+    if layout == "teacher_votes":
+        if array.dtype != np.bool_:
+            whole = np.issubdtype(array.dtype, np.integer)
+            inside = (array == 0) | (array == 1) if whole else (array >= 0) & (array <= 1)
+            require_entries("votes", inside, "votes 0 or 1" if whole else "confidences in [0, 1]")
+            array = np.asarray(array >= 0.5)
+        return ImportedVotes(layout, histogram(array), len(array), int(array.sum(axis=2).max()))
     require(array.dtype.kind in "iuf", "votes.dtype", array.dtype, "counts of votes")
     if array.dtype.kind == "f":
         require_entries("votes", array == np.floor(array), "whole numbers")
     require_entries("votes", (array >= 0) & (array < _LARGEST), f"counts in 0..{_LARGEST - 1}")
-    counts, total = array.astype(np.int64), num_teachers
+    counts, total = array.astype(np.int64), num_teachers or 0
     if layout in _FORMS:
         sums = np.unique(counts.sum(axis=-1))
         rule = f"{'rows' if layout == 'classes' else 'pairs of counts'} with one sum, the number of teachers"
         require(len(sums) == 1, "votes", f"{len(sums)} different sums", rule)
         total = require_count("num_teachers", int(sums[0]))
     counts = counts[:, :, 1] if layout == "pairs" else counts
-    checked = require_histogram("votes", counts, num_teachers=total or 0, rank=2)
-    return ImportedVotes(layout, checked.astype(np.int64), total or 0, 1 if layout == "classes" else None)
+    checked = require_histogram("votes", counts, num_teachers=total, rank=2)
+    return ImportedVotes(layout, checked.astype(np.int64), total, 1 if layout == "classes" else None)
 
 
 class ForeignVotes(VoteSource):
@@ -205,8 +193,7 @@ class ForeignVotes(VoteSource):
     """
 
     def __init__(self, paths: Sequence[Path], *, layout: str = "auto", num_teachers: int | None = None) -> None:
-        if not paths:
-            raise InvalidValue("votes=[]: expected at least one vote file")
+        require(bool(paths), "votes", [], "at least one vote file")
         self.paths, seen = tuple(sorted(paths)), dict[bytes, Path]()
         for path in self.paths:
             require(path.is_file(), "votes", path, "an existing file")
@@ -254,6 +241,5 @@ class ForeignVotes(VoteSource):
 
     def require_teachers(self) -> None:
         """Raises unless files say what each teacher votes for."""
-        if not all(file.layout == "teacher_votes" for file in self._files):
-            rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not say what one teacher votes for"
-            raise InvalidValue(f"votes={self.paths[0]}: expected {rule}")
+        rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not say what one teacher votes for"
+        require(all(file.layout == "teacher_votes" for file in self._files), "votes", self.paths[0], rule)

@@ -1,7 +1,7 @@
 """What teachers say against a public student: features times what it does not know of their labels, or a fit of it."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,28 +11,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import require
-from pate.votes.clipping import FEATURE_STEPS, ClippedMoments, Integers
+from pate.votes.clipping import FEATURE_STEPS, ClippedMoments, Integers, Weighted
 from pate.votes.public_pca import PublicPCA
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
+TRUST = 0.5
+"""Of a teacher, in place of the student's probabilities; public and the same for all."""
 
-class RoundVotes(ABC):
+MOST_PUBLIC = 20_000
+"""Rows of the public pool that stand for it; as many as are asked, where those are more."""
+
+_BLOCK = 512
+_WEIGHT_BITS = 38  # of a column's length; a row of features has 14
+_FEW = 32  # records of a teacher whose products are not formed one by one
+_TEACHERS = 64  # of more records, at once
+_TINY = 1e-300
+_GUESSES = 8
+_ABOVE_GUESS = 1.1
+
+_TOLERANCE = 2.0**-12  # of a teacher's training, in clips; the clip is smaller by four times as much
+# for which doubles have digits enough: see docs/proofs/vote_rounds.md
+_MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL, _MOST_LENGTHS = 2**18, 2**24, 2.0**37, 2.0**38
+# Records of a group over those that are expected of one: a group counts the root of its records, 4 times at most. So
+# no group makes training longer than that, and no more than 16 times as many numbers are multiplied.
+_MOST_TIMES_EXPECTED = 16
+_MOST_STEPS = 2**20
+
+
+class RoundVotes(Weighted):
     """The sums of all teachers' votes in rounds, wherever the teachers are. Nothing of them is priced."""
 
     public: NDArray[np.float32]  # `[m, D]`, features of the public pool, of length 1
     variances: Array  # `[D - 1]`, of the pool along each feature but the constant
-    num_teachers: int  # N, public
     records_per_teacher: float  # about, public
-    num_labels: int
-    weights: Array | None = None  # `[N]`, public, in [0, 1]: what each teacher counts; None where all count once
-
-    @property
-    def total_weight(self) -> float:
-        """Of all teachers together, N where all count once."""
-        return self.num_teachers if self.weights is None else float(self.weights.sum())
 
     @property
     def width(self) -> int:
@@ -40,14 +54,7 @@ class RoundVotes(ABC):
 
     @abstractmethod
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """The sum `[D, L]` of all teachers' clipped votes, in steps, given the student's logits `[D, L]`.
-
-        Residuals of each label are multiplied with a public `label_scale`, `[L]`.
-        """
-
-
-TRUST = 0.5
-"""Of a teacher, in place of the student's probabilities; public and the same for all."""
+        """The sum `[D, L]` of clipped votes, in steps, given the student's weights; residuals are scaled by label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,25 +79,13 @@ class PoolAnswers:
 
 
 def beyond_own(own: Floats, said: Floats, labels: NDArray[np.bool_], asked: Floats, of_pool: Floats) -> Floats:
-    """One teacher's row of `PoolAnswers.beyond`, `[D, L]`.
-
-    Of its own records `[n, …]` there are features, what it said and what is true; of the public rows `[q, …]` that were
-    asked their features and what it said.
-    """
+    """One teacher's row of `PoolAnswers.beyond`, from features, answers and labels of its records, and the pool's."""
     moved = (said - labels).mean(axis=0)
     products = asked.T @ (of_pool - moved) / len(asked) - own.T @ (said - moved) / len(own)
     return np.asarray(products, dtype=np.float32)
 
 
-MOST_PUBLIC = 20_000
-"""Rows of the public pool that stand for it; as many as are asked, where those are more."""
-
-_BLOCK = 512
-_WEIGHT_BITS = 38  # of a column's length; a row of features has 14
-_FEW = 32  # records of a teacher whose products are not formed one by one
-_TEACHERS = 64  # of more records, at once
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class MomentVotes(RoundVotes):
     """Of teachers whose records are at hand.
 
@@ -101,28 +96,23 @@ class MomentVotes(RoundVotes):
     the half of p gives way to what the teacher says itself, of its records and of the pool (`PoolAnswers`).
     """
 
-    def __init__(
-        self,
-        *,
-        inputs: NDArray[np.float32],  # `[n, …]`, private; read a few thousand rows at a time
-        labels: NDArray[np.bool_],  # `[n, L]`, private
-        teacher_of: Rows,  # `[n]`, of each record
-        num_teachers: int,
-        directions: PublicPCA,  # of the public pool
-        public_inputs: NDArray[np.float32],  # `[m, …]`, what stands for the pool
-        records_per_teacher: float,
-        ask: Callable[[], PoolAnswers] | None = None,  # what trained teachers say, called once
-        weights: Array | None = None,
-    ) -> None:
-        self.weights = weights
-        self.num_teachers, self.records_per_teacher = num_teachers, records_per_teacher
-        self.num_labels = labels.shape[1]
-        self.public = directions.with_constant(public_inputs).astype(np.float32)
-        self.variances = directions.feature_variances
-        self._inputs, self.directions, self._teacher_of, self._ask = inputs, directions, teacher_of, ask
-        sizes = np.bincount(teacher_of, minlength=num_teachers)
-        order = np.argsort(sizes[teacher_of] * (num_teachers + 1) + teacher_of, kind="stable")
-        self._order, self._labels = order, labels[order]
+    inputs: NDArray[np.float32]  # `[n, …]`, private; read a few thousand rows at a time
+    labels: NDArray[np.bool_]  # `[n, L]`, private
+    teacher_of: Rows  # `[n]`, of each record
+    num_teachers: int
+    directions: PublicPCA  # of the public pool
+    public_inputs: NDArray[np.float32]  # `[m, …]`, what stands for the pool
+    records_per_teacher: float
+    ask: Callable[[], PoolAnswers] | None = None  # what trained teachers say, called once
+    weights: Array | None = None
+
+    def __post_init__(self) -> None:
+        self.num_labels = self.labels.shape[1]
+        self.public = self.directions.with_constant(self.public_inputs).astype(np.float32)
+        self.variances = self.directions.feature_variances
+        sizes = np.bincount(self.teacher_of, minlength=self.num_teachers)
+        self._order = np.argsort(sizes[self.teacher_of] * (self.num_teachers + 1) + self.teacher_of, kind="stable")
+        self._labels = self.labels[self._order]
         self._sizes = np.sort(sizes[sizes > 0])
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
@@ -135,7 +125,7 @@ class MomentVotes(RoundVotes):
             shape = (-1, size, self.width), (-1, size, self.num_labels)
             scale = label_scale * self._weight(size)
             features, left = self._features[rows].reshape(shape[0]), residuals[rows].reshape(shape[1]) * scale
-            teachers = self._teacher_of[self._order[rows][::size]]
+            teachers = self.teacher_of[self._order[rows][::size]]
             counted = 1.0 if self.weights is None else self.weights[teachers]
             if answers is not None:
                 said = answers.votes(teachers, weights) * label_scale
@@ -160,11 +150,11 @@ class MomentVotes(RoundVotes):
 
     def _weight(self, size: int) -> float:
         """Of the mean over that many records."""
-        return math.sqrt(size / self.records_per_teacher) if self._ask is None else 1.0
+        return math.sqrt(size / self.records_per_teacher) if self.ask is None else 1.0
 
     @cached_property
     def _answers(self) -> PoolAnswers | None:
-        return None if self._ask is None else self._ask()
+        return None if self.ask is None else self.ask()
 
     def _residuals(self, weights: Array) -> Array:
         """Labels minus the student's probabilities; numpy's tanh takes a fifth of the time of a logistic function.
@@ -185,7 +175,7 @@ class MomentVotes(RoundVotes):
         """`[n, D]` in the order of the labels: of length at most 1, cut towards 0, in steps of 2**-14."""
         found = np.empty((len(self._order), self.width), dtype=np.float32)
         for out, rows in zip(_blocks(found), _blocks(self._order), strict=True):
-            out[:] = np.trunc(self.directions.with_constant(_block(self._inputs[rows]))[: len(out)] * FEATURE_STEPS)
+            out[:] = np.trunc(self.directions.with_constant(_block(self.inputs[rows]))[: len(out)] * FEATURE_STEPS)
         return found
 
 
@@ -216,11 +206,6 @@ def _means(features: NDArray[np.float32], residuals: Array) -> Array:
     return np.asarray(wide @ residuals / (FEATURE_STEPS * features.shape[1]))
 
 
-_TINY = 1e-300
-_GUESSES = 8
-_ABOVE_GUESS = 1.1
-
-
 def convex_fit(
     features: Array,  # `[n, D]`, of length at most 1
     targets: Array,  # `[n, L]`, finite
@@ -239,9 +224,8 @@ def convex_fit(
     If that does not end, it begins again at 0 with a step that is short enough for any records.
 
     Formal guarantee: it ends, whatever the records are. The weights are nearer than `tolerance / ridge` to the minimum,
-    where `most_steps` is at least `steps_to_minimum`. Costs at most twice as many steps.
-
-    Source: docs/proofs/vote_rounds.md.
+    where `most_steps` is at least `steps_to_minimum`. Costs at most twice as many steps. Source:
+    docs/proofs/vote_rounds.md.
     """
 
     def gradient(weights: Array) -> Array:
@@ -280,16 +264,7 @@ def steps_to_minimum(pull: float, *, curvature: float, ridge: float, tolerance: 
     return math.ceil((1 + curvature / ridge) * math.log(max(2 * pull / tolerance, 2.0)))
 
 
-_TOLERANCE = 2.0**-12
-"""Of a teacher's training, in clips; the clip is smaller by four times as much."""
-_MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL, _MOST_LENGTHS = 2**18, 2**24, 2.0**37, 2.0**38
-"""For which doubles have digits enough: see docs/proofs/vote_rounds.md."""
-_MOST_TIMES_EXPECTED = 16
-"""Records of a group over those that are expected of one: a group counts the root of its records, 4 times at most. So
-no group makes training longer than that, and no more than 16 times as many numbers are multiplied."""
-_MOST_STEPS = 2**20
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConvexVotes(MomentVotes):
     """Of teachers that learn, in every round, what the student gets wrong of their own records.
 
@@ -305,14 +280,17 @@ class ConvexVotes(MomentVotes):
     room for, or that training could take too long: by public numbers alone.
     """
 
-    def __init__(self, *, learner_of: Rows, num_learners: int, penalty: float, **given: Any) -> None:
-        # the teacher of each group `[G]`; N; Λ over the groups per teacher times the mean variance of a direction, > 0
-        super().__init__(**given)
-        self.penalty, self.num_learners, self._learner_of = penalty, num_learners, learner_of
+    learner_of: Rows  # the teacher of each group `[G]`
+    num_learners: int  # N
+    penalty: float  # Λ over the groups per teacher times the mean variance of a direction, > 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        penalty, num_learners = self.penalty, self.num_learners
         self._ridge = penalty / self.width * self.num_teachers / num_learners
         num_weights, fewer = self.width * self.num_labels, "fewer directions of the public pool or fewer labels"
         require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, fewer)
-        groups = int(np.bincount(learner_of, minlength=num_learners).max())  # of the largest teacher
+        groups = int(np.bincount(self.learner_of, minlength=num_learners).max())  # of the largest teacher
         smaller = "more teachers, or a larger penalty: these have too many groups"
         lengths = (self.num_labels + 4) * groups
         require(groups <= _MOST_RECORDS and lengths <= _MOST_LENGTHS, "num_teachers", num_learners, smaller)
@@ -329,7 +307,7 @@ class ConvexVotes(MomentVotes):
         gain = 1 + 1 / self.penalty
         clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
         total = np.zeros(weights.shape, dtype=np.int64)
-        groups = self._teacher_of[self._order]
+        groups = self.teacher_of[self._order]
         sizes = np.minimum(np.bincount(groups, minlength=self.num_teachers), self.most_records)[groups]
         counted = np.sqrt(sizes / self.records_per_teacher)  # what the group of each record counts
         for rows in filter(len, self._rows_of_learners):
@@ -348,10 +326,10 @@ class ConvexVotes(MomentVotes):
     @cached_property
     def _rows_of_learners(self) -> list[Rows]:
         """Of each teacher, in the order of the labels: the first records of each of its groups."""
-        groups = self._teacher_of[self._order]  # all records of a group side by side
+        groups = self.teacher_of[self._order]  # all records of a group side by side
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
         place = np.arange(len(groups)) - np.repeat(firsts, np.diff(firsts, append=len(groups)))  # within its group
         kept = np.flatnonzero(place < self.most_records)
-        learners = self._learner_of[groups[kept]]
+        learners = self.learner_of[groups[kept]]
         ends = np.cumsum(np.bincount(learners, minlength=self.num_learners))
         return np.split(kept[np.argsort(learners, kind="stable")], ends[:-1])

@@ -25,14 +25,9 @@ _EVENED = 0.25  # power of a component's variance that is left of it
 _EXPECTED = 0.1  # of a component's log-odds, of a linear feature's
 _BLOCK = 2048
 
-SHARE_IN_ROUNDS = 0.5
-"""The noise in the directions of rounds, of the labels' variance: descent learns little along most of them."""
-
-RIDGE_IN_ROUNDS = 1.0
-"""That of `PublicPCA.of` in rounds. A published student's features are made anew by it."""
-
-CONSTANT = 0.2
-"""The last feature of every input, where all together have length 1."""
+SHARE_IN_ROUNDS = 0.5  # the noise in their directions, of the labels' variance: descent learns little along most
+RIDGE_IN_ROUNDS = 1.0  # that of `PublicPCA.of` in rounds; a published student's features are made anew by it
+CONSTANT = 0.2  # the last feature of every input, where all together have length 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +44,7 @@ class PublicKernel:
 
     @classmethod
     def of(cls, linear_features: Array, count: int) -> PublicKernel:
-        """At most `count` components, those of the greatest variance in the pool, of its linear features `[n, D]`.
-
-        There are none where linear features explain all of the kernel.
-        """
+        """At most `count` components of the greatest variance in the pool, of linear features `[n, D]`; maybe none."""
         rows = linear_features[np.linspace(0, len(linear_features) - 1, min(len(linear_features), _FITTED)).astype(int)]
         landmarks = _of_length_1(rows[np.linspace(0, len(rows) - 1, min(len(rows), _LANDMARKS)).astype(int)])
         apart = 1 - landmarks @ landmarks.T
@@ -92,9 +84,7 @@ class PublicPCA:
     """Inputs to features of length 1: their leading principal directions in a public pool, weighted by variance.
 
     A direction of variance v is divided by the root of v plus a share, the ridge, of the mean variance of an input's
-    entries.
-
-    Formal guarantee: public inputs alone decide it.
+    entries. Formal guarantee: public inputs alone decide it.
     """
 
     center: Array  # `[d]`, the pool's mean
@@ -176,7 +166,6 @@ class PublicPCA:
         return np.asarray(left @ right)
 
     def _projected(self, inputs: NDArray[np.floating]) -> Array:
-        """`[n, k]`."""
         rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
         require(rows.shape[1] == len(self.center), "inputs.shape", rows.shape, f"[n, {len(self.center)}]")
         rows = rows - self.center

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require, require_array, require_count, require_entries, require_histogram
-from pate.votes.clipping import ClippedSum, Integers, histogram, limited
+from pate.votes.clipping import ClippedSum, Integers, Weighted, histogram, limited
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
-
 
 Bits = NDArray[np.bool_]
 Array = NDArray[np.float64]
@@ -24,15 +22,20 @@ Array = NDArray[np.float64]
 NUM_LENGTHS = 16
 """Powers of the root of 2 that a teacher's shares may be long."""
 
+Total = tuple[NDArray[np.int64], int]
+"""The sum `[Q, L]` of what holders sent, and how many sent something."""
+
+USUAL_LABELS = 3
+"""Labels that a made-up query has, where there are enough of them."""
+
 _PARTS = 2**10  # of a teacher that counts once: whole numbers are counted
+_BLOCK_ENTRIES = 2**22
+_SEED = 7919  # another one than that of the noise, which would be the order of the labels
 
 
-class ShareSums(ABC):
+class ShareSums(Weighted):
     """Sums over teachers of how common each label is among a teacher's records, for a prevalence. None is priced."""
 
-    num_teachers: int  # in the sums
-    num_labels: int
-    weights: Array | None = None  # `[N]`, public, in [0, 1]: what each teacher counts; None where all count once
     parts: int = 1  # what a teacher of weight 1 adds to `lengths`
 
     @abstractmethod
@@ -74,36 +77,26 @@ class TeacherShares(ShareSums):
         return clipped.total(votes, center=center, num_teachers=self.num_teachers, weights=self.weights)
 
 
-class VoteSource(ABC):
+class VoteSource(Weighted):
     """The votes of an ensemble on its queries. Nothing of it is priced: it stays with the owner of the data.
 
     A source of one's own gives `bits` and `label_shares`, and has the attributes. The other forms follow from these.
 
     Attributes:
-        num_teachers: N, public.
+        num_teachers: N, public; like `num_labels`, L, and `weights`, `[N]` in [0, 1]: what each teacher counts, for
+            aggregators whose `budgets_by` are weights; None where all count once.
         num_queries: Q.
-        num_labels: L.
         records_per_teacher: about how many records a teacher has, public: groups over teachers.
         gives_bits: whether there are bits to count. Kernel teachers give functions on the queries instead.
         only_in_rounds: whether there are votes against a student, and no others.
-        weights: `[N]`, public, in [0, 1]: what each teacher counts, for aggregators that `take_weights`; None where all
-            count once.
     """
 
-    num_teachers: int
     num_queries: int
-    num_labels: int
     records_per_teacher: float
     gives_bits: bool = True
     only_in_rounds: bool = False
-    weights: Array | None = None
 
-    @property
-    def total_weight(self) -> float:
-        """Of all teachers together, N where all count once."""
-        return self.num_teachers if self.weights is None else float(self.weights.sum())
-
-    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+    def prepare(self) -> None:
         """Does whatever takes long and is done once, such as training, before votes are read."""
 
     @abstractmethod
@@ -149,13 +142,10 @@ class VoteSource(ABC):
 
     def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make` gave the first time that it was asked for under this key."""
-        if key not in self._memory:
-            self._memory[key] = make()
-        return self._memory[key]
-
-    @cached_property
-    def _memory(self) -> dict[Hashable, Any]:
-        return {}
+        memory: dict[Hashable, Any] = self.__dict__.setdefault("_memory", {})
+        if key not in memory:
+            memory[key] = make()
+        return memory[key]
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
@@ -176,11 +166,10 @@ class SumsAlone(VoteSource):
 
     expected: ClassVar[str]  # which aggregator can read them
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self) -> Any:
         raise InvalidValue(f"aggregator: expected {self.expected}")
 
-    def label_shares(self) -> Array:
-        raise InvalidValue(f"aggregator: expected {self.expected}")
+    label_shares = bits
 
 
 class CountedVotes(SumsAlone):
@@ -205,10 +194,6 @@ class CountedVotes(SumsAlone):
         return self._counts
 
 
-Total = tuple[NDArray[np.int64], int]
-"""The sum `[Q, L]` of what holders sent, and how many sent something."""
-
-
 class NoisySum(SumsAlone):
     """Of these votes there is nothing but a sum that carries its noise, and it may be asked for once.
 
@@ -227,20 +212,12 @@ class NoisySum(SumsAlone):
         self.records_per_teacher = 1.0
 
 
-USUAL_LABELS = 3
-"""Labels that a made-up query has, where there are enough of them."""
-
-_BLOCK_ENTRIES = 2**22
-_SEED = 7919  # another one than that of the noise, which would be the order of the labels
-
-
 class MadeUpVotes(VoteSource):
     """A public model of queries, drawn with a fixed seed: no data is read.
 
     Rule: a query has `num_present` of the L labels; where L is 1, every other query has it. The share `agreement` of
-    the teachers names each label that is present, and whoever misses it names one that is absent, these in turn: a
-    teacher names as many labels as the query has. No teacher misses a second label of a query before each has missed
-    one.
+    the teachers names each label that is present, and whoever misses it names one that is absent, these in turn. No
+    teacher misses a second label of a query before each has missed one.
     """
 
     records_per_teacher = 1.0
@@ -255,11 +232,17 @@ class MadeUpVotes(VoteSource):
         self.agreement, self.num_present = agreement, num_present
         order = np.argsort(np.random.default_rng(_SEED).random((num_queries, num_labels)), axis=1)
         place = np.argsort(order, axis=1)  # of each label in the order of its query
-        num_present_of = np.full(num_queries, num_present)
+        present = np.broadcast_to(np.arange(num_labels) < num_present, order.shape).copy()  # [Q, L], in the order
         if num_labels == 1:
-            num_present_of[1::2] = 0
-        present = np.arange(num_labels) < num_present_of[:, None]  # [Q, L], in the order
-        starts, counts = _spread(present, round(agreement * num_teachers), num_teachers)
+            present[1::2] = False
+        counts = np.where(present, right := round(agreement * num_teachers), num_teachers - right)
+        if num_labels > 1:  # whoever misses a label names one that is absent, these in turn
+            num_absent = num_labels - num_present
+            each, more = divmod(num_present * (num_teachers - right), max(num_absent, 1))
+            absent = np.minimum(each + (np.arange(num_labels) - num_present < more), num_teachers)
+            counts = np.where(present, right, absent)
+        # where each label's run of teachers starts, and how long it is; labels in order, those present first
+        starts = np.cumsum(counts, axis=1) - counts if num_labels > 1 else np.zeros_like(counts)
         self.labels: Bits = np.take_along_axis(present, place, axis=1)
         self._starts, self._counts = (np.take_along_axis(each, place, axis=1) for each in (starts, counts))
 
@@ -282,17 +265,3 @@ class MadeUpVotes(VoteSource):
         if max_votes is None or max_votes >= self.num_present:
             return self._counts
         return super()._counted(max_votes)
-
-
-def _spread(present: Bits, num_right: int, num_teachers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each label's run of teachers starts, and how long it is; labels in order, those present first."""
-    num_present = present.sum(axis=1, keepdims=True)
-    num_absent = present.shape[1] - num_present
-    if present.shape[1] == 1:
-        counts = np.where(present, num_right, num_teachers - num_right)
-        return np.zeros_like(counts), counts
-    missed = num_present * (num_teachers - num_right)
-    place = np.arange(present.shape[1]) - num_present
-    each = missed // np.maximum(num_absent, 1) + (place < missed % np.maximum(num_absent, 1))
-    counts = np.where(present, num_right, np.minimum(each, num_teachers)).astype(np.int64)
-    return np.cumsum(counts, axis=1) - counts, counts

@@ -1,10 +1,12 @@
-"""Vote files: what a holder's teachers say and what it vouches for, sums of several, and all of them as one source."""
+"""Votes on disk, one bit each, read in blocks; vote files of holders, sums of several, all of them as one source."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -14,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, is_array_file
+from pate.accounting import Adjacency
+from pate.files import disk
+from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array, read_header
 from pate.files.disk import damaged, replacing
 from pate.files.values import from_json, to_json_line
 from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_text
-from pate.votes.clipping import histogram, limited, require_teacher_votes
+from pate.votes.clipping import histogram, limited, require_teacher_votes, vote_blocks
 from pate.votes.source import Array, Bits, VoteSource
-from pate.votes.store import VoteStore, form_of, read_member, read_rows, reading, whole_blocks, write_member, write_rows
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
@@ -28,8 +31,194 @@ if TYPE_CHECKING:
 CASTS = ("bits", "confidences")
 """What teachers say in a vote file: a bit for each label of each query, or a number in [0, 1] as well."""
 
+Blocks = Callable[[], Iterable[NDArray[Any]]]
+"""Gives the votes of teachers 0, 1, … anew at each call, `[c, Q, L]` a block."""
+
+Words = NDArray[np.uint64]
+Packed = NDArray[np.uint8]
+
 _FORMAT = 1
 _HEXADECIMAL = 64
+_RULE = "a whole vote file, as pate-vote writes it"
+_REMEDY = "ask its holder for it again: the same pate-vote command writes the same file"
+_SUM_RULE = "a whole file of sums, as pate-release sum=FILE writes it"
+_SUM_REMEDY = "ask for it again: the same pate-release command writes the same file"
+_BLOCK_BYTES = 32 * 2**20  # of unpacked votes held at once
+_WHOLE = "a whole vote file"
+_ANEW = "of a run, remove it, and the same command asks the teachers again; of others, save it anew"
+_WORD = 8  # bytes
+_CHUNK = 2**15  # words of one pass: what it reads and writes fits into a cache
+_BITS_AT_ONCE = 2**24
+_SAME = {
+    "queries": "the queries that {first} answers: the same public samples, in the same order",
+    "num_queries": "as many queries as in {first}",
+    "num_labels": "as many labels as in {first}",
+    "vote_clip": "the vote_clip of {first}",
+    "cast": "the cast= of {first}",
+    "dataset": "the data set of {first}",
+}
+
+
+def write_member(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    """Writes an array; equal arrays give equal bytes, as no time stamp goes in."""
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def write_rows(
+    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], descr: str, blocks: Iterable[NDArray[Any]]
+) -> None:
+    """Writes an array of that shape and dtype that is given as blocks of its rows."""
+    header: dict[str, Any] = {"descr": descr, "fortran_order": False, "shape": shape}
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array_header_1_0(member, header)
+        for block in blocks:
+            member.write(np.ascontiguousarray(block, dtype=descr).data)
+
+
+def read_member(archive: zipfile.ZipFile, name: str, *, kinds: str = "biuf") -> NDArray[Any]:
+    """An array of those dtypes; raises one of `UNREADABLE` where it is none."""
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as member:
+        return read_array(member, info.file_size, kinds=kinds)
+
+
+def form_of(archive: zipfile.ZipFile, name: str, *, kinds: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of an array in C order, all bytes of which are in the file."""
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as member:
+        shape, fortran_order, dtype = read_header(member, info.file_size, kinds=kinds)
+    if fortran_order:
+        raise ValueError(f"expected {dtype} in C order")
+    return shape, dtype
+
+
+def read_rows(archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str) -> Iterator[NDArray[Any]]:
+    """Such an array, up to `num_rows` rows of it at a time."""
+    shape, dtype = form_of(archive, name, kinds=kinds)
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as member:
+        read_header(member, info.file_size, kinds=kinds)
+        for first in range(0, shape[0], num_rows):
+            count = min(num_rows, shape[0] - first)
+            data = member.read(dtype.itemsize * count * math.prod(shape[1:]))
+            yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
+
+
+@contextmanager
+def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFile]:
+    """An archive of arrays; what reading it raises, as what is wrong with the file."""
+    with disk.reading(path, rule=rule, remedy=remedy, wrong=UNREADABLE), zipfile.ZipFile(path) as archive:
+        check_members(archive, None)
+        yield archive
+
+
+def whole_blocks(blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]) -> Iterator[NDArray[Any]]:
+    """The blocks `[c, Q, L]`; raises `InvalidValue` unless they are the votes of N teachers together."""
+    for block in vote_blocks(iter(blocks), num_teachers=shape[0], adjacency=Adjacency.REPLACE_ONE):
+        require(block.shape[1:] == shape[1:], "votes.shape", block.shape, f"[c, {shape[1]}, {shape[2]}]")
+        yield block
+
+
+def write_votes(
+    archive: zipfile.ZipFile, blocks: Iterable[Any], shape: tuple[int, int, int], clip: int | None = None
+) -> None:
+    """Writes bool blocks `[c, Q, L]` of N teachers together, of which each keeps to the clip, as `packed`."""
+
+    def packed() -> Iterator[Packed]:
+        for block in whole_blocks(blocks, shape):
+            votes = require_teacher_votes("votes", block)
+            if clip is not None:
+                within = np.count_nonzero(votes, axis=-1) <= clip
+                require_entries("votes", within, f"at most vote_clip={clip} labels of a query")
+            yield np.packbits(votes, axis=-1)
+
+    write_rows(archive, "packed", (*shape[:2], -(-shape[2] // 8)), "|u1", packed())
+
+
+@dataclass(frozen=True)
+class VoteStore:
+    """A complete file of teacher votes: no epsilon covers it, it stays with the owner of the data.
+
+    An .npz with `packed` uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]` (the labels of one query,
+    `numpy.packbits`, big-endian, zero padded) and `num_labels`. Votes are written and read a block of teachers at a
+    time, so memory grows with neither the teachers nor the file. Made by `VoteStore.write` or `VoteStore.open`.
+    """
+
+    path: Path
+    num_teachers: int
+    num_queries: int
+    num_labels: int
+
+    @classmethod
+    def write(
+        cls, path: Path | str, blocks: Iterable[Bits], *, num_teachers: int, num_queries: int, num_labels: int
+    ) -> VoteStore:
+        """Writes the votes of teachers 0, 1, … in order: bool blocks `[c, Q, L]`, together num_teachers of them.
+
+        The file appears when it is complete, in a folder that is there; one of its name is replaced. Raises
+        `InvalidValue` for a block of another shape or dtype, or another number of teachers; nothing is written then.
+        """
+        path, sizes = Path(path), (num_teachers, num_queries, num_labels)
+        for name, value in zip(("num_teachers", "num_queries", "num_labels"), sizes, strict=True):
+            require_count(name, value)
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+            write_member(archive, "num_labels", np.array(num_labels, np.int64))
+            write_votes(archive, blocks, sizes)
+        return cls(path, *sizes)
+
+    @classmethod
+    def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
+        """Opens a vote file, of so many teachers, and checks what it says of itself; `blocks` checks its content.
+
+        Raises `InvalidValue` for no such file, a torn or foreign file, or another number of teachers.
+        """
+        with reading(path, _WHOLE, _ANEW) as archive:
+            known, (shape, dtype) = read_member(archive, "num_labels"), form_of(archive, "packed", kinds="biuf")
+            if known.shape != () or known.dtype.kind not in "iu" or dtype != np.uint8:
+                raise ValueError(f"expected a whole number of labels, and uint8 in C order, found {dtype}")
+        num_labels = int(known)
+        if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
+            raise damaged(path, f"packed [N, Q, ceil({num_labels} / 8)], none of them 0", f"shape {shape}", _ANEW)
+        if num_teachers is not None:
+            require(shape[0] == num_teachers, "num_teachers", shape[0], f"{num_teachers} teachers in {path}")
+        return cls(Path(path), shape[0], shape[1], num_labels)
+
+    def blocks(self) -> Iterator[NDArray[np.bool_]]:
+        """Yields bool `[c, num_queries, num_labels]` for teachers 0.., c as memory allows; raises if damaged."""
+        for packed in self.packed_blocks(max(1, _BLOCK_BYTES // (self.num_queries * self.num_labels))):
+            yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
+
+    def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
+        """Yields the same packed, uint8 `[c, num_queries, ceil(num_labels / 8)]`, of c = `num_teachers` at most."""
+        behind = (1 << (-self.num_labels % 8)) - 1
+        with reading(self.path, _WHOLE, _ANEW) as archive:
+            for packed in read_rows(archive, "packed", num_teachers, kinds="u"):
+                if behind and (packed[..., -1] & behind).any():
+                    raise damaged(self.path, _WHOLE, f"bits behind label {self.num_labels - 1}", _ANEW)
+                yield packed
+
+    def teacher_votes(self) -> NDArray[np.bool_]:
+        """All votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
+        return np.concatenate(list(self.blocks()))
+
+    def histogram(self) -> NDArray[np.int64]:
+        """Counts of votes, int64 `[num_queries, num_labels]`, a block at a time."""
+        return sum(map(histogram, self.blocks()), np.zeros((self.num_queries, self.num_labels), np.int64))
+
+
+class StoredVotes(VoteSource):
+    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries."""
+
+    def __init__(self, store: VoteStore) -> None:
+        self.store, self.records_per_teacher = store, 1.0
+        self.num_teachers, self.num_queries, self.num_labels = store.num_teachers, store.num_queries, store.num_labels
+
+    def bits(self) -> Iterator[Bits]:
+        return self.store.blocks()
+
+    def label_shares(self) -> Array:
+        return np.concatenate([block.mean(axis=1) for block in self.bits()])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +283,6 @@ def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str
     return digest.hexdigest()
 
 
-_RULE = "a whole vote file, as pate-vote writes it"
-_REMEDY = "ask its holder for it again: the same pate-vote command writes the same file"
-_BLOCK_BYTES = 32 * 2**20
-
-Blocks = Callable[[], Iterable[NDArray[Any]]]
-"""Gives the votes of teachers 0, 1, … anew at each call, `[c, Q, L]` a block."""
-
-
 @dataclass(frozen=True, eq=False)
 class HoldersFile:
     """A file of one or more holders on disk. No epsilon covers it: only the aggregator may have it."""
@@ -145,16 +326,14 @@ class VoteFile(HoldersFile):
         teachers, queries, labels = manifest.shape
         require(len(record_ids) == queries, "len(record_ids)", len(record_ids), f"{queries}, one for each query")
         require(len(label_names) == labels, "len(label_names)", len(label_names), f"{labels}, one for each label")
-        says_more = manifest.cast == "confidences"
-        complete = (confidences is not None and label_shares is not None) == says_more
+        complete = (confidences is not None and label_shares is not None) == (manifest.cast == "confidences")
         require(complete, "cast", manifest.cast, "confidences and label shares where it says so, and only there")
-        packed = (teachers, queries, -(-labels // 8))
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, "num_labels", np.array(labels, np.int64))
             write_member(archive, "manifest", np.array(manifest.to_text()))
             write_member(archive, "record_ids", np.asarray(record_ids))
             write_member(archive, "label_names", np.array(label_names, np.str_))
-            write_rows(archive, "packed", packed, "|u1", _packed(bits(), manifest))
+            write_votes(archive, bits(), manifest.shape, manifest.vote_clip)
             if confidences is not None and label_shares is not None:
                 shares = np.asarray(label_shares, dtype="<f8")
                 require(shares.shape == (teachers, labels), "label_shares.shape", shares.shape, f"[{teachers}, L]")
@@ -183,12 +362,6 @@ class VoteFile(HoldersFile):
                 raise damaged(self.path, _RULE, f"more than vote_clip={clip} labels of a query", _REMEDY)
             yield block
 
-    def packed(self) -> Iterator[NDArray[np.uint8]]:
-        """The bits of teachers 0, 1, …, packed, uint8 `[c, Q, ceil(L / 8)]` a block, of votes that were not clipped."""
-        clip = self.manifest.vote_clip
-        require(clip is None, "vote_clip", clip, "None, as it is not checked here")
-        return VoteStore.open(self.path).packed_blocks()
-
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         """Confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block; the file has to hold them."""
         shape = self.manifest.shape
@@ -209,10 +382,6 @@ class VoteFile(HoldersFile):
         if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
             raise damaged(self.path, _RULE, "label shares of another shape, or beyond [0, 1]", _REMEDY)
         return np.asarray(shares, dtype=np.float64)
-
-
-_SUM_RULE = "a whole file of sums, as pate-release sum=FILE writes it"
-_SUM_REMEDY = "ask for it again: the same pate-release command writes the same file"
 
 
 class SumFile(HoldersFile):
@@ -294,90 +463,47 @@ def is_whole_archive(path: Path) -> bool:
         return False
 
 
-def _packed(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[NDArray[np.uint8]]:
-    for block in whole_blocks(blocks, manifest.shape):
-        votes, clip = require_teacher_votes("votes", block), manifest.vote_clip
-        if clip is not None:
-            within = np.count_nonzero(votes, axis=-1) <= clip
-            require_entries("votes", within, f"at most vote_clip={clip} labels of a query")
-        yield np.packbits(votes, axis=-1)
-
-
-Words = NDArray[np.uint64]
-Packed = NDArray[np.uint8]
-
-_WORD = 8  # bytes
-_CHUNK = 2**15  # words of one pass: what it reads and writes fits into a cache
-_BITS_AT_ONCE = 2**24
-
-
 class BitSums:
     """Adds up rows of bits, 64 of them in one operation, in counters whose digits are rows of bits themselves.
 
-    Rule: a level of weight 2**i keeps at most one row. Two rows and the one that is there become a sum, which stays,
-    and a carry, which goes to the next level (a carry-save adder). A row costs less than one such addition in the mean,
-    five operations for 64 bits, however many rows there are.
+    Rule: on a level of weight 2**i two rows and the one that is there become a sum, which stays, and a carry, which
+    goes to the next level (a carry-save adder). A row costs less than one such addition in the mean, five operations
+    for 64 bits, however many rows there are.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape, self.num_rows = shape, 0  # of the bytes of one row, `[Q, B]`; rows that were added
+        self.shape = shape  # of the bytes of one row, `[Q, B]`
         self._num_words = -(-shape[0] * shape[1] // _WORD)
-        self._levels: list[Words] = []
-        self._waiting: list[Words | None] = []
+        self._levels: list[list[Words]] = []  # the sum of each level, and beside it the row that waits
 
     def add(self, row: Packed) -> None:
         """Adds the bits of bytes `[Q, B]`; the array may be used again afterward."""
-        carry, level = np.zeros(self._num_words, dtype=np.uint64), 0
+        carry = np.zeros(self._num_words, dtype=np.uint64)
         carry.view(np.uint8)[: row.size] = row.reshape(-1)
-        while True:
-            if level == len(self._levels):
-                self._levels.append(np.zeros(self._num_words, dtype=np.uint64))
-                self._waiting.append(None)
-            other = self._waiting[level]
-            if other is None:
-                self._waiting[level] = carry
-                break
-            self._waiting[level] = None
-            carry = _added(self._levels[level], other, carry)
-            level += 1
-        self.num_rows += 1
+        for level in self._levels:
+            if len(level) == 1:
+                level.append(carry)
+                return
+            kept, other = level[0], level.pop()
+            for start in range(0, self._num_words, _CHUNK):
+                a, b, c = (words[start : start + _CHUNK] for words in (kept, other, carry))
+                either, both = a ^ b, a & b
+                np.bitwise_xor(either, c, out=a)  # the sum stays
+                np.bitwise_and(either, c, out=either)
+                np.bitwise_or(both, either, out=c)  # what is carried
+        self._levels.append([np.zeros(self._num_words, dtype=np.uint64), carry])
 
     def counts(self, num_labels: int) -> NDArray[np.int64]:
         """How many rows have each bit, int64 `[Q, num_labels]`: the first bits of the B bytes of a query."""
         total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
         rows = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))
-        for level, (kept, waiting) in enumerate(zip(self._levels, self._waiting, strict=True)):
-            for words in (kept, waiting):
-                if words is None:
-                    continue
-                packed = words.view(np.uint8)[: self.shape[0] * self.shape[1]].reshape(self.shape)
+        for digit, level in enumerate(self._levels):
+            for words in level:
+                packed = words.view(np.uint8)[: math.prod(self.shape)].reshape(self.shape)
                 for first in range(0, self.shape[0], rows):
                     bits = np.unpackbits(packed[first : first + rows], axis=1, count=num_labels)
-                    total[first : first + rows] += bits.astype(np.int64) << level
+                    total[first : first + rows] += bits.astype(np.int64) << digit
         return total
-
-
-def _added(kept: Words, first: Words, second: Words) -> Words:
-    """Adds two rows of bits to the one that is kept, in place; returns the carries, in the place of the second."""
-    for start in range(0, len(kept), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        a, b, c = kept[part], first[part], second[part]
-        either = a ^ b
-        both = a & b
-        np.bitwise_xor(either, c, out=a)
-        np.bitwise_and(either, c, out=either)
-        np.bitwise_or(both, either, out=c)
-    return second
-
-
-_SAME = {
-    "queries": "the queries that {first} answers: the same public samples, in the same order",
-    "num_queries": "as many queries as in {first}",
-    "num_labels": "as many labels as in {first}",
-    "vote_clip": "the vote_clip of {first}",
-    "cast": "the cast= of {first}",
-    "dataset": "the data set of {first}",
-}
 
 
 def _require_together(files: Sequence[HoldersFile]) -> None:
@@ -410,13 +536,11 @@ class GatheredVotes(VoteSource):
     """Votes of vote files and sums, for the same queries and labels; no holder is there twice.
 
     Holders, and with them teachers, are taken in the order of their names, whatever the files are called. Of sums there
-    are counts alone, the same whichever way they were added up. What is refused is told by the heads of files alone:
-    whether votes are refused says nothing about votes.
+    are counts alone. What is refused is told by the heads of files alone, so it says nothing about votes.
     """
 
     def __init__(self, files: Sequence[HoldersFile]) -> None:
-        if not files:
-            raise InvalidValue("votes=[]: expected at least one vote file")
+        require(bool(files), "votes", [], "at least one vote file")
         self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
         _require_together(self.files)
         heads = (head for file in self.files for head in file.heads)
@@ -460,25 +584,23 @@ class GatheredVotes(VoteSource):
 
     def label_shares(self) -> Array:
         """Files hold them beside confidences."""
-        files = self._vote_files()
-        if self.heads[0].cast != "confidences":
-            rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
-            raise InvalidValue(f"cast=bits: expected {rule}; or aggregator.prevalence_share=0 for a public center")
+        files, cast = self._vote_files(), self.heads[0].cast
+        rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
+        require(cast != "bits", "cast", cast, f"{rule}; or aggregator.prevalence_share=0 for a public center")
         return np.concatenate([file.label_shares() for file in files])
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         self._vote_files()
-        rule = "aggregator.rounds=1, one cast, as vote files hold"
-        remedy = "rounds ask each holder again: roll=, or pate.federated"
-        raise InvalidValue(f"aggregator.rounds: expected {rule}; {remedy}")
+        rule = (
+            "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll=, or pate.federated"
+        )
+        raise InvalidValue(f"aggregator.rounds: expected {rule}")
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Of sums a limit has to be that of the votes as they were cast."""
-        clip = self.heads[0].vote_clip
         if max_votes is not None and not self.gives_bits:
-            if clip is None or clip > max_votes:
-                rule = f"sums of votes that were cast with vote_clip={max_votes}"
-                raise InvalidValue(f"vote_clip={clip}: expected {rule}")
+            clip, rule = self.heads[0].vote_clip, f"sums of votes that were cast with vote_clip={max_votes}"
+            require(clip is not None and clip <= max_votes, "vote_clip", clip, rule)
             max_votes = None
         return super().counts(max_votes)
 
@@ -490,7 +612,7 @@ class GatheredVotes(VoteSource):
             if isinstance(file, SumFile):
                 total += file.counts()
             elif isinstance(file, VoteFile) and max_votes is None and file.manifest.vote_clip is None:
-                for block in file.packed():
+                for block in VoteStore.open(file.path).packed_blocks():
                     for row in block:
                         sums.add(row)
             elif isinstance(file, VoteFile):

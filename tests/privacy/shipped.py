@@ -244,7 +244,6 @@ WITHOUT_DISTRIBUTION = {
     "Prevalence": "real numbers; its steps in test_centered_votes.py",
     "SparseVector": "a session over many queries",
     "SweepTopK": "a session over many queries",
-    "VoteRounds": "real numbers; test_vote_rounds.py",
     **{file.kind.__name__: file.without_distribution for file in CASE_FILES if file.without_distribution},
 }
 """What has a price and no exact distribution of one histogram, and where else it is looked at."""

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
-from pate.aggregators import ReleaseContext
-from pate.aggregators.centered_votes import VoteRounds
+from pate.aggregators import CenteredVotes, ReleaseContext
 from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import MomentVotes, PoolAnswers
 from pate.votes.public_pca import PublicPCA
@@ -132,14 +131,14 @@ def test_all_rounds_use_the_noise_that_is_charged(
 ) -> None:
     """1 / noise multipliers squared add up; a density for the worst pair costs what is charged, and no less."""
     noises, sums = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedMoments")
-    rounds = VoteRounds(noise_multiplier=1.7, num_rounds=num_rounds, adjacency=adjacency)
+    rounds = CenteredVotes(noise_multiplier=1.7, prevalence_share=0.0, rounds=num_rounds, adjacency=adjacency)
     rng = np.random.default_rng(3)
     votes = votes_of(rng.normal(size=(30, 3)), rng.random((30, 2)) < 0.3, np.arange(30), 30)
-    rounds.release(votes, np.array([0.3, 0.3]), ReleaseContext(rng))
+    rounds._student(votes, np.array([0.3, 0.3]), ReleaseContext(rng))
     assert [each.adjacency for each in sums] == [adjacency] * num_rounds
     shift = math.sqrt(sum((each.l2_sensitivity / noise.std) ** 2 for each, noise in zip(sums, noises, strict=True)))
     assert 1 / shift == pytest.approx(1.7, rel=1e-9)
-    assert verdict_on_shift(shift, rounds.event).sound
+    assert verdict_on_shift(shift, rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)).sound
     assert verdict_on_shift(shift, GaussianEvent(1.7 * 1.05)).refuted
 
 
@@ -158,6 +157,6 @@ def test_a_student_that_is_sure_of_everything_leaves_a_clip() -> None:
     """Labels that a line tells apart, and hardly any noise."""
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, inputs[:, :2] > 0, np.arange(400), 400)
-    sure = VoteRounds(noise_multiplier=1e-4, num_rounds=30)
-    weights = sure.release(votes, np.array([0.5, 0.5]), ReleaseContext(np.random.default_rng(5)))
+    sure = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
+    weights = sure._student(votes, np.array([0.5, 0.5]), ReleaseContext(np.random.default_rng(5)))
     assert np.isfinite(weights).all()

@@ -8,15 +8,14 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
-from pate.aggregators import ReleaseContext
+from pate.aggregators import CenteredVotes, ReleaseContext
 from pate.aggregators.aggregator import Drawn
-from pate.aggregators.centered_votes import VoteRounds
 from pate.verification import verify_samples
 from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
 from tests.privacy.divergences import recorded
 
-ROUNDS = VoteRounds(noise_multiplier=0.5, num_rounds=2)
+ROUNDS = CenteredVotes(noise_multiplier=0.5, prevalence_share=0.0, rounds=2)
 
 
 def require_price_of_two_rounds(
@@ -43,7 +42,7 @@ def require_price_of_two_rounds(
         for place in range(num):
             parts = Drawn()
             noises.clear()
-            ROUNDS.release(votes, np.array([0.5]), ReleaseContext(rng, drawn=parts))
+            ROUNDS._student(votes, np.array([0.5]), ReleaseContext(rng, drawn=parts))
             for number, noise in enumerate(noises):
                 found[place, number] = float(along @ (parts.read(f"step-{number}") or {})["total"][:, 0]) / noise.std
         kept[held] = np.asarray(np.rint(2 * found.clip(-6, 6)), dtype=np.int64)
@@ -57,5 +56,5 @@ def require_price_of_two_rounds(
         "accountant": ExactAccountant,
         "rng": np.random.default_rng(0),
     }
-    verify_samples(drawn, event=ROUNDS.event, **settings).require()
+    verify_samples(drawn, event=GaussianEvent(ROUNDS.votes_multiplier), **settings).require()
     assert verify_samples(drawn, event=refuted, **settings).refuted

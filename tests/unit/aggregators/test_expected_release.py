@@ -24,7 +24,7 @@ from pate.aggregators import (
     UselessReleaseWarning,
 )
 from pate.aggregators.aggregator import without_warning
-from pate.aggregators.gnmax import _right_sets
+from pate.aggregators.gaussian_votes import _right_sets
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.location import members
 from pate.votes.source import MadeUpVotes

@@ -166,7 +166,7 @@ def test_too_few_or_too_many_contributions_are_refused() -> None:
 
 def test_votes_beyond_the_cap_and_sums_that_are_no_whole_numbers_are_refused() -> None:
     aggregator = DistributedVotes(noise_std=1.0, num_holders=2, max_votes=1)
-    with pytest.raises(InvalidValue, match=r"counts=some query: expected counts of teachers .* max_votes=1 labels"):
+    with pytest.raises(InvalidValue, match=r"votes\[0\]: expected a sum of at most .* max_votes=1"):
         aggregator.contribution([[3, 1]], num_teachers=3, rng=np.random.default_rng(0))
     with pytest.raises(InvalidValue, match=r"total"):
         aggregator.release_of(np.zeros((1, 2)), num_teachers=3, num_contributions=2)

@@ -36,8 +36,8 @@ def test_one_record_votes_its_labels_times_its_likeness():
     (block,) = votes(np.arange(50), 50)
     features, residual = DIRECTIONS.features(INPUTS), LABELS - PREVALENCE
     expected = np.sqrt(20) * (DIRECTIONS.span(PUBLIC[:20]) @ features.T).T[:, :, None] * residual[:, None, :]
-    np.testing.assert_allclose(block.votes(), expected)
-    lengths = np.linalg.norm(block.votes(), axis=(1, 2))
+    np.testing.assert_allclose(block.span @ block.weights, expected)
+    lengths = np.linalg.norm(block.span @ block.weights, axis=(1, 2))
     np.testing.assert_allclose(lengths, np.sqrt(20) * np.linalg.norm(residual, axis=1))
 
 
@@ -46,8 +46,10 @@ def test_the_sum_of_votes_projected_on_the_span_is_the_sum_over_records():
     (block,) = votes(np.arange(50), 50)
     span = DIRECTIONS.span(PUBLIC[:20])
     direct = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
-    np.testing.assert_allclose(span.T @ block.votes().sum(axis=0) / np.sqrt(20), direct, atol=1e-10)
-    np.testing.assert_allclose(np.linalg.norm(block.votes(), axis=(1, 2)), np.linalg.norm(block.weights, axis=(1, 2)))
+    np.testing.assert_allclose(span.T @ (block.span @ block.weights).sum(axis=0) / np.sqrt(20), direct, atol=1e-10)
+    np.testing.assert_allclose(
+        np.linalg.norm(block.span @ block.weights, axis=(1, 2)), np.linalg.norm(block.weights, axis=(1, 2))
+    )
     noise = np.random.default_rng(1).normal(size=(4000, 20, 3))
     projected = span.T @ noise
     assert projected.std() == pytest.approx(1, abs=0.01)

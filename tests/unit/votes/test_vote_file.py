@@ -237,4 +237,3 @@ def test_sums_of_packed_bits_are_sums_of_bits(num_rows: int, num_queries: int, n
         row[:] = 0xFF
     np.testing.assert_array_equal(sums.counts(num_labels), bits.sum(axis=0))
     np.testing.assert_array_equal(sums.counts(num_labels), bits.sum(axis=0), "and may be read twice")
-    assert sums.num_rows == num_rows
