@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
@@ -24,19 +25,14 @@ _MOST_COLUMNS = 12
 _SHOWN = 40
 _BARE = re.compile(r"(?!(?:null|true|false|nan|inf)$)[a-z_/][\w/.+@%-]*", re.ASCII | re.IGNORECASE)  # to Hydra itself
 _LARGEST_INPUT = 1e12
-_LARGEST_NUMBER = sys.float_info.max
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
-DISTRIBUTION = "pate-multilabel"
-"""What is installed by; `pate` is another project there."""
-
-VERSION = "0.1.0"
-"""Also where another project has taken the place of `pate/__init__.py`."""
-
+DISTRIBUTION = "pate-multilabel"  # what is installed by; `pate` is another project there
+VERSION = "0.1.0"  # also where another project has taken the place of `pate/__init__.py`
+# whether the owner has registered that name: until then nobody is told to install what a stranger may put there
 PUBLISHED = False
-"""Whether the owner has registered that name: until then nobody is told to install what a stranger may put there."""
 
-_PACKAGES = {
+_PACKAGES = {  # what each extra brings, by the names that it is imported by
     "train": "torch sklearn hydra omegaconf tensorboard safetensors joblib threadpoolctl yaml matplotlib "
     "jinja2 PIL rich",
     "pld": "dp_accounting",
@@ -54,29 +50,18 @@ _PACKAGES = {
     "flower": "flwr",
     "text": "onnxruntime tokenizers sentence_transformers",
 }
-"""What each extra brings, by the names that it is imported by."""
 
 
 class InvalidValue(ValueError):
     """A user's mistake: the message reads `name=value: expected rule`, fits on one line and is printable.
 
-    Attributes:
-        name: of the argument or setting, such as target_epsilon.
-        value: as the message shows it; empty where it shows none, as of private values.
-        rule: what is expected.
-
-    >>> mistake = InvalidValue("target_delta=1.5: expected a number in (0, 1)")
-    >>> mistake.name, mistake.value, mistake.rule
-    ('target_delta', '1.5', 'a number in (0, 1)')
+    Its three parts are attributes; `value` is empty where the message shows none, as of private values.
     """
 
     def __init__(self, message: object = "") -> None:
-        text = printable(str(message))
-        super().__init__(text)
-        head, expected, rule = text.partition(": expected ")
-        if not expected:  # such as a file's name and what is wrong with it
-            head, _, rule = text.partition(": ")
-        self.rule = rule
+        super().__init__(text := printable(str(message)))
+        # the second is for such as a file's name and what is wrong with it
+        head, _, self.rule = text.partition(": expected " if ": expected " in text else ": ")
         self.name, _, self.value = head.partition("=")
 
 
@@ -120,13 +105,7 @@ def how_to_install(extra: str, *, anywhere: bool = False) -> str:
 
 
 def as_setting(name: str, value: object) -> str:
-    r"""A setting to paste into a shell: what it, Hydra or OmegaConf would read otherwise stands in quotes.
-
-    Names in data of others run nothing where they are pasted.
-
-    >>> print(as_setting("data.drop", ["age", "patient id"]), as_setting("data.group", "id"), as_setting("a", "$(ls)"))
-    'data.drop=[age,"patient id"]' data.group=id 'a="$(ls)"'
-    """
+    """A setting to paste into a shell: what it, Hydra or OmegaConf would read otherwise, or run, stands in quotes."""
 
     def quoted(word: object) -> str:
         if _BARE.fullmatch(text := str(word)):
@@ -152,11 +131,7 @@ def _origin() -> str | None:
 
 
 def printable(text: str) -> str:
-    r"""Text that does nothing to a terminal: line breaks are blanks, other characters that cannot be seen are escaped.
-
-    >>> printable("flu\x1b[2J\u202e\nok")
-    'flu\\x1b[2J\\u202e ok'
-    """
+    """Text that does nothing to a terminal: line breaks are blanks, other characters that are not seen are escaped."""
     if text.isprintable():
         return text
     escaped = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
@@ -203,8 +178,8 @@ def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
 def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDArray[Any]:
     """Returns numbers or truth values as an array, a copy only where it has to be one, or raises.
 
-    Masked entries, a tensor that records gradients or lies on another device, and sparse matrices are refused. What
-    would be read of them is not what they say. `kinds` are numpy's letters of the dtypes that are allowed, None all.
+    `kinds` are numpy's letters of the dtypes that are allowed, None all. What numpy would read otherwise than it is
+    meant is refused: masked entries, sparse matrices, a tensor that records gradients or lies on another device.
     """
     kind = type(values).__name__
     if "numpy.ma" in sys.modules:  # which loads slowly; without it there are no masked arrays
@@ -249,9 +224,8 @@ def require_text(name: str, value: Any) -> str:
 
 def require_path(name: str, value: Any) -> str | os.PathLike[str]:
     """Returns the name of a file or folder as it is, or raises."""
-    require(
-        isinstance(value, (str, os.PathLike)) and bool(str(value)), name, value, "the name of a file or folder, text"
-    )
+    named = isinstance(value, (str, os.PathLike)) and bool(str(value))
+    require(named, name, value, "the name of a file or folder, text")
     return value  # type: ignore[no-any-return]  # the line above
 
 
@@ -262,22 +236,16 @@ def require_rising(name: str, values: Sequence[float]) -> None:
             raise InvalidValue(f"{name}={low}, {high}: expected numbers that never decrease")
 
 
-def require_positive(name: str, value: float) -> float:
-    """Returns a finite number > 0 as a float, or raises."""
-    require(_is_number(value) and 0 < value < math.inf, name, value, "a number > 0")
+def _require_number(rule: str, holds: Callable[[Any], bool], name: str, value: float) -> float:
+    """Returns it as a float, or raises."""
+    small = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    require((small or isinstance(value, (float, np.floating, np.integer))) and holds(value), name, value, rule)
     return float(value)
 
 
-def require_non_negative(name: str, value: float) -> float:
-    """Returns a finite number >= 0 as a float, or raises."""
-    require(_is_number(value) and 0 <= value < math.inf, name, value, "a number >= 0")
-    return float(value)
-
-
-def require_probability(name: str, value: float) -> float:
-    """Returns a number in the open interval (0, 1) as a float, or raises."""
-    require(_is_number(value) and 0 < value < 1, name, value, "a number in (0, 1)")
-    return float(value)
+require_positive = partial(_require_number, "a number > 0", lambda value: 0 < value < math.inf)
+require_non_negative = partial(_require_number, "a number >= 0", lambda value: 0 <= value < math.inf)
+require_probability = partial(_require_number, "a number in (0, 1)", lambda value: 0 < value < 1)
 
 
 def require_count(name: str, value: int, *, minimum: int = 1) -> int:
@@ -288,13 +256,10 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
 
 
 def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | None = None) -> NDArray[np.integer]:
-    """Returns vote counts `[L]` or `[Q, L]` (of the given rank), each in 0..num_teachers, in their own type, or raises.
-
-    A float array is refused, NaN or not.
-    """
+    """Returns vote counts `[L]` or `[Q, L]` (of that rank), each in 0..num_teachers, in their own type, or raises."""
     array = require_array(name, counts, kinds=None)
-    shapes = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
-    allowed = shapes if rank is None else {rank: shapes[rank]}
+    allowed = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
+    allowed = allowed if rank is None else {rank: allowed[rank]}
     summed = "" if array.ndim != 3 else ", counts: votes of single teachers are summed first"
     require(array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()) + summed)
     require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
@@ -330,11 +295,6 @@ def nearest_column(value: str, names: Sequence[str]) -> str:
     """What `nearest` gives; where nothing is near, the columns that there are, a dozen at most."""
     listed = ", ".join([*names[:_MOST_COLUMNS], *["…"] * (len(names) > _MOST_COLUMNS)])
     return nearest(value, tuple(names)) or f", one of {listed}"
-
-
-def _is_number(value: object) -> bool:
-    small = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST_NUMBER
-    return small or isinstance(value, (float, np.floating, np.integer))
 
 
 if not hasattr(sys.modules["pate"], "__version__"):  # its other owner came later, or took it along

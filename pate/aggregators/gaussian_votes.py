@@ -18,7 +18,7 @@ from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng, require_shape
 from pate.aggregators.release import Release
-from pate.mechanisms.noise.noisy_order import Values, are_normally_above, draw_largest, draw_noise, largest_noisy
+from pate.mechanisms.noise.real_numbers import Values, are_normally_above, draw_largest, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE, PROBABILITY, one_of

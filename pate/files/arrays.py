@@ -23,9 +23,7 @@ Arrays = dict[str, NDArray[Any]]
 
 _OF_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
 _OF_HEADERS = (tokenize.TokenError, ValueError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError)
-UNREADABLE = (*_OF_ZIP, *_OF_HEADERS)
-"""What zipfile and numpy raise on bytes that are no archive of arrays."""
-
+UNREADABLE = (*_OF_ZIP, *_OF_HEADERS)  # what zipfile and numpy raise on bytes that are no archive of arrays
 _BLOCK = 2**24
 _NUMBERS = "biuf"
 _MOST_BYTES = 2**28  # of blocks of rows in memory
@@ -78,10 +76,7 @@ def read_arrays(
     Nothing is unpickled, and a header that promises more than the file holds is refused before memory is taken for it.
     Compressed arrays are refused, or may grow to `most` bytes all together. The array `mapped` stays on disk, a
     read-only `np.memmap`; its bytes are read once, for their checksum.
-
-    Raises:
-        DamagedFile: no such file, a checksum that fails, arrays that are no numbers or of another form.
-        PermissionError: this user may not read it.
+    Raises `DamagedFile`, or `PermissionError` where this user may not read it.
     """
     known = {**(forms or {}), **(beside or {})}
     with reading(path, rule=_RULE, remedy=remedy, wrong=UNREADABLE):
@@ -97,10 +92,7 @@ def read_arrays(
 
 
 def arrays_of(data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None) -> Arrays:
-    """The arrays of a message, an .npz as bytes: as `read_arrays`, and all together no larger than the message.
-
-    Raises ValueError where it is not so; others of `UNREADABLE` are those of zipfile and numpy.
-    """
+    """The arrays of a message, an .npz as bytes, no larger than that; raises one of `UNREADABLE` where it is not so."""
     known = {**forms, **(beside or {})}
     arrays = _read(io.BytesIO(data), len(data), known)
     good = forms.keys() <= arrays.keys() <= known.keys()
@@ -112,7 +104,7 @@ def arrays_of(data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[st
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
     """One array in numpy's format, of which header and data are `size` bytes, of an allowed dtype (numpy's letters).
 
-    Raises ValueError where it is not so; others of `UNREADABLE` are numpy's.
+    Raises one of `UNREADABLE` where it is not so.
     """
     shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
     num_bytes, data = size - file.tell(), bytearray()

@@ -27,9 +27,8 @@ except ImportError:  # no POSIX, as on Windows
 OWNERS_FILE, OWNERS_FOLDER = 0o600, 0o700  # modes of all that is written, whatever the umask
 FROM_BACKUP = "restore it from a backup"  # the remedy for what cannot be made again
 MANIFEST = "manifest.json"
+# for `os.open`: neither through a link nor waiting for a pipe, where the system knows how
 PLAIN_FILE: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""For `os.open`: neither through a link nor waiting for a pipe, where the system knows how."""
-
 T = TypeVar("T")
 _LONGEST = 4096
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE | getattr(os, "O_BINARY", 0)
@@ -155,12 +154,8 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def is_regular(path: Path | str) -> bool:
-    """Whether it is a file: no folder, no link that leads nowhere, no pipe that would keep a reader waiting."""
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:
-        return False
+# whether it is a file: no folder, no link that leads nowhere, no pipe that would keep a reader waiting
+is_regular = os.path.isfile
 
 
 @contextmanager
@@ -292,7 +287,6 @@ class Manifest:
 
     @classmethod
     def of(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
-        """That of some files as they are now."""
         return cls(1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)})
 
     def write(self, folder: Path | str) -> None:

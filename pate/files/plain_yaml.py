@@ -9,8 +9,8 @@ from pate.validation import InvalidValue
 _DEEPEST = 50
 _LONGEST = 2**16
 _LARGEST = 2**23
+# what PyYAML raises: its constructors let through what Python says of a date or a number that is none
 _STRANGE = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What PyYAML raises: its constructors let through what Python says of a date or a number that is none."""
 
 
 class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
@@ -20,8 +20,7 @@ class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
 def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
     """A loader of YAML that refuses what a short text can make large, as an error of YAML with its line.
 
-    That is an alias (a value that is repeated by its name doubles with each line that does so twice), values within
-    values without end, and a number without end.
+    Such as an alias: a value that is repeated by its name doubles with each line that does so twice.
     """
 
     class PlainLoader(base):  # type: ignore[misc]  # of any loader

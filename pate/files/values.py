@@ -1,7 +1,6 @@
 """Values in files: strict JSON, text and digests that name a value, and what of a value may be published.
 
-JSON has no NaN and no Infinity, and every key is checked on the way in. Infinity is the string `"inf"`, minus infinity
-`"-inf"`; NaN (an undefined number) is null; numpy scalars are numbers; tuples are lists.
+JSON has no NaN, which is null here, and no infinities, which are the strings `"inf"` and `"-inf"`.
 """
 
 import csv
@@ -12,7 +11,7 @@ import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TextIO, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -31,20 +30,12 @@ def to_json(value: object) -> str:
 
 
 def to_json_line(value: object) -> str:
-    """Writes a value as strict JSON on one line, without its line break, in ASCII.
-
-    >>> to_json_line({"epsilon": math.inf, "orders": (1.5, 2)})
-    '{"epsilon": "inf", "orders": [1.5, 2]}'
-    """
+    """Writes a value as strict JSON on one line, without its line break, in ASCII."""
     return json.dumps(plain(value), allow_nan=False)
 
 
 def number(data: object, *, name: str = "number") -> float:
-    """The number that `plain` wrote, an infinity included, or raises.
-
-    >>> number("-inf"), number(3)
-    (-inf, 3.0)
-    """
+    """The number that `plain` wrote, an infinity included, or raises."""
     read = _INFINITIES.get(data, data) if isinstance(data, str) else data
     require(isinstance(read, (int, float)) and not isinstance(read, bool), name, type(data).__name__, "a number")
     try:
@@ -61,8 +52,6 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
 
     try:
         data = json.loads(text, parse_constant=refuse)
-    except InvalidValue:
-        raise
     except (ValueError, RecursionError) as error:  # digits or brackets without end, too
         raise InvalidValue(f"{name}: expected a JSON object ({error})") from None
     value: T = _read(cls, data, name)
@@ -91,14 +80,10 @@ def _read(kind: Any, data: Any, name: str) -> Any:
     origin, kinds = get_origin(kind), get_args(kind)
     if is_dataclass(kind):  # of which a field with a default may be missing
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-        known = {item.name: item for item in fields(kind)}
-        unknown = sorted(data.keys() - known.keys())
-        require(not unknown, name, unknown, f"only the keys {', '.join(known)}")
-        required = [key for key, item in known.items() if item.default is item.default_factory is MISSING]
-        missing = [key for key in required if key not in data]
-        require(not missing, name, sorted(data), f"also the keys {', '.join(missing)}")
-        hints = get_type_hints(kind)
-        made: Any = kind
+        hints, made = get_type_hints(kind), cast(Any, kind)
+        required = {item.name for item in fields(kind) if item.default is item.default_factory is MISSING}
+        wrong = sorted((data.keys() - {item.name for item in fields(kind)}) | (required - data.keys()))
+        require(not wrong, name, wrong, f"the keys {', '.join(item.name for item in fields(kind))}")
         return made(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
     if origin in (Union, types.UnionType):
         others = [each for each in kinds if each is not type(None)]
@@ -150,11 +135,7 @@ def full_text(value: Any) -> str:
 
 
 def digest(values: Any) -> str:
-    """A short name for plain values, those of a configuration: 16 hexadecimal digits of the SHA-256 of their JSON.
-
-    >>> digest({"a": 1, "b": [2.5]}) == digest({"b": [2.5], "a": 1})
-    True
-    """
+    """A short name for plain values, those of a configuration: 16 hexadecimal digits of the SHA-256 of their JSON."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 

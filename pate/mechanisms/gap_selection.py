@@ -12,47 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, NoOpEvent, OpposedMaximaEvent, PureDpEvent
-from pate.mechanisms.noise import uniforms
-from pate.mechanisms.noise.kinds import exponential_argmax, gaussian_argmax, gumbel_argmax, laplace_argmax
-from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
+from pate.mechanisms.noise import real_numbers, uniforms
+from pate.mechanisms.noise.real_numbers import Values, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import Array, LazyUniforms, Weights
 from pate.mechanisms.parameters import COUNT, NATURAL, NON_NEGATIVE, POSITIVE, Parameters, one_of
 from pate.validation import InvalidValue, require, require_count, require_generator, require_histogram
 
+# a function of k, or a number for each candidate in rising order of k; it must not depend on private data
 Regularizer = Callable[[int], float] | Sequence[float]
-"""A function of k, or a number for each candidate in rising order of k. It must not depend on private data."""
 
-_DISTRIBUTIONS = {  # of the winner
-    "gumbel": gumbel_argmax,
-    "gaussian": gaussian_argmax,
-    "laplace": laplace_argmax,
-    "exponential": exponential_argmax,
-}
+SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
 _CLOSED = {"gumbel": uniforms.softmax_weights, "exponential": uniforms.permute_and_flip_weights}
-SELECTION_NOISES: tuple[str, ...] = tuple(_DISTRIBUTIONS)
 _LARGEST_OFFSET = 2.0**50
 _BITS = 52  # differences of two sums take one bit more
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedKRegularizer(Parameters):
-    """Prefers candidates near k: -penalty * |candidate - k|.
-
-    Attributes:
-        k: the preferred number of labels, >= 0.
-        penalty: votes for each label away from k, >= 0.
-
-    Source: Zhu & Wang 2022, Algorithm 3.
-
-    >>> [FixedKRegularizer(k=2, penalty=5.0)(candidate) for candidate in (1, 2, 4)]
-    [-5.0, 0.0, -10.0]
-    """
+    """Prefers candidates near k, >= 0, by `penalty` votes, >= 0, for each label away (Zhu & Wang 2022, Algorithm 3)."""
 
     k: int = field(metadata=NATURAL)
     penalty: float = field(metadata=NON_NEGATIVE)
 
     def __call__(self, candidate: int) -> float:
-        """What is added to the gap of that candidate."""
         return 0.0 if candidate == self.k else -self.penalty * abs(candidate - self.k)
 
 
@@ -82,12 +64,11 @@ class GapSelection(Parameters):
     Only k is released. With `max_k` it depends on the `max_k` + 1 largest counts alone: the domain may be unknown.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove), the most by which one gap moves, while two gaps
-    can move in opposite ways:
+    can move in opposite ways; k is drawn exactly, however small a probability is (docs/proofs/floats.md):
         * gumbel: bounded range 2 sens / scale (it is the exponential mechanism).
         * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
         * gaussian: `OpposedMaximaEvent`. The price of a Gaussian release of sensitivity 1 would be too small.
         * The regularizer and all fields are public; the price never depends on votes, nor on labels beyond `max_k`.
-        * k is drawn from exactly this distribution, however small a probability is (docs/proofs/floats.md).
 
     Attributes:
         noise_scale: in votes: beta of a Gumbel, b of a Laplace, mean of an exponential, std of a Gaussian; > 0.
@@ -100,10 +81,6 @@ class GapSelection(Parameters):
         adjacency: what one change means.
 
     Source: Zhu & Wang 2022, Algorithm 1; docs/proofs/gap_selection.md.
-
-    >>> selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, padded=True)
-    >>> selection.probabilities(np.array([9, 9, 0])).round(3)  # k = 0, 1, 2, 3
-    array([0., 0., 1., 0.])
     """
 
     noise_scale: float = field(metadata=POSITIVE)
@@ -144,7 +121,6 @@ class GapSelection(Parameters):
 
     @property
     def event(self) -> Event:
-        """The price of one query."""
         if len(self.candidates) == 1:
             return NoOpEvent()
         # two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale
@@ -187,12 +163,12 @@ class GapSelection(Parameters):
         """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
         counts = self._counts(votes)
         sums = self._sums(Ranking.of(np.atleast_2d(counts)))
-        distributions = _DISTRIBUTIONS[self.noise]((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
+        argmax_distribution = getattr(real_numbers, f"{self.noise}_argmax")
+        distributions = np.asarray(argmax_distribution((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale))
         return distributions if counts.ndim == 2 else np.asarray(distributions[0])
 
     @property
     def has_weights(self) -> bool:
-        """Whether `weights` gives any."""
         return self.noise in _CLOSED
 
     def weights(self, votes: NDArray[np.integer]) -> Weights:
@@ -228,19 +204,12 @@ class Ranking:
 
     @cached_property
     def sorted_counts(self) -> NDArray[np.int64]:
-        """`[Q, L]` counts in falling order."""
         return self.sorted_keys // self.num_labels
 
     def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
         """The gap after each rank: `[Q, L - 1]` for k = 1..L-1; padded with T before and 0 after, `[Q, L + 1]`."""
-        if not padded:
-            return self._inner_gaps
-        counts, gaps = self.sorted_counts, np.empty((len(self.keys), self.num_labels + 1), dtype=np.int64)
-        gaps[:, 0], gaps[:, 1:-1], gaps[:, -1] = num_teachers - counts[:, 0], self._inner_gaps, counts[:, -1]
-        return gaps
-
-    @cached_property
-    def _inner_gaps(self) -> NDArray[np.int64]:
+        if padded:
+            return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
         return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
 
     def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -1,30 +1,24 @@
-"""Top-k by noise on counts once: on all of them, of several kinds; or on the best, above a bottom or a threshold."""
+"""Top-k by noise on counts: on all, of several kinds or by coins; or on the best, above a bottom or a threshold."""
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    BoundedRangeEvent,
-    Event,
-    PureDpEvent,
-    SelfComposedEvent,
-    ZCdpEvent,
-)
+from pate import accounting
+from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent
 from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
 from pate.mechanisms import top_k
-from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES, gumbel_argmax, ordered_distribution, panels
-from pate.mechanisms.noise.noisy_order import Values, are_above, draw_noise, largest_noisy
-from pate.mechanisms.noise.uniforms import Bits
+from pate.mechanisms.noise import real_numbers, uniforms
+from pate.mechanisms.noise.real_numbers import UNIT_NOISES, Values, draw_noise, largest_noisy, ordered_distribution
+from pate.mechanisms.noise.uniforms import Bits, Bounds, Interval, LazyUniforms, Weights, index_of
 from pate.mechanisms.parameters import COUNT, POSITIVE, PROBABILITY, Parameters, one_of
-from pate.mechanisms.top_k import Array, BoundedRangeTopK, Counts, Distribution, PureTopK, TopKMechanism
+from pate.mechanisms.top_k import Array, Counts, Distribution, utilities_of
 from pate.validation import require, require_count, require_generator
 
 _LARGEST_EPSILON, _LARGEST_FAILURE = 0.2, 0.05
@@ -33,15 +27,23 @@ _NODES, _PANELS, _TAIL = 10, 6, 1e-16  # of the integral over the cube's size
 _MOST_SEQUENCES = 100_000
 _UP = 1 + 2.0**-50  # rounding must not bring a bottom closer than the proof has it
 _PANEL, _FAR_OUT = 0.5, 42.0  # of the integral over a threshold's noise
+_FEW_OPERATIONS = 2.0**-46  # far above the rounding error of a quotient, an exp, and of u itself
+_LEAST = -700.0  # numbers below the normal ones are slow
+_LONG = 2**15  # counts; below it all rows are drawn at once
+_FAR = 40.0  # noise scales; one uniform number says that no coin farther on shows True
+_LEVELS = 16
+_LOG_2_UP = math.log(2) * (1 + 2.0**-50)
+_ANDS = 6  # of whole arrays; what is left then is drawn one by one
+_FEW = 512
+_MOST = 2.0**61
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeelingTopK(BoundedRangeTopK):
+class PeelingTopK(top_k.BoundedRangeTopK):
     """Picks an index with Gumbel noise on the counts, removes it, and repeats k times; released in this order.
 
     Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
     (replace-one) or 1 (add/remove). All picks together are k e pure DP and k e**2 / 8 zCDP, the order included.
-
     Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
 
     >>> distribution = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
@@ -51,18 +53,21 @@ class PeelingTopK(BoundedRangeTopK):
 
     @property
     def noise_scale(self) -> float:
-        """The Gumbel noise's scale in counts."""
         return self.adjacency.gap_sensitivity / self.range_of(rounds=self.k)
 
     @property
     def event(self) -> Event:
-        return SelfComposedEvent(BoundedRangeEvent(self.range_of(rounds=self.k)), self.k)
+        return accounting.SelfComposedEvent(accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), self.k)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:  # one variable per count has the law of peeling
-        return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise("gumbel", counts.shape, rng), self.k)
+        return _noisiest(counts, self.noise_scale, "gumbel", self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        return top_k.peel_distribution(top_k.utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
+        return top_k.peel_distribution(utilities_of(counts, self.noise_scale), self.k, real_numbers.gumbel_argmax)
+
+
+def _noisiest(counts: Counts, noise_scale: float, kind: str, k: int, rng: np.random.Generator) -> Counts:
+    return largest_noisy(Values.scaled(counts, noise_scale), draw_noise(kind, counts.shape, rng), k)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,34 +75,71 @@ class OneShotTopK(PeelingTopK):
     """Adds Gumbel noise to every count once and releases the k largest, in their noisy order.
 
     Formal guarantee: the distribution of `PeelingTopK`, hence its price. Other kinds of noise: `LipschitzTopK`.
-
     Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
-
-    >>> outcome = OneShotTopK(k=2, epsilon=50.0)(np.array([90, 10, 50]), rng=np.random.default_rng(0))
-    >>> outcome.indices
-    array([0, 2])
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermuteAndFlipTopK(top_k.PureTopK):
+    """Picks an index by permute-and-flip on the counts, removes it, and repeats k times; released in this order.
+
+    It is drawn by coins: noise of any kind on the counts is not needed, and no digits of a float decide.
+
+    Formal guarantee: each pick is (epsilon / k)-DP, with exponential noise of mean k w / epsilon, where w is 2
+    (replace-one) or 1 (add/remove). The price epsilon**2 / 8 of a bounded range is false for it.
+    Source: McKenna & Sheldon 2020, Ding et al. 2021; docs/proofs/top_k.md.
+    """
+
+    @property
+    def event(self) -> Event:
+        return accounting.SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        # An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
+        # exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
+        order, falling = top_k.falling_order(counts)
+        if counts.shape[1] >= _LONG:
+            ranks = np.stack([self._picked(row[0] - row, rng) for row in falling])
+            return np.take_along_axis(order, ranks, axis=1)
+        left, rows = np.ones(counts.shape, dtype=np.bool_), np.arange(len(counts))
+        ranks = np.empty((len(counts), self.k), dtype=np.int64)
+        for place in range(self.k):
+            deficits = falling[rows, left.argmax(axis=1)][:, None] - falling  # below 0 where picked before
+            near = int((deficits <= _FAR * self.noise_scale).sum(axis=1).max())
+            able = left.copy()
+            able[:, :near] &= toss_exponential(np.maximum(deficits[:, :near], 0), self.noise_scale, rng)
+            able[:, near:] &= toss_rare_exponential(deficits[:, near:], self.noise_scale, rng)
+            numbers = np.cumsum(able, axis=1)
+            lucky = rng.integers(0, numbers[:, -1])
+            ranks[:, place] = (numbers <= lucky[:, None]).sum(axis=1)
+            left[rows, ranks[:, place]] = False
+        return np.take_along_axis(order, ranks, axis=1)
+
+    def _picked(self, deficits: Counts, rng: np.random.Generator) -> Counts:
+        """The places `[k]` picked from one long row of rising deficits `[d]`: the same law, without a coin for each."""
+        alive, picks, first = np.ones(len(deficits), dtype=np.bool_), np.empty(self.k, dtype=np.int64), 0
+        for number in range(self.k):
+            while not alive[first]:
+                first += 1
+            picks[number] = lucky_place(deficits, first, alive, self.noise_scale, rng)
+            alive[picks[number]] = False
+        return picks
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        return top_k.peel_distribution(utilities_of(counts, self.noise_scale), self.k, real_numbers.exponential_argmax)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubsetPeeling(Parameters):
     """Picks j indices of a part of the histogram one after the other, each with Gumbel noise on the counts left.
 
-    The noise has the scale `noise_scale` * sqrt(j): few picks are sharper. Part and j may have been released before.
+    The noise has the scale `noise_scale` * sqrt(j), in votes: few picks are sharper. Part and j may have been released
+    before.
 
     Formal guarantee: each pick has a bounded range e / sqrt(j) with e = w / noise_scale, as the difference of two
     counts moves by at most w = 2 (replace-one) or 1 (add/remove). So j picks are e**2 / 8 zCDP whatever j, their order
     included, and none at all cost nothing.
-
-    Attributes:
-        noise_scale: scale of the Gumbel noise of a single pick, in votes, > 0.
-        adjacency: what one change means.
-
     Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
-
-    >>> peeling = SubsetPeeling(noise_scale=0.1)
-    >>> peeling([9, 7, 8, 2], part=[False, True, True, True], size=2, rng=np.random.default_rng(0))
-    array([False,  True,  True, False])
     """
 
     noise_scale: float = field(metadata=POSITIVE)
@@ -107,14 +149,10 @@ class SubsetPeeling(Parameters):
     def event(self) -> Event:
         """The price of one histogram, whatever the number of picks."""
         moved = self.adjacency.gap_sensitivity / self.noise_scale
-        return ZCdpEvent(moved * moved / 8)
+        return accounting.ZCdpEvent(moved * moved / 8)
 
     def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> Bits:
-        """Draws from one histogram `[d]` or each of a batch `[Q, d]`: the picked indices as bits of the same shape.
-
-        Counts are whole numbers in 0..2**40. The indices in `part`, bool `[d]` or `[Q, d]`, compete; `size`, `[]` or
-        `[Q]`, of them are picked.
-        """
+        """The `size`, `[]` or `[Q]`, that are picked of those in `part`, as bits; counts are `[d]` or `[Q, d]`."""
         require_generator(rng)
         checked = top_k.checked_counts(counts, 1)
         rows = np.atleast_2d(checked)
@@ -140,59 +178,47 @@ class SubsetPeeling(Parameters):
         require(sequences <= _MOST_SEQUENCES, "counts", f"{sequences} sequences", f"at most {_MOST_SEQUENCES}")
         competing = counts[places]
         utilities = (competing - competing.max(initial=0)) / (self.noise_scale * np.sqrt(max(size, 1)))
-        ordered = top_k.peel_distribution(utilities, size, gumbel_argmax)
-        return top_k.renamed(ordered, lambda picks: tuple(sorted(places[list(picks)].tolist())))
+        ordered = top_k.peel_distribution(utilities, size, real_numbers.gumbel_argmax)
+        return top_k.renamed(ordered, lambda picks: sorted(places[list(picks)].tolist()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LipschitzTopK(PureTopK):
+class LipschitzTopK(top_k.PureTopK):
     """Adds noise to every count once and releases the k largest, in their noisy order.
 
-    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove); its zCDP
-    price is that of epsilon-DP. Gumbel noise has a better one: `OneShotTopK`.
-
-    Attributes:
-        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic".
-
+    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove), whatever
+    `noise`: "gumbel", "exponential", "laplace", "logistic" or "half_logistic". Its zCDP price is that of epsilon-DP.
+    Gumbel noise has a better one: `OneShotTopK`.
     Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
-
-    >>> mechanism = LipschitzTopK(k=2, noise="half_logistic", epsilon=50.0)
-    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
-    array([0, 2])
     """
 
     noise: str = field(default="exponential", metadata=one_of(UNIT_NOISES))
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise(self.noise, counts.shape, rng), self.k)
+        return _noisiest(counts, self.noise_scale, self.noise, self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        return ordered_distribution(top_k.utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
+        return ordered_distribution(utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceTopK(TopKMechanism):
+class LaplaceTopK(top_k.TopKMechanism):
     """Adds Laplace noise to every count once and releases the k largest, in their noisy order or as a set.
 
     Formal guarantees, with w = 2 (replace-one) or 1 (add/remove):
         * epsilon-DP with noise of scale w min(k, max_labels) / epsilon: k moves decide an outcome, and no change moves
           the counts by more than w max_labels in total.
-        * With `failure_prob`: epsilon-DP except with this probability, for epsilon up to 0.2 and probabilities up to
-          0.05. With L = log(d / failure_prob) for d counts, the scale is 2 w sqrt(k L) / epsilon where k > 16 L, and
-          w k / epsilon below. The indices are released as a set. It is never the best choice: at the same (epsilon,
-          delta) `OneShotTopK` releases the order too, with a fifth of the noise.
+        * With `failure_prob`: epsilon-DP except with this probability, and a set is released. The scale is
+          2 w sqrt(k L) / epsilon where k > 16 L, L = log(d / failure_prob) for d counts, and w k / epsilon below. It is
+          never the best choice: for the same price `OneShotTopK` releases the order too, with a fifth of the noise.
 
     Attributes:
-        epsilon: pure DP, outside the failure where there is one, > 0.
+        epsilon: pure DP, outside the failure where there is one, > 0; at most 0.2 with a failure_prob.
         max_labels: the most counts to which one voter adds, >= 1; None where any number may be.
         failure_prob: None, or in (0, 0.05].
 
     Source: Dwork & Roth 2014, chapter 3; Qiao, Su & Zhang 2021 for the second, here with a half or a quarter of their
     noise; docs/proofs/top_k.md.
-
-    >>> mechanism = LaplaceTopK(k=5, epsilon=1.0, max_labels=2)
-    >>> mechanism.noise_scale(num_counts=100)
-    4.0
     """
 
     epsilon: float = field(metadata=POSITIVE)
@@ -222,29 +248,23 @@ class LaplaceTopK(TopKMechanism):
         return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        values = Values.scaled(counts, self.noise_scale(num_counts=counts.shape[1]))
-        indices = largest_noisy(values, draw_noise("laplace", counts.shape, rng), self.k)
+        indices = _noisiest(counts, self.noise_scale(num_counts=counts.shape[1]), "laplace", self.k, rng)
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        scale = self.noise_scale(num_counts=len(counts))
-        distribution = ordered_distribution(top_k.utilities_of(counts, scale), self.k, UNIT_NOISES["laplace"])
-        return distribution if self.failure_prob is None else top_k.renamed(distribution, lambda i: tuple(sorted(i)))
+        utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
+        distribution = ordered_distribution(utilities, self.k, UNIT_NOISES["laplace"])
+        return distribution if self.failure_prob is None else top_k.renamed(distribution, lambda picks: sorted(picks))
 
 
 @dataclass(frozen=True, kw_only=True)
-class GammaTopK(PureTopK):
+class GammaTopK(top_k.PureTopK):
     """Adds a uniform point of a cube [-R, R]^d to the d counts, R a Gamma variable; releases the k largest in order.
 
     Formal guarantee: epsilon-DP, whatever k is. The noise has a density proportional to exp(-epsilon |x| 2 / w), with
     |x| the largest entry and w = 2 (replace-one) or 1 (add/remove). A shift of all counts does not change the order of
     noisy counts, and up to such a shift every count moves by at most w / 2.
-
     Source: Steinke & Ullman 2017, Section 4.1; docs/proofs/top_k.md.
-
-    >>> mechanism = GammaTopK(k=2, epsilon=50.0)
-    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
-    array([0, 2])
     """
 
     @property
@@ -258,8 +278,7 @@ class GammaTopK(PureTopK):
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        values = (counts - counts.max()) / self.noise_scale
-        shape = len(counts) + 1.0
+        values, shape = utilities_of(counts, self.noise_scale), len(counts) + 1.0
         ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
         halves = np.abs(values[:, None] - values).ravel() / 2  # where two intervals begin to overlap
         inside = halves[(halves > ends[0]) & (halves < ends[1])]
@@ -270,14 +289,14 @@ class GammaTopK(PureTopK):
             half = (high - low) / 2
             for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
                 density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
-                for outcome, p in ordered_distribution(values / r, self.k, KINDS["uniform"]).items():
+                for outcome, p in ordered_distribution(values / r, self.k, real_numbers.KINDS["uniform"]).items():
                     distribution[outcome] = distribution.get(outcome, 0.0) + float(weight * density) * p
         total = sum(distribution.values())
         return {outcome: p / total for outcome, p in distribution.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class DomainTopK(TopKMechanism):
+class DomainTopK(top_k.TopKMechanism):
     """A top-k mechanism that looks at the best counts alone."""
 
     domain_size: int  # how many of them, >= k
@@ -295,15 +314,13 @@ class DomainTopK(TopKMechanism):
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
         checked = super()._checked(counts, rank)
-        most = checked.shape[-1] - self._outside
-        require(
-            self.domain_size <= most, "domain_size", self.domain_size, f"at most {most} of {checked.shape[-1]} counts"
-        )
+        rule = f"at most {(most := checked.shape[-1] - self._outside)} of {checked.shape[-1]} counts"
+        require(self.domain_size <= most, "domain_size", self.domain_size, rule)
         return checked
 
 
 @dataclass(frozen=True, kw_only=True)
-class LimitedDomainTopK(DomainTopK):
+class LimitedDomainTopK(DomainTopK, top_k.PureTopK):
     """Releases up to k of the `domain_size` best indices in their noisy order, until a noisy bottom is reached.
 
     The rest of the histogram need not be known, apart from its largest count. Places below the bottom hold -1, and a
@@ -312,18 +329,8 @@ class LimitedDomainTopK(DomainTopK):
     Formal guarantee: epsilon-DP except with probability `failure_prob`, under the adjacency given: the bottom lies
     w + log(domain_size / failure_prob) * scale above the best count outside, with w = 2 (replace-one) or 1 (add/remove)
     and scale k w / epsilon.
-
     Source: Durfee & Rogers 2019, whose w = 1 is for add/remove; docs/proofs/top_k.md.
-
-    >>> mechanism = LimitedDomainTopK(k=3, domain_size=5, epsilon=30.0, failure_prob=1e-6)
-    >>> mechanism(np.array([90, 2, 50, 0, 1, 1]), rng=np.random.default_rng(0)).indices
-    array([ 0,  2, -1])
     """
-
-    @property
-    def noise_scale(self) -> float:
-        """The Gumbel noise's scale in counts."""
-        return self.k * self.adjacency.gap_sensitivity / self.epsilon
 
     @property
     def margin(self) -> float:
@@ -338,17 +345,13 @@ class LimitedDomainTopK(DomainTopK):
         values = Values(numbers / self.noise_scale, lambda row, place: Fraction(numbers[row, place].item()) / scale)
         places = largest_noisy(values, draw_noise("gumbel", numbers.shape, rng), self.k)
         picked = np.take_along_axis(indices, places, axis=1)
-        below = np.cumsum(picked < 0, axis=1) > 0
-        return np.where(below, -1, picked)
+        return np.where(np.cumsum(picked < 0, axis=1) > 0, -1, picked)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         indices, numbers = self._domain(counts[None])
-
-        def released(places: tuple[int, ...]) -> tuple[int, ...]:
-            picked = indices[0, list(places)]
-            return tuple(np.where(np.cumsum(picked < 0) > 0, -1, picked).tolist())
-
-        return top_k.renamed(top_k.peel_distribution(numbers[0] / self.noise_scale, self.k, gumbel_argmax), released)
+        ordered = top_k.peel_distribution(numbers[0] / self.noise_scale, self.k, real_numbers.gumbel_argmax)
+        picks = {places: indices[0, list(places)] for places in ordered}
+        return top_k.renamed(ordered, lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist())
 
     def _domain(self, counts: Counts) -> tuple[Counts, Array]:
         """The indices that may be released, the bottom as -1, and how far above the rest: `[Q, domain_size + 1]`."""
@@ -358,8 +361,7 @@ class LimitedDomainTopK(DomainTopK):
             falling = np.pad(falling, ((0, 0), (0, 1)))
         outside = falling[:, [-1]]
         numbers = np.concatenate([falling[:, :-1] - outside, np.full(outside.shape, self.margin * _UP)], axis=1)
-        bottom = np.full(outside.shape, -1)
-        return np.concatenate([order[:, : self.domain_size], bottom], axis=1), numbers
+        return np.concatenate([order[:, : self.domain_size], np.full(outside.shape, -1)], axis=1), numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,24 +374,17 @@ class TopStableTopK(DomainTopK):
     Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. The gap after rank j, less w = 2
     (replace-one) or 1 (add/remove) but not below 0, with Laplace noise of scale 4 w / epsilon, is compared with a
     threshold with Laplace noise of scale 2 w / epsilon. A gap of at most w passes with at most failure_prob / ranks.
-
     Source: after Carvalho et al. 2020; docs/proofs/top_k.md.
-
-    >>> mechanism = TopStableTopK(k=1, domain_size=3, epsilon=30.0, failure_prob=1e-6)
-    >>> mechanism(np.array([90, 2, 89, 0, 1, 1]), rng=np.random.default_rng(0)).indices
-    array([ 0,  2, -1])
     """
 
     _outside: ClassVar[int] = 1
 
     @property
     def gap_scale(self) -> float:
-        """The scale of the noise on each gap, in counts."""
         return 2 * self.threshold_scale
 
     @property
     def threshold_scale(self) -> float:
-        """The scale of the noise on the threshold, in counts."""
         return 2 * self.adjacency.gap_sensitivity / self.epsilon
 
     @property
@@ -407,7 +402,7 @@ class TopStableTopK(DomainTopK):
         order, excess = self._excess(counts)
         threshold = draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale
         gaps = draw_noise("laplace", excess.shape, rng), self.gap_scale
-        passed = are_above(excess, self.threshold, (threshold, gaps))
+        passed = real_numbers.are_above(excess, self.threshold, (threshold, gaps))
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         unfilled = counts.shape[1]
         released = np.where(np.arange(self.domain_size) < length[:, None], order[:, : self.domain_size], unfilled)
@@ -418,7 +413,8 @@ class TopStableTopK(DomainTopK):
         order, excess = self._excess(counts[None])
         kinks, reach = excess[0] - self.threshold, _FAR_OUT * self.threshold_scale
         corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
-        grid, half = panels(corners, _PANEL * min(self.threshold_scale, self.gap_scale))  # of the threshold's noise
+        # over the threshold's noise
+        grid, half = real_numbers.panels(corners, _PANEL * min(self.threshold_scale, self.gap_scale))
         points, weights = grid.ravel(), (half * gauss_legendre(grid.shape[1])[1]).ravel()
         laplace = UNIT_NOISES["laplace"]
         fails = laplace.cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)  # [ranks, G]
@@ -435,3 +431,101 @@ class TopStableTopK(DomainTopK):
         order, falling = top_k.falling_order(counts)
         gaps = -np.diff(falling, axis=1)[:, self.k - 1 : self.domain_size]
         return order, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)
+
+
+def toss_exponential(numbers: Counts, scale: float, rng: np.random.Generator, *, level: int = 0) -> Bits:
+    """Coins of probability 2**level exp(-number / scale) <= 1, elementwise, for whole numbers >= 0; True for 0."""
+
+    def exact(exponent: Fraction, digits: int) -> Bounds:
+        low, high = uniforms.exp_bounds(exponent, digits + level)
+        return low * 2**level, high * 2**level
+
+    with np.errstate(over="ignore"):  # off by at most 2**-47
+        chances = np.minimum(np.ldexp(np.exp(np.maximum(-numbers / scale, _LEAST)), level), 1.0)
+    drawn = LazyUniforms.draw(numbers.shape, rng)
+    u = drawn.approximate()
+    shown = u < chances
+    for place in np.argwhere(np.abs(u - chances) <= _FEW_OPERATIONS).tolist():
+        exponent = -Fraction(int(numbers[tuple(place)])) / Fraction(scale)
+        shown[tuple(place)] = drawn.at(*place).below(partial(exact, exponent))
+    return np.asarray(shown | (numbers == 0))
+
+
+def toss_rare_exponential(numbers: Counts, scale: float, rng: np.random.Generator, *, base: int = 0) -> Bits:
+    """The same for rows `[Q, n]`, of numbers less `base` beyond 40 scales: one uniform number a row."""
+    # which coin of a row is the first to show True is one index by weight; those after it are tossed
+    shown = np.zeros(numbers.shape, dtype=np.bool_)
+    if numbers.shape[1] == 0:
+        return shown
+    drawn = LazyUniforms.draw((len(numbers),), rng)  # u below 1 - P[none] says that one shows True
+    most = 2 * numbers.shape[1] * math.exp(-_FAR) + _FEW_OPERATIONS
+    for row in np.flatnonzero(drawn.approximate() <= most).tolist():
+        first = index_of(drawn.at(row), _first_weights(numbers[row] - base, scale))
+        if first < numbers.shape[1]:
+            shown[row, first] = True
+            shown[row, first + 1 :] = toss_exponential(numbers[row, first + 1 :] - base, scale, rng)
+    return shown
+
+
+def _first_weights(numbers: Counts, scale: float) -> Weights:
+    """The probabilities that each coin is the first to show True, then that none does."""
+    single = uniforms.exponential_weights([Fraction(number) / Fraction(scale) for number in numbers.tolist()])
+
+    def weights(digits: int) -> list[Interval]:
+        unit = 10**digits
+        least = most = unit  # that none has shown True so far
+        intervals = []
+        for low, high in single(digits):
+            intervals.append((least * low // unit, -(-most * high // unit)))
+            least, most = least * max(unit - high, 0) // unit, -(-most * (unit - low) // unit)
+        return [*intervals, (least, most)]
+
+    return weights
+
+
+def lucky_place(numbers: Counts, first: int, alive: Bits, scale: float, rng: np.random.Generator) -> int:
+    """One of the living places whose coin shows True, each as likely; `first` is the first living one.
+
+    A coin has probability exp(-(number - that of `first`) / scale), for rising numbers.
+    """
+    base = int(numbers[first])
+    steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
+    least = [base + math.ceil(min(step, _MOST)) for step in (*steps, _FAR * scale)]
+    # where the levels begin, and where the last one ends: a coin of level j has probability at most 2**-j
+    ends = np.maximum(np.searchsorted(numbers, least), first)
+    expected = float((np.diff(ends) * 0.5 ** np.arange(_LEVELS + 1)).sum())
+    if expected * expected > len(numbers):  # coins in a random order, each once, until one shows True
+        size, tossed = math.ceil(4 * len(numbers) / expected) + 8, np.zeros(0, dtype=np.int64)
+        while True:
+            drawn = rng.integers(first, len(numbers), size=size)
+            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+            drawn = drawn[alive[drawn] & ~np.isin(drawn, tossed)]
+            shown = toss_exponential(numbers[drawn] - base, scale, rng)
+            if shown.any():
+                return int(drawn[shown.argmax()])
+            tossed = np.concatenate([tossed, drawn])
+    far = toss_rare_exponential(numbers[None, ends[-1] :], scale, rng, base=base)[0]
+    found = []
+    for level, (start, stop) in enumerate(pairwise(ends.tolist())):
+        places = start + thinned(stop - start, level, rng)
+        found.append(places[toss_exponential(numbers[places] - base, scale, rng, level=level)])
+    places = np.concatenate([*found, ends[-1] + np.flatnonzero(far)])
+    places = places[alive[places]]
+    return int(places[rng.integers(0, len(places))])
+
+
+def thinned(count: int, level: int, rng: np.random.Generator) -> Counts:
+    """Those of `count` places that are left if each is with probability 2**-level, exactly: rising."""
+    if level == 0:
+        return np.arange(count)
+    if count <= _FEW:
+        return np.flatnonzero(rng.integers(0, 2**level, size=count) == 0)
+    size, first = -(-count // 8), min(level, _ANDS)
+    bits = np.frombuffer(rng.bytes(size), dtype=np.uint8).copy()
+    for _ in range(first - 1):
+        bits &= np.frombuffer(rng.bytes(size), dtype=np.uint8)
+    some = np.flatnonzero(bits)
+    rows, columns = np.nonzero(np.unpackbits(bits[some, None], axis=1))
+    places = some[rows] * 8 + columns
+    places = places[places < count]
+    return np.asarray(places[rng.integers(0, 2 ** (level - first), size=len(places)) == 0] if level > first else places)

@@ -33,9 +33,8 @@ class Parameters:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            value, check = getattr(self, item.name), item.metadata.get("check")
-            if item.metadata.get("noise"):
-                check = require_positive
+            value, said = getattr(self, item.name), item.metadata
+            check = require_positive if said.get("noise") else said.get("check")
             if item.name == "adjacency":
                 object.__setattr__(self, "adjacency", Adjacency.parse(value))
             elif check and not (value is None and (item.default is None or "None" in str(item.type))):

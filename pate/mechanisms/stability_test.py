@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 from pate import validation
 from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
-from pate.accounting.special import expit, log_ndtr, ndtri
+from pate.accounting.special import Array, expit, log_ndtr, ndtri
 from pate.files.disk import write_text
 from pate.mechanisms.parameters import NATURAL, Parameters
 from pate.validation import InvalidValue, require, require_count, require_kind, require_positive, require_probability
-
-Array = NDArray[np.float64]
 
 _GRID = 2**53
 _LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
@@ -33,8 +31,8 @@ _SLACK = Decimal("1e-45")
 _KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
 _LARGEST_LOGIT = 36.0
 _MOST_STDS = 128  # beyond which no noise leaves more than 2**-40
+# larger gaps are told apart only while passing grows likelier, and beyond the second number not at all
 _FEW_GAPS, _MOST_GAPS = 1000, 250_000
-"""Larger gaps are told apart only while passing grows likelier, and beyond the second number not at all."""
 _STEPS = 200
 
 
@@ -54,24 +52,17 @@ class StabilityTable:
 
 @lru_cache(maxsize=64)
 def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: float, num_levels: int) -> StabilityTable:
-    """The table with the largest pass probability at every level, up to `num_levels`, >= 1, of them.
+    """The table with the largest pass probability at every level, >= 1 of them (docs/proofs/stability_test.md).
 
     Level 0 passes with `failure_prob`, in (0, 1); each next level with the largest probability whose D_order to the
     level before is at most `rdp_budget` in both directions. It costs this at `order`, > 1, and more above it. Greedy is
     optimal as the divergence grows with the distance.
-
-    Source: docs/proofs/stability_test.md.
-
-    >>> table = optimal_stability_table(order=8.0, rdp_budget=0.001, failure_prob=1e-6, num_levels=3)
-    >>> [round(logit, 3) for logit in table.logits]
-    [-13.816, -12.708, -11.739]
     """
     require(order > 1 and math.isfinite(order), "order", order, "a finite number > 1")
     require_positive("rdp_budget", rdp_budget)
     require_probability("failure_prob", failure_prob)
     require_count("num_levels", num_levels)
-    logits = [math.log(failure_prob) - math.log1p(-failure_prob)]
-    step = 1.0
+    logits, step = [math.log(failure_prob) - math.log1p(-failure_prob)], 1.0
     while len(logits) < num_levels and logits[-1] < _LARGEST_LOGIT:
         step = _largest_step(logits[-1], order, rdp_budget, step)
         logits.append(logits[-1] + step)
@@ -118,11 +109,10 @@ def _log_add(a: float, b: float) -> float:
 class StabilityTest(Parameters):
     """Passes with a probability that depends on the gap alone. Noise on the gap is one way to choose that probability.
 
-    Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
-        * If the top-k sets of neighbors differ, both gaps are at most sens, and both pass with probability at most
-          `failure_prob`. Otherwise the gaps differ by at most sens.
-        * So releasing the top-k set on a pass costs one bit, except with probability `failure_prob`: the event is
-          computed from the very numbers that are compared with a uniform draw.
+    Formal guarantee, with sens = 2 (replace-one) or 1 (add/remove): if the top-k sets of neighbors differ, both gaps
+    are at most sens, and both pass with probability at most `failure_prob`. Otherwise the gaps differ by at most sens.
+    So releasing the top-k set on a pass costs one bit, except with probability `failure_prob`: the event is computed
+    from the very numbers that are compared with a uniform draw.
 
     Attributes:
         pass_probs: the probability of passing at gap 0, 1, …: never decreasing, at most `failure_prob` up to sens.
@@ -134,10 +124,6 @@ class StabilityTest(Parameters):
 
     Source: Zhu & Wang 2022, Algorithms 4 and 5, with the floor at sens and an exact quantile;
     docs/proofs/stability_test.md.
-
-    >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10, adjacency="add_remove")
-    >>> round(test.pass_probs[10], 9)
-    0.985134365
     """
 
     pass_probs: tuple[float, ...]
@@ -152,9 +138,8 @@ class StabilityTest(Parameters):
         require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
         validation.require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
         validation.require_rising("pass_probs", probs.tolist())
-        floor = probs[: self.adjacency.gap_sensitivity + 1].max()
-        allowed = f"at most failure_prob={self.failure_prob} up to the sensitivity"
-        require(floor <= self.failure_prob, "pass_probs", floor, allowed)
+        floor, limit = probs[: self.adjacency.gap_sensitivity + 1].max(), self.failure_prob
+        require(floor <= limit, "pass_probs", floor, f"at most failure_prob={limit} up to the sensitivity")
         rounded = np.floor(np.minimum(probs, _LARGEST_PROB) * _GRID) / _GRID
         object.__setattr__(self, "pass_probs", tuple(rounded.tolist()))
         object.__setattr__(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
@@ -183,11 +168,9 @@ class StabilityTest(Parameters):
 
     @cached_property
     def event(self) -> Event:
-        """The price of one test."""
         with np.errstate(divide="ignore"):
             logits = np.log(self._probs) - np.log1p(-self._probs)
-        bit = OneBitEvent(tuple(logits.tolist()), self.adjacency.gap_sensitivity)
-        return ApproximateEvent(bit, self.failure_prob)
+        return ApproximateEvent(OneBitEvent(tuple(logits.tolist()), self.adjacency.gap_sensitivity), self.failure_prob)
 
     @cached_property
     def _probs(self) -> Array:
@@ -251,12 +234,10 @@ class CertifiedTable(Parameters):
     """The pass probabilities of a stability test for T teachers, as multiples of 2**-53, and what one test costs.
 
     Formal guarantees:
-        * A draw passes with exactly numerator / 2**53.
+        * A draw passes with exactly numerator / 2**53; with at most `failure_prob` up to the adjacency's sensitivity.
         * The Renyi divergence of one test at `order` is at most `rdp`, recomputed from the integers with 60 digits
-          whenever a table is made or read; a table that costs more than it claims is refused.
-        * Up to the adjacency's sensitivity a test passes with at most `failure_prob`.
-
-    Other orders are priced by the accountant, from the same probabilities.
+          whenever a table is made or read; a table that costs more than it claims is refused. Other orders are priced
+          by the accountant, from the same probabilities.
 
     Attributes:
         numerators: of 2**53, at gap 0, 1, …, T: never decreasing, at most 2**53 - 2**13.
@@ -266,11 +247,6 @@ class CertifiedTable(Parameters):
         adjacency: what one change means; the table serves no other.
 
     Source: docs/proofs/stability_test.md.
-
-    >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10)
-    >>> table = CertifiedTable.of(test, order=4.0)
-    >>> table.numerators[:2], round(table.rdp, 3)
-    ((90071992547409, 90071992547409), 1.432)
     """
 
     numerators: tuple[int, ...]
@@ -297,17 +273,14 @@ class CertifiedTable(Parameters):
         probs = test.pass_probabilities(np.arange(test.num_teachers + 1)).tolist()
         numerators = tuple(int(prob * _GRID) for prob in probs)
         rdp = certified_rdp(numerators, order=order, reach=test.adjacency.gap_sensitivity)
-        kept: dict[str, Any] = {"failure_prob": test.failure_prob, "adjacency": test.adjacency}
-        return cls(numerators=numerators, order=order, rdp=rdp, **kept)
+        return test.part(cls, numerators=numerators, order=order, rdp=rdp)
 
     @property
     def num_teachers(self) -> int:
-        """T, the largest gap."""
         return len(self.numerators) - 1
 
     @cached_property
     def test(self) -> StabilityTest:
-        """The test with exactly these probabilities."""
         probs = tuple(numerator / _GRID for numerator in self.numerators)
         return StabilityTest(pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency)
 
@@ -341,11 +314,11 @@ class CertifiedTable(Parameters):
             fields: dict[str, Any] = {name: values[name] for name in _KEYS}
             fields["numerators"] = numerators = tuple(fields["numerators"])
             head = values["format"], values["denominator"], values["num_teachers"]
+            require(head == (_FORMAT, _GRID, len(numerators) - 1), "format", head, "that of a stability table")
         except OSError as error:
             raise InvalidValue(f"table={path}: expected a file that can be read ({error.strerror})") from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidValue(f"table={path}: expected the JSON of a stability table") from error
-        require(head == (_FORMAT, _GRID, len(numerators) - 1), "table", path, "the JSON of a stability table")
         try:
             return cls(**fields)
         except (ValueError, TypeError, ArithmeticError) as error:
@@ -354,10 +327,8 @@ class CertifiedTable(Parameters):
 
 @lru_cache(maxsize=64)
 def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> float:
-    """The largest Renyi divergence between tests whose gaps differ by at most `reach`, rounded up; 60 digits.
-
-    Pairs exactly `reach` apart are the worst, either way round, as the numerators never decrease.
-    """
+    """The largest Renyi divergence between tests whose gaps differ by at most `reach`, rounded up; 60 digits."""
+    # pairs exactly `reach` apart are the worst, either way round, as the numerators never decrease
     beyond = (*numerators[reach:], *numerators[-1:] * reach)
     pairs = {pair for pair in zip(numerators, beyond, strict=False) if pair[0] != pair[1]}
     with localcontext(_EXACT):

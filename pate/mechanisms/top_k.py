@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,8 +16,7 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Distribution = dict[tuple[int, ...], float]
 
-LARGEST_COUNT = 2**40
-"""Above it, noise beside a count has few digits left in floating point."""
+LARGEST_COUNT = 2**40  # above it, noise beside a count has few digits left in floating point
 _MOST_OUTCOMES = 100_000
 _FEW_CLASSES = 16_384
 _CLASSES_AT_ONCE = 1 << 20
@@ -36,8 +35,7 @@ class TopK:
 class TopKMechanism(Parameters, ABC):
     """Releases k indices of a histogram whose counts each move by at most 1 between neighbors.
 
-    Counts are whole numbers >= 0, votes or not. A subclass states its price in `event` and must not look at counts to
-    do so.
+    A subclass states its price in `event` and must not look at counts to do so.
     """
 
     k: int = field(metadata=COUNT)  # how many indices, >= 1
@@ -58,11 +56,7 @@ class TopKMechanism(Parameters, ABC):
         """The exact distribution for checked counts `[d]`."""
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> TopK:
-        """Draws k indices of one histogram `[d]` or of each of a batch `[Q, d]`.
-
-        Raises:
-            InvalidValue: counts that are not whole numbers in 0..2**40, fewer than k of them, or `rng` is a seed.
-        """
+        """Draws k indices of one histogram `[d]` or each of a batch `[Q, d]`, of k or more whole counts in 0..2**40."""
         require_generator(rng)
         checked = self._checked(counts)
         indices = self.draw(np.atleast_2d(checked), rng)
@@ -72,9 +66,8 @@ class TopKMechanism(Parameters, ABC):
     def distribution(self, counts: NDArray[np.integer]) -> Distribution:
         """The exact distribution of the outcome for one small histogram `[d]`: tuples of indices.
 
-        Raises:
-            InvalidValue: counts that a call would refuse, a batch, more than 100,000 sequences of k indices, or counts
-                more than 5,000 noise scales apart where the distribution is an integral.
+        `InvalidValue` for more than 100,000 sequences of k indices, or where the distribution is an integral and counts
+        are more than 5,000 noise scales apart.
         """
         checked = self._checked(counts, rank=1)
         outcomes = math.perm(len(checked), self.k)
@@ -130,10 +123,7 @@ def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None)
 
 
 def draw_in_blocks(counts: Counts, num_classes: int, draw_block: Callable[[Counts, bool], Counts]) -> Counts:
-    """Draws for `[Q, d]` with so many classes of outcomes each: many rows at a time if they are few, else one by one.
-
-    `draw_block` is told whether they are few.
-    """
+    """Draws for `[Q, d]` with so many classes each: many rows at a time if these are few, as it is told, else one."""
     few = num_classes <= _FEW_CLASSES
     rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
     return np.concatenate([draw_block(counts[start : start + rows], few) for start in range(0, len(counts), rows)])
@@ -157,19 +147,18 @@ def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[A
     return distribution
 
 
-def renamed(distribution: Distribution, name: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Distribution:
+def renamed(distribution: Distribution, name: Callable[[tuple[int, ...]], Iterable[int]]) -> Distribution:
     """The distribution of a function of the outcome."""
     found: Distribution = {}
     for outcome, probability in distribution.items():
-        found[name(outcome)] = found.get(name(outcome), 0.0) + probability
+        named = tuple(name(outcome))
+        found[named] = found.get(named, 0.0) + probability
     return found
 
 
 def stable_sort(values: Counts) -> tuple[Counts, Counts]:
-    """The stable rising order of each row, and the rows in this order: `[Q, n]` each, from numbers >= 0.
-
-    Value and place share one integer where they fit: a sort is many times as fast as an argsort.
-    """
+    """The stable rising order of each row, and the rows in this order: `[Q, n]` each, from numbers >= 0."""
+    # value and place share one integer where they fit: a sort is many times as fast as an argsort
     bits = values.shape[1].bit_length()
     if int(values.max()).bit_length() + bits <= _LARGEST_KEY:
         keys = np.sort((values << bits) | np.arange(values.shape[1]), axis=1)

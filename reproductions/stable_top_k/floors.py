@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from pate.accounting import Adjacency
-from pate.mechanisms.noise.kinds import gaussian_argmax
+from pate.mechanisms.noise.real_numbers import gaussian_argmax
 from pate.verification.divergences import compose, hockey_stick
 from pate.verification.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (

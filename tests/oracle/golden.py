@@ -36,7 +36,7 @@ from pate.mechanisms import (
     StabilityTest,
     optimal_stability_table,
 )
-from pate.mechanisms.noise.kinds import gaussian_argmax
+from pate.mechanisms.noise.real_numbers import gaussian_argmax
 from pate.mechanisms.top_k import TopKMechanism
 from pate.validation import InvalidValue, nearest
 

@@ -13,9 +13,9 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.accounting.target_charging import tight_boundary
-from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK, permute_and_flip
-from pate.mechanisms.noise import noisy_order, uniforms
-from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
+from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK, noisy_top_k
+from pate.mechanisms.noise import real_numbers, uniforms
+from pate.mechanisms.noise.real_numbers import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, boundary_weights, index_of, softmax_weights
 from pate.verification import neighbors
 from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
@@ -142,7 +142,7 @@ COUNTS = np.random.default_rng(0).integers(0, 17, (12, 5))
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
     """No float decides anything."""
-    for module in (uniforms, permute_and_flip, noisy_order):
+    for module in (uniforms, noisy_top_k, real_numbers):
         patch.setattr(module, "_FEW_OPERATIONS", 1e9)
 
 
@@ -222,8 +222,8 @@ def test_coins_that_are_nearly_never_true() -> None:
     """One uniform number for a row: the first coin to show True, by weights e^-50, (1 - e^-50) e^-60, and the rest."""
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        assert permute_and_flip.toss_rare_exponential(rare, 1.0, math.exp(-40), chosen([word])).tolist() == [shown]
-    first, second, none = law(permute_and_flip._first_weights(rare[0], 1.0))
+        assert noisy_top_k.toss_rare_exponential(rare, 1.0, chosen([word])).tolist() == [shown]
+    first, second, none = law(noisy_top_k._first_weights(rare[0], 1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0
@@ -253,7 +253,7 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
 def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floats of every kind of noise lie as close to the exact values as they say."""
     for kind in KINDS:
-        noise = noisy_order.draw_noise(kind, (1, 40), np.random.default_rng(1))
+        noise = real_numbers.draw_noise(kind, (1, 40), np.random.default_rng(1))
         for place in range(40):
             low, high = noise.exact(0, place).bounds()
             slack = noise.error + 2.0**-46 * (1 + abs(noise.values[0, place]))
@@ -266,15 +266,15 @@ def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> 
     """The same bits from the same words, and the same words left; near a limit, where no table says, bit after bit."""
     counts = np.random.default_rng(3).integers(0, most + 1, (700, 7))
     one, other = np.random.default_rng(4), np.random.default_rng(4)
-    bits = noisy_order.are_normally_above(counts, 0.37 * most, std, one, within=(0, most))
+    bits = real_numbers.are_normally_above(counts, 0.37 * most, std, one, within=(0, most))
     with np.errstate(over="ignore"):
-        assert np.array_equal(bits, noisy_order.are_normally_above(counts, 0.37 * most, std, other))
+        assert np.array_equal(bits, real_numbers.are_normally_above(counts, 0.37 * most, std, other))
     assert one.integers(2**63) == other.integers(2**63)
     for count in (most // 3, most // 2):
-        word = int(noisy_order._below(np.array([count]), 0.37 * most, std)[0]) << 11
+        word = int(real_numbers._below(np.array([count]), 0.37 * most, std)[0]) << 11
         for near in [word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63]:
             drawn = [
-                noisy_order.are_normally_above(np.array([[count]]), 0.37 * most, std, chosen([near]), within=limit)
+                real_numbers.are_normally_above(np.array([[count]]), 0.37 * most, std, chosen([near]), within=limit)
                 for limit in ((0, most), None)
             ]
             assert drawn[0] == drawn[1]

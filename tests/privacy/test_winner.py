@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import Accountant, Adjacency, Event, ExactAccountant, GaussianEvent, PldAccountant, RdpAccountant
 from pate.aggregators import ConfidentGNMax, GNMax, PowersetGNMax
-from pate.mechanisms.noise.kinds import gaussian_argmax
+from pate.mechanisms.noise.real_numbers import gaussian_argmax
 from pate.verification import Claim, Verdict, verify
 from tests.privacy.rival_distributions import noisy_max_distribution
 

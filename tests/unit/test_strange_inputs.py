@@ -22,7 +22,7 @@ from pate.aggregators import (
 )
 from pate.data import Dataset, Partition, Split
 from pate.mechanisms import ConditionalRelease, PeelingTopK, RunTwice, StabilityTest, SubsetPeeling
-from pate.mechanisms.thresholds import SparseVectorSession
+from pate.mechanisms.calls import SparseVectorSession
 from pate.student import LinearStudent, StudentModel
 from pate.teachers import Shard
 from pate.validation import InvalidValue

@@ -32,11 +32,7 @@ def secret_generator() -> np.random.Generator:
 
     Edge cases: `copy.copy` of the generator, and every `Generator(rng.bit_generator)`, go on with its one stream: what
     one of them has drawn no other draws again. `InvalidValue` where randomgen is not installed.
-
     Source: Bernstein 2008, RFC 8439; docs/proofs/noise_source.md.
-
-    >>> secret_generator().bit_generator.state["bit_generator"]
-    'randomgen.chacha.ChaCha'
     """
     return cipher_generator(secrets.token_bytes(_KEY_BYTES))
 
@@ -52,9 +48,7 @@ def cipher_generator(key: bytes) -> np.random.Generator:
     return np.random.Generator(_held(_cipher())(_CipherKey(key)))
 
 
-class _Held:
-    """What would be drawn from twice, were there two of it."""
-
+class _Held:  # what would be drawn from twice, were there two of it
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         rule = "one that is neither copied nor sent elsewhere, as a copy would draw the same noise again"
         raise InvalidValue(f"rng=secret_generator(): expected {rule}; make one in each process")
@@ -67,7 +61,6 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         self.renew(key)
 
     def renew(self, key: bytes) -> None:
-        """Takes another key, with no children so far."""
         self._key, self._children = key, itertools.count()  # from which threads take different numbers
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:

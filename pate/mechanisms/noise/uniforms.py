@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pate.mechanisms.noise.secret_generator import HeldStream
 
 Bounds = tuple[Fraction, Fraction]
+Limits = tuple[Fraction | float, Fraction | float]
 
 _WORD = 64
 _WORDS_OF_64_BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, HeldStream)
@@ -85,11 +86,20 @@ def _pi(digits: int) -> Decimal:
     return Decimal(scaled).scaleb(-digits - 10, Context(prec=digits + 12))
 
 
-class LazyBitsUniform:
-    """A uniform number of which some bits are known, between `numerator` and the next multiple of 2**-bits.
+def is_below(first: Callable[[], Limits], second: Callable[[], Limits], *more: Callable[[], None]) -> bool:
+    """Whether a number between the first bounds is below one between the second, with as many more bits as it takes."""
+    while True:
+        (low, high), (least, most) = first(), second()
+        if high <= least:
+            return True
+        if low >= most:
+            return False
+        for extend in more:
+            extend()
 
-    Further bits are the words that are `ready`, and then those of the generator.
-    """
+
+class LazyBitsUniform:
+    """A uniform number between `numerator` and the next multiple of 2**-bits; its next words may be `ready`."""
 
     def __init__(self, word: int, rng: np.random.Generator, ready: Sequence[int] = ()) -> None:
         self.numerator, self.bits, self._rng = word, _WORD, rng
@@ -113,13 +123,7 @@ class LazyBitsUniform:
 
     def below(self, enclosure: Callable[[int], Bounds]) -> bool:
         """Whether it is below a number that `enclosure(digits)` bounds ever more closely."""
-        while True:
-            (low, high), (least, most) = self.bounds(), enclosure(self.digits)
-            if high <= least:
-                return True
-            if low >= most:
-                return False
-            self.extend()
+        return is_below(self.bounds, lambda: enclosure(self.digits), self.extend)
 
 
 class LazyUniforms:
@@ -137,7 +141,6 @@ class LazyUniforms:
         return cls(drawn[0], rng, np.moveaxis(drawn[1:], 0, -1))
 
     def __getitem__(self, index: Any) -> LazyUniforms:
-        """Those of some rows or columns."""
         return LazyUniforms(self.first[index], self._rng, self._ready[index])
 
     def approximate(self) -> Array:
@@ -170,8 +173,8 @@ def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
 
 
 Interval = tuple[int, int]
+# from a number of digits, an interval of whole numbers around each weight, all in one unit; narrower for more
 Weights = Callable[[int], Sequence[Interval]]
-"""From a number of digits, an interval of whole numbers around each weight, all in one unit; narrower for more."""
 
 _FEW_OPERATIONS = 2.0**-46  # far above the rounding error of a quotient, an exp, a product, and of u itself
 _EACH_SUMMAND = 2.0**-49
@@ -181,7 +184,7 @@ def draw_index(weights: Array, uniforms: LazyUniforms, exact: Callable[[int], We
     """An index of each row with probability proportional to its exact weight: `[Q]`.
 
     Of `weights` `[Q, n]` the largest of a row is at least about 1, and the errors of a row add up to at most 2**-47 +
-    n 2**-50 + `error` of its total. An outcome of any probability > 0 is possible, however small.
+    n 2**-50 + `error` of its total.
     """
     # The first index whose running sum of weights exceeds u times the total. A float decides where it is further from
     # every running sum than both can be off; else more bits of u are drawn and the weights computed more closely,

@@ -33,19 +33,11 @@ _UP, _DOWN = 1 + 2.0**-46, 1 - 2.0**-46  # relative: far above the rounding erro
 
 @dataclass(frozen=True)
 class DiscreteLaplace:
-    """Whole numbers z with probability proportional to exp(-rate |z|).
+    """Whole numbers z with probability proportional to exp(-rate |z|); the rate is a multiple of 2**-32 in (0, 2**16].
 
     Formal guarantee: a whole number that moves by at most s between neighbors is (s rate)-DP once z is added, for any
     adjacency. Nothing is rounded: the rate is a fraction, coins of probability exp(-a / b) come of whole numbers.
-
-    Attributes:
-        rate: 1 / scale, in (0, 2**16]; a multiple of 2**-32.
-
     Source: Canonne, Kamath & Steinke 2020, Algorithms 1 and 2.
-
-    >>> noise = DiscreteLaplace.at_most(0.5)
-    >>> noise.sample((4,), np.random.default_rng(0)).tolist()
-    [-1, 2, -2, 1]
     """
 
     rate: Fraction
@@ -63,7 +55,6 @@ class DiscreteLaplace:
         return cls(Fraction(steps, _GRID))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
-        """Independent draws of that shape."""
         require_generator(rng)
         steps, per_unit = self.rate.denominator, self.rate.numerator
 
@@ -120,16 +111,12 @@ def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Gen
 
 @dataclass(frozen=True)
 class RoundedGaussian(Parameters):
-    """The whole number nearest to N(0, std**2).
+    """The whole number nearest to N(0, std**2), exactly, given uniform bits.
 
     Formal guarantee: a vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded.
-    So it costs what that costs, by post-processing. The distribution is exact for a source of uniform bits.
-
+    So it costs what that costs, by post-processing.
     Source: von Neumann 1951 for the comparison of lazily drawn bits, Karney 2016 for exact normal deviates;
     docs/proofs/centered_votes.md.
-
-    >>> RoundedGaussian(10.0).sample((5,), np.random.default_rng(0)).tolist()
-    [-6, 16, 1, -6, 13]
     """
 
     std: float = field(metadata=POSITIVE)  # in steps of the grid, in (0, 2**44]
@@ -139,7 +126,6 @@ class RoundedGaussian(Parameters):
         require(self.std <= LARGEST_STD, "std", self.std, f"at most 2**44 = {LARGEST_STD:.0f}")
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
-        """Independent draws of that shape."""
         require_generator(rng)
 
         def candidates(count: int) -> tuple[Integers, Bits]:
@@ -175,16 +161,12 @@ class RoundedGaussian(Parameters):
         whole = 0
         while for_whole.below(partial(uniforms.exp_bounds, Fraction(-whole - 1))):
             whole += 1
-        while True:
+
+        def chance() -> uniforms.Bounds:
             low, high = ((whole + part) ** 2 / 2 + Fraction(1, 2) - whole for part in fraction.bounds())
-            digits = fraction.digits
-            least, most = uniforms.exp_bounds(-high, digits)[0], uniforms.exp_bounds(-low, digits)[1]
-            bottom, top = coin.bounds()
-            if top <= least or bottom >= most:
-                break
-            fraction.extend()
-            coin.extend()
-        if bottom >= most:
+            return uniforms.exp_bounds(-high, fraction.digits)[0], uniforms.exp_bounds(-low, fraction.digits)[1]
+
+        if not uniforms.is_below(coin.bounds, chance, fraction.extend, coin.extend):
             return 0, False
         while True:
             near, far = (math.floor(Fraction(self.std) * (whole + part) + Fraction(1, 2)) for part in fraction.bounds())
@@ -209,15 +191,11 @@ _EXP_TABLE = np.array(
 
 @dataclass(frozen=True)
 class DiscreteGaussian(Parameters):
-    """Whole numbers z with probability proportional to exp(-z**2 / (2 v)).
+    """Whole numbers z with probability proportional to exp(-z**2 / (2 v)), exactly, given uniform bits.
 
     Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2 v) zCDP
-    once such noise is added to every entry. The distribution is exact for a source of uniform bits, however far out.
-
+    once such noise is added to every entry.
     Source: Canonne, Kamath & Steinke 2020; docs/proofs/distributed_noise.md.
-
-    >>> DiscreteGaussian(100).sample((5,), np.random.default_rng(0)).tolist()
-    [-9, -3, 1, 0, -13]
     """
 
     # v in the exponent, a whole number in 1..2**24; the noise's own variance is at most v.
@@ -228,7 +206,6 @@ class DiscreteGaussian(Parameters):
         require(self.variance <= LARGEST_VARIANCE, "variance", self.variance, f"at most 2**24 = {LARGEST_VARIANCE}")
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
-        """Independent draws of that shape."""
         require_generator(rng)
         noise = np.empty(math.prod(shape), dtype=np.int64)
         for start in range(0, len(noise), _AT_ONCE):
@@ -237,7 +214,6 @@ class DiscreteGaussian(Parameters):
         return noise.reshape(shape)
 
     def mass(self, values: ArrayLike) -> Array:
-        """P(z = value), elementwise."""
         total = 2 * math.fsum(_weights(self.variance, 40.0)) - 1
         return np.asarray(np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total)
 
@@ -278,19 +254,13 @@ class NoiseShares(Parameters):
     Formal guarantee: D counts that move by at most s votes in l2 between neighbors get the sum of `num_counted` shares
     or more. That is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`, against whoever sees the sum
     and up to `max_colluders` of the shares in it. A vote is `steps` steps: shares are wide.
-
     Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
-
-    >>> shares = NoiseShares(noise_std=50.0, num_holders=40, max_dropouts=4, max_colluders=4)
-    >>> shares.num_counted, shares.steps, shares.share.variance
-    (32, 1, 79)
     """
 
     noise_std: float = field(metadata=POSITIVE)  # in votes, > 0, of the shares that are counted on
     num_holders: int = field(metadata=COUNT)  # n, >= 1, how many draw a share
     max_dropouts: int = field(default=0, metadata=NATURAL)  # d, how many of them may be missing
-    # c, how many of the others may tell their share, or draw none.
-    max_colluders: int = field(default=0, metadata=NATURAL)
+    max_colluders: int = field(default=0, metadata=NATURAL)  # c, how many others may tell their share, or draw none
 
     def __post_init__(self) -> None:
         super().__post_init__()

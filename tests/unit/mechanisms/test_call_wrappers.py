@@ -95,7 +95,7 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
     odd = type("Odd", (), {"event": PureDpEvent(0.1), "__call__": lambda self, votes, *, rng: "y"})()
     with pytest.raises(InvalidValue, match=r"mechanism=str: expected one whose outcome is an array \[Q\] or a TopK"):
         RunTwice(odd)(VOTES, rng=rng())
-    with pytest.raises(InvalidValue, match="mechanism=tuple: expected a mechanism with a probability oracle"):
+    with pytest.raises(InvalidValue, match="mechanism=tuple: expected a mechanism of pure DP, with its event"):
         BoundaryWrapper(mechanism=())
 
 

@@ -11,7 +11,7 @@ import pytest
 from pate.accounting import ApproximateEvent, PureDpEvent
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
 from pate.mechanisms.joint import JointClasses
-from pate.mechanisms.noise.kinds import UNIT_NOISES, ordered_distribution
+from pate.mechanisms.noise.real_numbers import UNIT_NOISES, ordered_distribution
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
 
@@ -35,7 +35,7 @@ def test_class_counts_agree_with_all_sequences() -> None:
         expected = Counter(losses_by_definition(counts, k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
         for classes in (
-            JointClasses.all(-np.sort(-counts)[None], k),
+            JointClasses.of(-np.sort(-counts)[None], k, each=True),
             JointClasses.likely(-np.sort(-counts)[None], k, weight=0.01),
         ):
             sizes = np.zeros(int(classes.losses.max()) + 1)
@@ -49,7 +49,7 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     rng = np.random.default_rng(1)
     falling, k, draws = np.array([[3, 3, 1, 1, 0]]), 3, 3_000
     losses = losses_by_definition(falling[0], k)
-    classes = JointClasses.likely(falling, k, weight=0.01) if likely else JointClasses.all(falling, k)
+    classes = JointClasses.likely(falling, k, weight=0.01) if likely else JointClasses.of(falling, k, each=True)
     seen: set[Sequence] = set()
     many = dataclasses.replace(classes, **{name: np.repeat(getattr(classes, name), draws, axis=0) for name in BATCHED})
     for place, (loss, log_size) in enumerate(zip(classes.losses[0], classes.log_sizes[0], strict=True)):
