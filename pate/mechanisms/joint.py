@@ -236,7 +236,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             whole = few or some.window == (-1, int(falling[0, 0] - falling[0, -1]))
             return known if whole else with_rest(known, _NEGLIGIBLE, everything)
 
-        chosen = _by_weight(some.log_sizes - self.weight * some.losses, weights, some.error, rng)
+        chosen = _drawn_class(some.log_sizes - self.weight * some.losses, weights, some.error, rng)
         return (some if int(chosen.max()) < some.losses.shape[1] else every().after(some)[0]), chosen
 
     def distribution_of(self, counts: Counts) -> Distribution:
@@ -244,7 +244,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
 
 
-def _by_weight(logs: Array, weights: Any, error: float, rng: np.random.Generator) -> Counts:
+def _drawn_class(logs: Array, weights: Any, error: float, rng: np.random.Generator) -> Counts:
     """A class of each row by its weight: the logarithm, and for a row the exact ones, with what they leave out last."""
     floats = np.exp(logs - logs.max(axis=1, keepdims=True))
     return draw_index(floats, LazyUniforms.draw((len(floats),), rng), weights, error)
@@ -326,7 +326,7 @@ class CanonicalClasses:
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> CanonicalClasses:
         """One class for each pair of ranks; the k best first."""
-        return cls.runs(-np.arange(num_ranks), k, gamma=1.0)
+        return cls.runs(-np.arange(num_ranks), k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
@@ -361,6 +361,8 @@ class CanonicalClasses:
         cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None
     ) -> CanonicalClasses:
         """All classes of `[d]`, the worst by runs of equal counts; or from a missing rank on, among so many ranks."""
+        if gamma == 1:
+            return cls.by_worst(len(falling), k)
         num_ranks = len(falling) if num_ranks is None else num_ranks
         equal = falling[k:num_ranks] if gamma > 0 else np.zeros(num_ranks - k)
         low = k + np.flatnonzero(np.diff(equal, prepend=np.inf)) if num_ranks > k else np.empty(0, dtype=np.int64)
@@ -427,7 +429,7 @@ class CanonicalClasses:
         logs = np.append(0.0, np.cumsum(np.log((before - first) / (before - self.k))))
         error = len(logs) * 2.0**-52 * (1 + float(np.abs(logs).max()))
         sizes = [(comb(last - first, self.k - max(first, 1)),) * 2 for last in range(low, high)]
-        return low + 1 + int(_by_weight(logs[None], lambda row: lambda digits: sizes, error, rng)[0])
+        return low + 1 + int(_drawn_class(logs[None], lambda row: lambda digits: sizes, error, rng)[0])
 
 
 def _log_sizes(first: Counts, low: Counts, high: Counts, k: int) -> Array:
@@ -522,16 +524,11 @@ class CanonicalTopK(BoundedRangeTopK):
             return CanonicalClasses.all(num_ranks, self.k)
         if self.gamma < 1 and some:
             return CanonicalClasses.likely(falling[0], self.k, weight=weight, gamma=self.gamma)
-        everything = self._everything(falling)
+        everything = CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
         if not some:
             return everything
         least = falling[0, self.k - 1] - (_LOG_NO_SETS + self.k * math.log(num_ranks)) / weight
         return everything.those(slice(int((falling[0] >= least).sum()) - self.k + 1))
-
-    def _everything(self, falling: Counts) -> CanonicalClasses:
-        if self.gamma == 1:
-            return CanonicalClasses.by_worst(falling.shape[1], self.k)
-        return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
 
     def _by_weight(
         self, some: CanonicalClasses, logs: Array, falling: Counts, few: bool, rng: np.random.Generator
@@ -543,11 +540,11 @@ class CanonicalTopK(BoundedRangeTopK):
             return exponential_weights(exponents.tolist(), [classes.size(place) for place in range(len(exponents))])
 
         def every() -> CanonicalClasses:
-            return self._everything(falling).after(some)
+            return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma).after(some)
 
         def weights(row: int) -> Weights:
             known = exactly(some, row)
             return known if few else with_rest(known, _NO_SETS, lambda: exactly(every(), row))
 
-        chosen = _by_weight(logs, weights, some.error, rng)
+        chosen = _drawn_class(logs, weights, some.error, rng)
         return (some if int(chosen.max()) < logs.shape[1] else every()), chosen
