@@ -1,7 +1,5 @@
 """Validation of arguments: every refusal is one line that names the argument, the rule and the value."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

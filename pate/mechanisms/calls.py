@@ -1,7 +1,5 @@
 """Calls of target charging, paid for where they hit: noisy numbers at thresholds, the boundary, two runs, questions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -234,7 +232,7 @@ class SparseVector(NoisyWhole):
         """The price of one session."""
         return _price(self.target, self.target_hits, self.failure_prob)
 
-    def start(self, num_items: int) -> SparseVectorSession:
+    def start(self, num_items: int) -> "SparseVectorSession":
         """A session in which every item has all its hits; the event pays for one session."""
         return SparseVectorSession(self, num_items)
 

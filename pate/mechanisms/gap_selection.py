@@ -1,12 +1,10 @@
 """Gap selection: how many labels to release, chosen by report-noisy-max over the gaps of the sorted histogram."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +53,37 @@ def _finite(value: Any) -> float:
         raise InvalidValue(f"regularizer={value}: expected finite numbers") from error
     require(math.isfinite(number), "regularizer", value, "finite numbers")
     return number
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The labels of each query in falling order of their counts, ties to the lowest index."""
+
+    keys: NDArray[np.int64]  # [Q, L] distinct numbers in label order; a larger key is a better rank
+    sorted_keys: NDArray[np.int64]  # [Q, L], falling
+    num_labels: int
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64]) -> Self:
+        """Ranks `[Q, L]` counts; one sort, no argsort: count and index share one integer."""
+        num_labels = counts.shape[1]
+        keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
+        return cls(keys, np.sort(keys, axis=1)[:, ::-1], num_labels)
+
+    @cached_property
+    def sorted_counts(self) -> NDArray[np.int64]:
+        return self.sorted_keys // self.num_labels
+
+    def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
+        """The gap after each rank: `[Q, L - 1]` for k = 1..L-1; padded with T before and 0 after, `[Q, L + 1]`."""
+        if padded:
+            return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
+        return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
+
+    def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The k best labels of each query as bits: `[Q, L]`, k `[Q]` in 0..L."""
+        last = self.sorted_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
+        return np.asarray((self.keys >= last[:, None]) & (k > 0)[:, None])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,34 +214,3 @@ class GapSelection(Parameters):
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
         require(counts.shape[-1] == self.num_labels, "votes.shape", counts.shape, f"{self.num_labels} labels")
         return counts.astype(np.int64, copy=False)
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The labels of each query in falling order of their counts, ties to the lowest index."""
-
-    keys: NDArray[np.int64]  # [Q, L] distinct numbers in label order; a larger key is a better rank
-    sorted_keys: NDArray[np.int64]  # [Q, L], falling
-    num_labels: int
-
-    @classmethod
-    def of(cls, counts: NDArray[np.int64]) -> Ranking:
-        """Ranks `[Q, L]` counts; one sort, no argsort: count and index share one integer."""
-        num_labels = counts.shape[1]
-        keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
-        return cls(keys, np.sort(keys, axis=1)[:, ::-1], num_labels)
-
-    @cached_property
-    def sorted_counts(self) -> NDArray[np.int64]:
-        return self.sorted_keys // self.num_labels
-
-    def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
-        """The gap after each rank: `[Q, L - 1]` for k = 1..L-1; padded with T before and 0 after, `[Q, L + 1]`."""
-        if padded:
-            return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
-        return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
-
-    def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The k best labels of each query as bits: `[Q, L]`, k `[Q]` in 0..L."""
-        last = self.sorted_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
-        return np.asarray((self.keys >= last[:, None]) & (k > 0)[:, None])

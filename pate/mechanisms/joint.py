@@ -1,7 +1,5 @@
 """Selection of k indices as a whole, a sequence or a set, by noise on a loss with few distinct values."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -10,7 +8,7 @@ from fractions import Fraction
 from functools import cache, lru_cache, partial
 from itertools import combinations, islice, permutations
 from math import comb
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +59,7 @@ class JointClasses:
         low: int = -1,
         high: int | None = None,
         log_low: float = 0.0,
-    ) -> JointClasses:
+    ) -> Self:
         """One class for each position and distinct count of `[1, d]`, or for `each` rank of `[Q, d]`.
 
         Or those with losses in (low, high], where exp(log_low) sequences have smaller ones.
@@ -87,7 +85,7 @@ class JointClasses:
         return cls(falling, rows, first, last, order, losses, before + parts[order], (low, high))
 
     @classmethod
-    def likely(cls, falling: Counts, k: int, *, weight: float) -> JointClasses:
+    def likely(cls, falling: Counts, k: int, *, weight: float) -> Self:
         """The classes of `[1, d]` by distinct counts, but for losses l, small or large, that weigh next to nothing.
 
         All of these together weigh, by exp(-weight l), less than exp(-61) times all sequences.
@@ -127,7 +125,7 @@ class JointClasses:
             yield size
             total += size if place else 0
 
-    def after(self, window: JointClasses) -> tuple[JointClasses, Counts]:
+    def after(self, window: Self) -> tuple[Self, Counts]:
         """All classes of one histogram with those of a window first, in its order; also where each was before."""
         low, high = window.window
         inside = (self.order[0] == 0) | ((self.losses[0] > low) & (self.losses[0] <= high))
@@ -324,20 +322,20 @@ class CanonicalClasses:
 
     @classmethod
     @lru_cache(maxsize=32)
-    def all(cls, num_ranks: int, k: int) -> CanonicalClasses:
+    def all(cls, num_ranks: int, k: int) -> Self:
         """One class for each pair of ranks; the k best first."""
         return cls.runs(-np.arange(num_ranks), k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
-    def by_worst(cls, num_ranks: int, k: int) -> CanonicalClasses:
+    def by_worst(cls, num_ranks: int, k: int) -> Self:
         """One class for each worst rank k..d, whatever is missing: for a loss that does not look at it."""
         worst = np.arange(k, num_ranks + 1)
         steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))  # C(w - 1, k - 1) sets end at rank w: the ratio to w - 1
         return cls(np.zeros_like(worst), worst - 1, worst, np.append(0.0, np.cumsum(steps)), k)
 
     @classmethod
-    def likely(cls, falling: Counts, k: int, *, weight: float, gamma: float) -> CanonicalClasses:
+    def likely(cls, falling: Counts, k: int, *, weight: float, gamma: float) -> Self:
         """The classes `runs` of one histogram `[d]` but those that together weigh below exp(-120) of the k best."""
         missing = np.arange(1, k + 1)[:, None]
         deficit = int(falling[k - 1] - falling[-1])
@@ -357,9 +355,7 @@ class CanonicalClasses:
         return cls.runs(falling, k, gamma=gamma, first=first, num_ranks=int(ends[kept - 1]) if kept else k)
 
     @classmethod
-    def runs(
-        cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None
-    ) -> CanonicalClasses:
+    def runs(cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None) -> Self:
         """All classes of `[d]`, the worst by runs of equal counts; or from a missing rank on, among so many ranks."""
         if gamma == 1:
             return cls.by_worst(len(falling), k)
@@ -380,12 +376,12 @@ class CanonicalClasses:
         known = self.log_sizes[np.isfinite(self.log_sizes)]
         return (len(self.log_sizes) + self.k + 8) * 2.0**-52 * (1 + float(np.abs(known).max()))
 
-    def after(self, window: CanonicalClasses) -> CanonicalClasses:
+    def after(self, window: Self) -> Self:
         """The same classes, those of a window first and in its order."""
         place_of = {pair: place for place, pair in enumerate(window.names)}
         return self.those(np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable"))
 
-    def those(self, places: Counts | slice) -> CanonicalClasses:
+    def those(self, places: Counts | slice) -> Self:
         return replace(self, **{name: getattr(self, name)[places] for name in ("first", "low", "high", "log_sizes")})
 
     @property

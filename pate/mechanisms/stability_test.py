@@ -1,7 +1,5 @@
 """The stability test (propose-test-release): releases a top-k set only if the gap below it is safely large."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -10,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,21 +145,21 @@ class StabilityTest(Parameters):
     @staticmethod
     def gaussian(
         *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
-    ) -> StabilityTest:
+    ) -> "StabilityTest":
         """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
         return _made("gaussian", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency)
 
     @staticmethod
     def laplace(
         *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
-    ) -> StabilityTest:
+    ) -> "StabilityTest":
         """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
         return _made("laplace", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency)
 
     @staticmethod
     def from_table(
         table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
-    ) -> StabilityTest:
+    ) -> "StabilityTest":
         """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
         require_kind("table", table, StabilityTable, "a StabilityTable")
         return _made(table, 0.0, table.failure_prob, num_teachers, adjacency)
@@ -267,7 +265,7 @@ class CertifiedTable(Parameters):
         require(cost <= self.rdp, "rdp", self.rdp, least)
 
     @classmethod
-    def of(cls, test: StabilityTest, *, order: float) -> CertifiedTable:
+    def of(cls, test: StabilityTest, *, order: float) -> Self:
         """The table of a test, with the smallest claim that holds at an order."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
         probs = test.pass_probabilities(np.arange(test.num_teachers + 1)).tolist()
@@ -307,7 +305,7 @@ class CertifiedTable(Parameters):
         write_text(Path(path), json.dumps({"format": _FORMAT} | values) + "\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CertifiedTable:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads what `save` wrote and certifies it anew; `InvalidValue` for other files and false claims."""
         try:
             values = json.loads(Path(path).read_text())

@@ -3,15 +3,13 @@
 An order of noisy values is decided by floats where they lie apart, else by as many bits as it takes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cmp_to_key, lru_cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -302,14 +300,14 @@ class DrawnNoise:
     error: float  # how far a value can lie from the exact one; infinite where nothing is sure
     exact: Callable[..., Number]  # the exact value at a row and a place
 
-    def summed(self) -> DrawnNoise:
+    def summed(self) -> Self:
         """The sum of each row: `[Q, 1]`, of values >= 0."""
         count, exact = self.values.shape[1], self.exact
         sums = self.values.sum(axis=1, keepdims=True)
         error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
-        return DrawnNoise(sums, error, lambda row, _: _sum(Fraction(0), [(1, exact(row, one)) for one in range(count)]))
+        return type(self)(sums, error, lambda row, _: _sum(Fraction(0), [(1, exact(row, one)) for one in range(count)]))
 
-    def times(self, factor: DrawnNoise) -> DrawnNoise:
+    def times(self, factor: Self) -> Self:
         """Each value times the one value, `[Q, 1]`, that its row has of another."""
         one, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
         error = self.error * (other + factor.error) + factor.error * one + _ERROR_OF_LOG * (one * other)
@@ -323,9 +321,9 @@ class DrawnNoise:
         def exact(row: int, place: int) -> Number:
             return _combined([self.exact(row, place), factor.exact(row, 0)], product)
 
-        return DrawnNoise(self.values * factor.values, error, exact)
+        return type(self)(self.values * factor.values, error, exact)
 
-    def with_last(self, other: DrawnNoise, last: Integers) -> DrawnNoise:
+    def with_last(self, other: Self, last: Integers) -> Self:
         """The same with the value of another, `[Q, 1]`, at the place `last` of each row."""
         values = self.values.copy()
         np.put_along_axis(values, last[:, None], other.values, axis=1)
@@ -333,7 +331,7 @@ class DrawnNoise:
         def exact(row: int, place: int) -> Number:
             return other.exact(row, 0) if place == last[row] else self.exact(row, place)
 
-        return DrawnNoise(values, max(self.error, other.error), exact)
+        return type(self)(values, max(self.error, other.error), exact)
 
 
 def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
@@ -383,7 +381,7 @@ class Values:
     exact: Callable[[int, int], Fraction]  # of a row and a place
 
     @classmethod
-    def scaled(cls, numbers: NDArray[Any], scale: float | Array) -> Values:
+    def scaled(cls, numbers: NDArray[Any], scale: float | Array) -> Self:
         """(number - largest) / scale for whole numbers up to 2**53, or floats whose differences are exact: `[Q, n]`."""
         below = np.asarray(numbers - numbers.max(axis=1, keepdims=True))
         divisors = np.broadcast_to(scale, (len(below), 1))

@@ -1,13 +1,11 @@
 """The generator of secret noise: ChaCha20 under a key of 256 bits, behind numpy's interface."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os
 import secrets
 import weakref
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 from numpy.random.bit_generator import ISpawnableSeedSequence
@@ -69,11 +67,11 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         require(size == _KEY_BYTES, "n_words", n_words, f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20")
         return np.frombuffer(self._key, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
-    def spawn(self, n_children: int) -> list[_CipherKey]:
+    def spawn(self, n_children: int) -> list[Self]:
         """Keys from blocks beyond the stream, each given once."""
         key, numbers = int.from_bytes(self._key, "little"), [next(self._children) for _ in range(n_children)]
         blocks = [_block(_cipher()(key=key, counter=(1 + number) << _BEYOND)) for number in numbers]
-        return [_CipherKey(block[:_KEY_BYTES]) for block in blocks]
+        return [type(self)(block[:_KEY_BYTES]) for block in blocks]
 
 
 _ALIVE: weakref.WeakSet[Any] = weakref.WeakSet()

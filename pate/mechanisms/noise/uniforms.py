@@ -1,13 +1,11 @@
 """Uniform numbers whose bits are drawn when a comparison needs them, and enclosures of what they are compared with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,13 +133,13 @@ class LazyUniforms:
         self._opened: dict[tuple[int, ...], LazyBitsUniform] = {}
 
     @classmethod
-    def draw(cls, shape: tuple[int, ...], rng: np.random.Generator, *, ahead: int = 0) -> LazyUniforms:
+    def draw(cls, shape: tuple[int, ...], rng: np.random.Generator, *, ahead: int = 0) -> Self:
         """Fresh ones, the next `ahead` words of each included: then a part of them can be drawn from again."""
         drawn = words(rng, (1 + ahead, *shape))
         return cls(drawn[0], rng, np.moveaxis(drawn[1:], 0, -1))
 
-    def __getitem__(self, index: Any) -> LazyUniforms:
-        return LazyUniforms(self.first[index], self._rng, self._ready[index])
+    def __getitem__(self, index: Any) -> Self:
+        return type(self)(self.first[index], self._rng, self._ready[index])
 
     def approximate(self) -> Array:
         """Each as a float in [2**-53, 1 - 2**-53], off by at most 2**-52."""

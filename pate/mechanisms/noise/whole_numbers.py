@@ -1,12 +1,11 @@
 """Noise in whole numbers, drawn exactly: no floating-point digits in published sums."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,7 +46,7 @@ class DiscreteLaplace:
         require(proper and 0 < self.rate <= _LARGEST_RATE, "rate", self.rate, "a multiple of 2**-32 in (0, 2**16]")
 
     @classmethod
-    def at_most(cls, rate: float | Fraction) -> DiscreteLaplace:
+    def at_most(cls, rate: float | Fraction) -> Self:
         """The noise of the largest multiple of 2**-32 that is at most `rate`."""
         require_positive("rate", float(rate))
         steps = math.floor(Fraction(rate) * _GRID)
