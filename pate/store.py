@@ -138,13 +138,9 @@ class Store:
         The draw happens outside of the lock. Of two processes that draw for one key the first to commit wins, and the
         other one gets its bytes. Nobody may be shown what was drawn before this returns.
 
-        Args:
-            data: the account.
-            key: covers all that the release is a function of; raises where it stands for another price.
-            draw: makes the bytes. Must not show them.
-            event: the price, as JSON.
-            under: instead of a price, the key of the charge that has paid for this too.
-            about: what else the line says; raises where the charge is not allowed, given the lines as they are then.
+        The key, within its account, covers all that the release is a function of; one that stands for another price
+        raises. The price is JSON; or, `under`, the key of the charge that has paid for this too. `about` gives what
+        else the line says, and raises where the charge is not allowed, given the lines as they are then.
         """
         self.read()
         place = data, key

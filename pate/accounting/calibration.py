@@ -30,12 +30,8 @@ def calibrate(
 
     Where the joint law of a selection and its test decides, it is to a relative 0.003.
 
-    Args:
-        event_for: the price as a function of the noise > 0; more noise must not cost more.
-        target_epsilon: > 0; raises where no noise reaches it.
-        target_delta: in (0, 1), above the sum of the failure probabilities.
-        accountant: makes an empty accountant.
-        start: where the search begins; with an accountant that is not Renyi's, where the search by that one begins.
+    `event_for` is the price as a function of the noise > 0; more noise must not cost more. Raises where no noise
+    reaches the epsilon, or failures use up delta. The search begins at `start`, that by Renyi's accountant first.
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)

@@ -72,6 +72,7 @@ class PrivacyFilter(ABC):
     max_failure_prob: float | None = None
 
     name: ClassVar[str]
+    _unit: ClassVar[str]  # of which braces are filled with the filter
     prices_hits: ClassVar[bool] = False  # whether a session is counted by its hits; else by its accesses
 
     def __post_init__(self) -> None:
@@ -94,9 +95,9 @@ class PrivacyFilter(ABC):
         return {"name": self.name} | values
 
     @property
-    @abstractmethod
     def unit(self) -> str:
         """What amounts are counted in, in words."""
+        return self._unit.format(self)
 
     @abstractmethod
     def amount(self, event: Event) -> float:
@@ -186,6 +187,7 @@ class RenyiFilter(PrivacyFilter):
     order: float | None = None  # > 1; None for the order at which the most Gaussian releases fit
 
     name: ClassVar[str] = "renyi"
+    _unit: ClassVar[str] = "Renyi divergence at order {0.order:g}"
     prices_hits: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -196,10 +198,6 @@ class RenyiFilter(PrivacyFilter):
         least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
         above = f"an order at which max_epsilon is above {rounded_up(least)}"
         require(least < self.max_epsilon, "order", self.order, above)
-
-    @property
-    def unit(self) -> str:
-        return f"Renyi divergence at order {self.order:g}"
 
     def amount(self, event: Event) -> float:
         return float(rdp_curve(count_leaves(event), self._orders)[0])
@@ -234,10 +232,7 @@ class ZCdpFilter(PrivacyFilter):
     """
 
     name: ClassVar[str] = "zcdp"
-
-    @property
-    def unit(self) -> str:
-        return "rho of zCDP"
+    _unit: ClassVar[str] = "rho of zCDP"
 
     def amount(self, event: Event) -> float:
         return total_rho(event)
@@ -261,10 +256,7 @@ class GaussianFilter(PrivacyFilter):
     max_failure_prob: float | None = 0.0  # none at all, as a Gaussian cannot fail
 
     name: ClassVar[str] = "gaussian"
-
-    @property
-    def unit(self) -> str:
-        return "mu squared of Gaussian DP"
+    _unit: ClassVar[str] = "mu squared of Gaussian DP"
 
     def amount(self, event: Event) -> float:
         return math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(event) if times)

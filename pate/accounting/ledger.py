@@ -232,8 +232,7 @@ class Ledger:
 
     Args:
         path: the file, made if missing; None keeps the ledger in memory, and in this process. Raises for a file that
-            was written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger. A
-            `SharedLedger` brings all settings but `data`.
+            was written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger.
         adjacency: what all events are priced for.
         target_delta: in (0, 1).
         accountant: makes an empty accountant.
@@ -351,15 +350,10 @@ class Ledger:
     ) -> bytes:
         """The release of a key: read back; or drawn, charged and committed in one transaction.
 
-        Args:
-            key: names all that the release is a function of; the same key gives the same bytes for ever.
-            event: the price.
-            draw: makes the bytes, and shows them to nobody. It runs outside of the lock; of two processes that draw at
-                once, one is committed and both are given its bytes.
-            adjacency: what the event was made for.
-            description: for people.
-            run: what the keys of all draws of one run begin with, which are numbered inside of the transaction.
-            noise: names a seed; see `LedgerEntry`.
+        The key names all that the release is a function of; the same key gives the same bytes for ever. `draw` makes
+        the bytes, and shows them to nobody. It runs outside of the lock; of two processes that draw at once, one is
+        committed and both are given its bytes. The keys of all draws of one run begin with `run`, and are numbered.
+        The noise names a seed, as in `LedgerEntry`.
 
         Raises:
             BudgetExceeded: the cap does not allow it. Nothing was charged.

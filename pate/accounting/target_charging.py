@@ -264,13 +264,9 @@ def best_session_price(
     Every split gives a valid bound. The best play is within a relative 1e-3 of the truth for q-target calls
     (docs/proofs/target_charging.md); it is found where hits are few, below some dozens.
 
-    Args:
-        target: of every call, or one that covers all of them.
-        target_hits: tau, hits after which the session halts, >= 1.
-        target_delta: of the whole session.
-        num_counters: how many targets are counted apart; they share delta equally, and the one hit least ends it.
-        failure_prob: the sum of the deltas of the calls, >= 0; raises where it leaves nothing of `target_delta`.
-        by_play: False where accesses are composed in any case.
+    The target covers every call. The session halts after `target_hits` hits, >= 1; with several counters, which share
+    its delta equally, the one hit least counts. `failure_prob` is the sum of the deltas of the calls; raises where it
+    leaves nothing of delta. Not `by_play` where accesses are composed in any case.
     """
     validation.require_kind("target", target, QTarget, "a QTarget")
     hits = require_count("target_hits", target_hits)
@@ -355,8 +351,7 @@ class TargetCharging(HeldBudget):
         target_hits: tau, >= 1; with several counters, of each.
         hit_prob: q, in (0, 1); the smallest of all calls.
         target_delta: of the whole session.
-        num_counters: how many targets are counted apart, each a q-target of every call. The session halts when all of
-            them reached `target_hits`: the one hit least is paid for. `hits` so far are `[num_counters]`.
+        num_counters: how many q-targets of every call are counted apart, in `hits`; all have to reach `target_hits`.
         failure_prob: the most that the deltas of the calls may sum to.
 
     >>> session = TargetCharging(0.1, 2, hit_prob=0.47, target_delta=1e-6)

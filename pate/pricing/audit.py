@@ -118,14 +118,10 @@ def audit_votes(
 
     The prices depend on the shape of the votes alone; some claims are computed from the votes and are private.
 
-    Args:
-        votes: from `ImportedVotes.read`.
-        target_delta: in (0, 1).
-        parameters: what is known of the release, for every aggregator that has them; for the rest see `assumed`.
-        aggregator: the one that comes first, with its own parameters; None for the plain one of the layout.
-        accountant: makes an empty accountant.
-        given_only: whether to leave out releases with a parameter that nobody gave, but the first one.
-        data_dependent: whether to compute as well what a release cost on these votes, with every query answered.
+    The parameters are what is known of the release, for every aggregator that has them; the rest is `assumed`. The
+    aggregator comes first, with its own parameters; None is the plain one of the layout. `given_only` leaves out
+    releases with a parameter that nobody gave, but the first one. `data_dependent` also computes what a release cost on
+    these votes, with every query answered.
     """
     Budget(target_delta=target_delta, accountant=accountant)  # which refuses what is out of range
     parameters = parameters or ReleaseParameters()
