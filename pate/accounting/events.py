@@ -31,8 +31,7 @@ class Adjacency(StrEnum):
     """Which change of the private data the guarantee is about.
 
     REPLACE_ONE: one private record changes. The partition is fixed and disjoint, so one teacher is trained anew and its
-    whole vote vector may change: every count moves by -1, 0 or +1. The number of teachers is public. This is
-    record-level privacy, and the default everywhere.
+    whole vote vector may change: every count moves by -1, 0 or +1. Their number is public. Record-level; the default.
 
     ADD_REMOVE: one teacher is added or removed, and its votes are absent from every sum: all counts move in one
     direction, each by 0 or 1. Absent is not zero, which is a vote to `CenteredVotes` and `PowersetGNMax`

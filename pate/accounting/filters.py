@@ -57,8 +57,7 @@ class PrivacyFilter(ABC):
     """Adds up prices in one unit, and refuses an event that would take their sum above the cap.
 
     Formal guarantees, for the adjacency that the events were made for:
-        * Everything released together is (max_epsilon, target_delta)-DP, where each event may be chosen after seeing
-          all that was released before, as long as only admitted events are.
+        * All admitted events together are (max_epsilon, target_delta)-DP, each chosen after seeing those before it.
         * Events whose epsilons of pure DP add up to the cap at most are admitted too: all within one of both bounds.
         * Cap, delta, unit and the share of failures are fixed before the first release.
 

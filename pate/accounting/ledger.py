@@ -224,8 +224,8 @@ class Ledger:
     """An append-only record of charges and of what was released for them, in memory or in a file.
 
     `once` draws, charges and commits in one transaction, so a crash at any moment leaves both or neither. `charge` does
-    it for a release that the ledger is not given. The file is SQLite; its lines are chained by digests, and one that
-    was edited, shortened or exchanged raises `DamagedLedger`.
+    it for a release that the ledger is not given. The file is SQLite with chained digests, so an edited, shortened or
+    exchanged one raises `DamagedLedger`.
 
     What the figures bound: with prices fixed before the first release, `epsilon`. With prices chosen on the way, the
     cap, `max_epsilon`, which a privacy filter decides (docs/proofs/filters.md); `epsilon` is then no bound.
@@ -237,8 +237,7 @@ class Ledger:
         target_delta: in (0, 1).
         accountant: makes an empty accountant.
         max_epsilon: a charge that would exceed it is refused; None for no limit but the file's own. A new file stores
-            it. In a file that exists it may be tighter than what is stored, for this object alone; that is a
-            guarantee only where it was fixed before the first release.
+            it; a tighter one is this object's alone, a guarantee only if it was fixed before the first release.
         filter: makes what decides for the cap, from (max_epsilon, target_delta): `RenyiFilter`, `ZCdpFilter`,
             `GaussianFilter` or a partial of one; None for what goes with the accountant, or what the file has stored.
         data: the digest of the private data, in a file that counts for several data sets; see `SharedLedger`.
@@ -352,8 +351,7 @@ class Ledger:
 
         The key names all that the release is a function of; the same key gives the same bytes for ever. `draw` makes
         the bytes, and shows them to nobody. It runs outside of the lock; of two processes that draw at once, one is
-        committed and both are given its bytes. The keys of all draws of one run begin with `run`, and are numbered.
-        The noise names a seed, as in `LedgerEntry`.
+        committed and both are given its bytes. Draws of a run, whose keys begin with `run`, are numbered.
 
         Raises:
             BudgetExceeded: the cap does not allow it. Nothing was charged.
@@ -423,9 +421,8 @@ class Ledger:
     def _total(self, *following: Event) -> float:
         """The accountant's total of the charges and of an event that would follow.
 
-        Equal events in a row are composed as one with its count, which prices many small releases in time. Their order
-        stays: a bound for the best play against events in their order need not hold for another one. Rows that have
-        ended are composed once; a reading adds the last one to a copy.
+        Equal events in a row are composed as one with its count, in time. Their order stays: a bound for the best
+        play against it need not hold for another. Rows that have ended are composed once, the last one in a copy.
         """
         ended, last, number = self._composed
         fresh = self._entries[number:]

@@ -64,8 +64,7 @@ class QTarget:
 def not_prior(epsilon: float) -> QTarget:
     """Every outcome but one chosen in advance, of an epsilon-DP call: q = 1 / (e^epsilon + 1), tight.
 
-    The prior may be anything that is known before the call. Also the target of a conditional release: the outcome is
-    published if it is in a set, else a refusal.
+    The prior may be anything that is known before the call. Also of a conditional release: published if in a set.
     """
     return QTarget(epsilon, (shrink := math.exp(-require_positive("epsilon", epsilon))) / (1 + shrink))
 
@@ -81,8 +80,7 @@ def revise(epsilon: float) -> QTarget:
 def boundary(epsilon: float) -> QTarget:
     """The boundary outcome of a wrapped epsilon-DP call (`boundary_distribution`); an access is t = 4/3 epsilon DP.
 
-    q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls. The published figures use it;
-    `tight_boundary` is proved as well and costs less.
+    q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls. `tight_boundary` costs less.
     """
     wrapped = 4 * require_positive("epsilon", epsilon) / 3
     hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
@@ -401,8 +399,7 @@ class TargetCharging(HeldBudget):
     def event(self) -> Event:
         """The whole session for an accountant: the composed accesses, failing where they overrun.
 
-        With k counters it is the cheaper, in zCDP, of two events: the accesses up to k times `target_hits` hits, and
-        `price.event`; `price` itself is mostly below both.
+        With k counters the cheaper, in zCDP, of the accesses up to k times `target_hits` hits, and `price.event`.
         """
         count, overrun, counters = self.price.num_accesses, self.price.overrun_prob, len(self.hits)
         if counters > 1:

@@ -120,8 +120,7 @@ def audit_votes(
 
     The parameters are what is known of the release, for every aggregator that has them; the rest is `assumed`. The
     aggregator comes first, with its own parameters; None is the plain one of the layout. `given_only` leaves out
-    releases with a parameter that nobody gave, but the first one. `data_dependent` also computes what a release cost on
-    these votes, with every query answered.
+    releases with a parameter that nobody gave, but the first. `data_dependent` adds the cost on these votes.
     """
     Budget(target_delta=target_delta, accountant=accountant)  # which refuses what is out of range
     parameters = parameters or ReleaseParameters()

@@ -160,8 +160,7 @@ def _one_spelling(word: object) -> str:
 
 def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
     """Returns a delta that draws in double precision can keep, at least 2**-53 for every label of every query."""
-    # Draws compare a multiple of 2**-53 with a probability, so whatever is rarer happens never or too often, by up to
-    # 2**-53 per draw, and no accountant sees it.
+    # Draws compare a multiple of 2**-53 with a probability: what is rarer happens never or too often, unaccounted for.
     lowest = require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
     rule = f"at least {rounded_up(lowest, 3)}, below which draws in double precision are too coarse"
     require(target_delta >= lowest, "target_delta", target_delta, rule)
@@ -257,8 +256,7 @@ def plan_release(
     The aggregator has noise to start from, or as it is. With `more_queries` a `max_epsilon` buys all that it pays for.
 
     Raises:
-        InvalidValue: no noise reaches the target; not even one query is affordable; failure probabilities use up
-            delta; more labels and queries than draws can keep the delta for.
+        InvalidValue: no noise, or not one query, meets the budget; failures use up delta, or draws cannot keep it.
 
     >>> from pate.aggregators import GaussianVotes
     >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)

@@ -78,8 +78,7 @@ def plan_hits(
         return budget.epsilon_of(in_all), budget.epsilon_of(alone)
 
     def pays(num_queries: int) -> bool:
-        # `target_hits` grows with the queries so that a session halts early with a probability of about 1/20, and
-        # failure probabilities shrink so that they take a tenth of delta
+        # `target_hits` grows so that a session halts early with a probability of about 1/20; failures take delta / 10
         expected = num_queries * rate
         changes: dict[str, Any] = {"target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1}
         if hasattr(aggregator, "failure_prob"):

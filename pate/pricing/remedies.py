@@ -74,8 +74,7 @@ def remedies(
 ) -> list[dict[str, float]]:
     """Changes of settings, by name, that work in place of a release that tells nothing; each was planned and tried.
 
-    Prices are Renyi's whatever the accountant, which is quick; a tighter one has less noise at the same epsilon. Where
-    private groups are counted, every teacher is left ten of them.
+    Prices are Renyi's whatever the accountant, which is quick. Every teacher is left ten private groups, if counted.
     """
     shape, quick = priced.shape, replace(budget, accountant=RdpAccountant)
     most = MOST_TEACHERS if num_groups is None else min(num_groups // _GROUPS_EACH, MOST_TEACHERS)
@@ -148,8 +147,7 @@ def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggre
     """Whether centered votes of all private groups would tell far more for that price; by public numbers alone.
 
     A student of answers learns from no more samples than are answered rightly. One of centered votes learns from all
-    private groups, one teacher each, as far as their noise lets it. Far more is ten times as many, through noise that
-    leaves nothing in doubt if 70% of the teachers agree.
+    private groups, one teacher each, as far as their noise lets it. Far more is ten times as many, if it is heard.
     """
     shape, aggregator = priced.shape, priced.aggregator
     fits = aggregator.input_form != "centered" and aggregator.adjacency is Adjacency.REPLACE_ONE
