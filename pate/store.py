@@ -285,9 +285,8 @@ def _chained(previous: str, *values: Any) -> str:
 
 
 def _fill(db: sqlite3.Connection, settings: str) -> None:
-    digest = _chained("", json.dumps(json.loads(settings)))
     db.executescript(f"PRAGMA journal_mode=DELETE; BEGIN; {_SCHEMA}")
-    db.execute("INSERT INTO head VALUES (0, ?, ?)", (digest, settings))
+    db.execute("INSERT INTO head VALUES (0, ?, ?)", (_chained("", settings), settings))
     db.execute("COMMIT")
 
 

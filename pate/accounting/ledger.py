@@ -414,9 +414,8 @@ class Ledger:
 
         Keys that begin with `but` are those of the same release. The difference of two sums with one noise has none.
         """
-        lines = self._store.lines if noise else []
-        others = (line for line in lines if not line.under and not (but and line.key.startswith(but)))
-        return any(_entry(line, self.path).noise == noise for line in others)
+        others = (line for line in self._store.lines if not line.under and not (but and line.key.startswith(but)))
+        return noise != "" and any(_entry(line, self.path).noise == noise for line in others)
 
     def _total(self, *following: Event) -> float:
         """The accountant's total of the charges and of an event that would follow.

@@ -216,8 +216,7 @@ def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, tar
     moves = dict.fromkeys(split(*hit) + split(1 - hit[0], -hit[1]) for hit in corners)
     losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
     beyond = losses - target_epsilon + _ROUNDING * (np.abs(losses) + target_epsilon)  # rounded up
-    stick = -np.expm1(-np.maximum(beyond, 0.0))  # [2 n + 3]
-    values = np.tile(stick, (target_hits + 1, 1))  # by hits that are left
+    values = np.tile(-np.expm1(-np.maximum(beyond, 0.0)), (target_hits + 1, 1))  # [hits that are left + 1, 2 n + 3]
     for _ in range(num_accesses):
         best, up, down = values[1:, 1:-1].copy(), values[:, 2:], values[:, :-2]
         for hit_up, hit_down, missed_up, missed_down in moves:

@@ -22,9 +22,7 @@ from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape
 from pate.pricing.remedies import Expectation, Suggestion, expectation, planned_or_none
 from pate.validation import InvalidValue, require, require_count, require_histogram
 
-if TYPE_CHECKING:  # these load others, that few quotes need
-    from pate.accounting import Ledger
-    from pate.aggregators import TargetChargedAggregator
+if TYPE_CHECKING:  # it loads others, that few quotes need
     from pate.verification.tightness import LowerBound
 
 _QUANTILE = 1.645  # one in twenty sessions has more hits
@@ -51,7 +49,7 @@ class HitPlan:
 
 
 def plan_hits(
-    aggregator: TargetChargedAggregator,
+    aggregator: aggregators.TargetChargedAggregator,
     votes: Any,
     *,
     num_teachers: int,
@@ -71,7 +69,7 @@ def plan_hits(
     if prior is not None:
         require(prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes")
 
-    def prices(charged: TargetChargedAggregator, session: int, plain: int) -> tuple[float, float]:
+    def prices(charged: aggregators.TargetChargedAggregator, session: int, plain: int) -> tuple[float, float]:
         """Of a session of so many queries, and of plain composition of so many."""
         in_all = replace(shape, num_queries=session).event_of(replace(charged, session_delta=target_delta))
         alone = charged.plain_event(**replace(shape, num_queries=plain).as_arguments)
@@ -106,7 +104,7 @@ def _first(pays: Callable[[int], bool], max_queries: int) -> int | None:
     return high
 
 
-def charges_of(ledger: Ledger) -> dict[str, Any]:
+def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
     """What one data set of a ledger was charged for, by itself and in all, as plain values."""
     price, charges = cache(ledger.price), []
     for entry in ledger.entries:
@@ -143,13 +141,13 @@ def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: 
     return tuple(found)
 
 
-def ledgers_in(path: str | os.PathLike[str]) -> list[Ledger]:
+def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
     """One for each data set of a file, by their first charges; one in all where no charge names its data."""
     shared = accounting.SharedLedger.stored(path)
     return [shared.account(data) for data in shared.data] or [accounting.Ledger.stored(path)]
 
 
-def _largest_target(ledger: Ledger, release: PricedRelease, budget: Budget, cap: float) -> float:
+def _largest_target(ledger: accounting.Ledger, release: PricedRelease, budget: Budget, cap: float) -> float:
     """The largest target that fits: halved between a thousandth of the cap and the cap by Renyi's accountant.
 
     Which noise fits is the filter's to say. What that noise costs, the budget's accountant is asked once.
