@@ -74,10 +74,9 @@ class Line:
 class Store:
     """All lines of a file, for whichever account; safe for processes and threads at once, and for kills.
 
-    Args:
-        path: made if missing; None keeps everything in the memory of this process. Raises for a link that leads
-            nowhere, a folder or a pipe, and `DamagedLedger` for a file that was changed or never was one.
-        settings: what a new file is made with, plain values; None opens only a file that is there.
+    A file that is missing is made with these settings, plain values; None opens only one that is there. Without a path
+    all is in the memory of this process. Raises for a link that leads nowhere, a folder or a pipe, and `DamagedLedger`
+    for a file that was changed or never was one.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> None:

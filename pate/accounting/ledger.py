@@ -353,10 +353,8 @@ class Ledger:
         the bytes, and shows them to nobody. It runs outside of the lock; of two processes that draw at once, one is
         committed and both are given its bytes. Draws of a run, whose keys begin with `run`, are numbered.
 
-        Raises:
-            BudgetExceeded: the cap does not allow it. Nothing was charged.
-            InvalidValue: another release drew from that seed; the event was made for another adjacency; the key stands
-                for another event.
+        Raises `BudgetExceeded`, and charges nothing, where the cap does not allow it; `InvalidValue` where another
+        release drew from the seed that `noise` names, or event or key are another adjacency's or event's.
         """
         require(adjacency == self.adjacency, "adjacency", adjacency, f"{self.adjacency}, as this ledger counts")
         self._require_same_adjacency(event)

@@ -85,11 +85,7 @@ def epsilon_on(
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The delta of a release, and the epsilon to meet, if any.
-
-    Raises:
-        InvalidValue: a value out of range, or both epsilons at once.
-    """
+    """The delta of a release, and the epsilon to meet, if any; raises for both epsilons at once."""
 
     target_delta: float  # in (0, 1)
     target_epsilon: float | None = None  # noise is solved for so that the release costs this; None takes it as it is
@@ -254,9 +250,7 @@ def plan_release(
     """Solves for the noise or the number of queries that meets the budget, and prices the release.
 
     The aggregator has noise to start from, or as it is. With `more_queries` a `max_epsilon` buys all that it pays for.
-
-    Raises:
-        InvalidValue: no noise, or not one query, meets the budget; failures use up delta, or draws cannot keep it.
+    Raises where no noise, or not one query, meets the budget; where failures use up delta, or draws cannot keep it.
 
     >>> from pate.aggregators import GaussianVotes
     >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)

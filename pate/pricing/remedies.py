@@ -194,11 +194,8 @@ def require_useful(
 
     All of it follows from public numbers, of which `num_groups` is that of private groups, None where it is not known.
     A release without noise is not doubted, whatever it costs, nor is an aggregator of one's own that takes no made-up
-    votes. With `allow_useless` what would be refused is only said.
-
-    Raises:
-        InvalidValue: of queries on which all teachers agree, over a quarter of the bits are wrong; of those on which
-            90% of them agree, fewer than a third are answered; a delta of 0.01 or more.
+    votes. Raises where of queries on which all teachers agree over a quarter of the bits are wrong, or of those on which
+    90% do fewer than a third are answered; at a delta of 0.01 or more. With `allow_useless` that is only said.
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
@@ -280,10 +277,8 @@ def suggest(
 
     Teachers with more records agree more. The rule of thumb, that r records make r / (r + 60) of the teachers name a
     label, is about right for the embedded data set; without `num_private` 70% agree, and more teachers cost nothing.
-    Only releases count through which unanimous teachers are heard. Labels are the shape's, prices Renyi's.
-
-    Raises:
-        InvalidValue: no `target_epsilon`; fewer than 200 private groups; nothing is heard at this budget.
+    Only releases count through which unanimous teachers are heard. Labels are the shape's, prices Renyi's. Raises
+    without a `target_epsilon`, for fewer than 200 private groups, and where nothing is heard.
     """
     require(budget.target_epsilon is not None, "suggest", "true", "a target_epsilon to plan for")
     if num_private is not None:
