@@ -194,7 +194,7 @@ def require_useful(
 
     All of it follows from public numbers, of which `num_groups` is that of private groups, None where it is not known.
     A release without noise is not doubted, whatever it costs, nor is an aggregator of one's own that takes no made-up
-    votes. Raises where of queries on which all teachers agree over a quarter of the bits are wrong, or of those on which
+    votes. Raises where of queries on which all teachers agree over a quarter of the bits is wrong, or of those on which
     90% do fewer than a third are answered; at a delta of 0.01 or more. With `allow_useless` that is only said.
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
