@@ -90,8 +90,7 @@ class PrivacyFilter(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Its name and parameters, without cap and delta."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
-        return {"name": self.name} | values
+        return {"name": self.name} | {field.name: getattr(self, field.name) for field in fields(self)[2:]}
 
     @property
     def unit(self) -> str:
@@ -135,25 +134,19 @@ class PrivacyFilter(ABC):
         """The filter of a data set of which this is the first event, with the share of failures that it asks for."""
         if self.max_failure_prob is not None:
             return self
-        failure, delta = failure_probability(self._counted(first)), self.target_delta
+        delta, failure = self.target_delta, failure_probability(first if self.prices_hits else by_accesses(first))
         most = min(max(_MANY_FAILURES * delta, failure), math.nextafter(delta, 0))
         return replace(self, max_failure_prob=most if failure else _FEW_FAILURES * delta)
 
     def price(self, event: Event) -> Spent:
         """What an event adds; raises if it has no price in the filter's unit."""
-        event = self._counted(event)
+        event = event if self.prices_hits else by_accesses(event)
         try:
             found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
             pure: Fraction | float = sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
         except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
             pure = math.inf
         return Spent(self.amount(event), Fraction(failure_probability(event)), pure)
-
-    def _counted(self, event: Event) -> Event:
-        return event if self.prices_hits else by_accesses(event)
-
-    def epsilon_of(self, spent: Spent) -> float:
-        return min(float(spent.pure), self.epsilon(spent.amount))
 
     def allows_failures(self, spent: Spent) -> bool:
         return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
@@ -195,8 +188,7 @@ class RenyiFilter(PrivacyFilter):
             object.__setattr__(self, "order", best_order(self.max_epsilon, self.target_delta))
         require(1 < self._orders[0] < math.inf, "order", self.order, "a finite number > 1")
         least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
-        above = f"an order at which max_epsilon is above {rounded_up(least)}"
-        require(least < self.max_epsilon, "order", self.order, above)
+        require(least < self.max_epsilon, "order", self.order, f"one at which max_epsilon is above {rounded_up(least)}")
 
     def amount(self, event: Event) -> float:
         return float(rdp_curve(count_leaves(event), self._orders)[0])

@@ -296,7 +296,7 @@ class Ledger:
         if not self._caps:
             return self.epsilon
         made, spent = self._decided()  # it admits nothing beyond its cap
-        return 0.0 if made is None else min(made.epsilon_of(spent), made.max_epsilon)
+        return 0.0 if made is None else min(float(spent.pure), made.epsilon(spent.amount), made.max_epsilon)
 
     @property
     def filter(self) -> PrivacyFilter | None:

@@ -83,8 +83,7 @@ def boundary(epsilon: float) -> QTarget:
     q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls. `tight_boundary` costs less.
     """
     wrapped = 4 * require_positive("epsilon", epsilon) / 3
-    hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
-    return QTarget(wrapped, hit_prob)
+    return QTarget(wrapped, math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped)))
 
 
 def tight_boundary(epsilon: float) -> QTarget:
@@ -343,13 +342,9 @@ class TargetCharging(HeldBudget):
     Edge cases: threads may share a session; an outcome whose charge raised must not be released. It refuses copies,
     pickles, and charges in a forked process. Of the sessions that resume from one `state`, only one may go on.
 
-    Args:
-        epsilon: pure DP of one access, > 0; the largest of all calls.
-        target_hits: tau, >= 1; with several counters, of each.
-        hit_prob: q, in (0, 1); the smallest of all calls.
-        target_delta: of the whole session.
-        num_counters: how many q-targets of every call are counted apart, in `hits`; all have to reach `target_hits`.
-        failure_prob: the most that the deltas of the calls may sum to.
+    Epsilon is pure DP of one access, the largest of all calls; `hit_prob` is q, their smallest; delta is that of the
+    whole session; `failure_prob` the most that the deltas of the calls may sum to. Several counters count as many
+    q-targets of every call apart, in `hits`; all have to reach `target_hits`, which is tau.
 
     >>> session = TargetCharging(0.1, 2, hit_prob=0.47, target_delta=1e-6)
     >>> [session.charge(hit) for hit in (False, True, False, True)]
@@ -407,8 +402,7 @@ class TargetCharging(HeldBudget):
             if count * self.target.epsilon**2 > self.price.epsilon**2:
                 return self.price.event
             overrun = overrun_probability(count, target_hits=hits, hit_prob=self.target.hit_prob)
-        accesses = SelfComposedEvent(PureDpEvent(self.target.epsilon), count)
-        return ApproximateEvent(accesses, overrun + self.failure_prob)
+        return ApproximateEvent(SelfComposedEvent(PureDpEvent(self.target.epsilon), count), overrun + self.failure_prob)
 
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
         """Raises unless a call with this target and delta may be made now and by this process."""

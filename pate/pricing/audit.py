@@ -57,8 +57,7 @@ def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: 
         if isinstance(aggregator, aggregators.GNMax):
             noise = {"noise_std": aggregator.noise_std}
             return np.asarray(theorem_6_rdp(gnmax_log_q(counts, **noise), orders=orders, **noise).sum(axis=0))
-        curves = (times * curve_of(GaussianEvent(std / moved**0.5))(orders) for std, moved, times in parts)
-        return np.asarray(sum(curves))
+        return np.asarray(sum(times * curve_of(GaussianEvent(std / moved**0.5))(orders) for std, moved, times in parts))
 
     return converted(curve, count=1, target_delta=target_delta, conversion="classic"), claim
 
@@ -141,8 +140,7 @@ def audit_votes(
         events = {str(each): NonPrivateEvent() if bare else shape.event_of(made) for each, made in both}
         bounds = {each: accountant().compose(event).get_epsilon(target_delta) for each, event in events.items()}
         claimed = (0.0, "no noise costs nothing") if bare else published_claim(applied, votes, target_delta)
-        asked = data_dependent and not bare
-        on_votes = epsilon_on(applied, votes.counts, shape, target_delta) if asked else None
+        on_votes = epsilon_on(applied, votes.counts, shape, target_delta) if data_dependent and not bare else None
         used = parameters.used_by(applied)
         assumed = () if start is aggregator else tuple(name for name in used if name in parameters.assumed)
         if not (given_only and assumed and findings):

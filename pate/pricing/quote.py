@@ -75,6 +75,7 @@ def plan_hits(
         alone = charged.plain_event(**replace(shape, num_queries=plain).as_arguments)
         return budget.epsilon_of(in_all), budget.epsilon_of(alone)
 
+    @cache
     def pays(num_queries: int) -> bool:
         # `target_hits` grows so that a session halts early with a probability of about 1/20; failures take delta / 10
         expected = num_queries * rate
@@ -88,20 +89,14 @@ def plan_hits(
     hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
     reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
     asked, rate = int(reached[0]) + 1 if reached.size else len(counts), float(hits.mean())
-    return HitPlan(rate, float(hits.sum()), asked, *prices(aggregator, len(counts), asked), _first(pays, max_queries))
-
-
-def _first(pays: Callable[[int], bool], max_queries: int) -> int | None:
-    """The first of 1, 2, 4, … queries for which the session pays, then halved back."""
     low, high = 0, 1
-    while not pays(high):
-        if high >= max_queries:
-            return None
+    while high < max_queries and not pays(high):
         low, high = high, min(2 * high, max_queries)
-    while high - low > max(1, low // 100):
-        middle = (low + high) // 2
-        low, high = (low, middle) if pays(middle) else (middle, high)
-    return high
+    fewest = high if pays(high) else None
+    while fewest is not None and fewest - low > max(1, low // 100):  # to a hundredth
+        middle = (low + fewest) // 2
+        low, fewest = (low, middle) if pays(middle) else (middle, fewest)
+    return HitPlan(rate, float(hits.sum()), asked, *prices(aggregator, len(counts), asked), fewest)
 
 
 def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
@@ -240,8 +235,7 @@ def quote_release(
     accountant, ready = budget.accountant(), getattr(aggregator, "table", None)
     own: dict[str, Any] = {"accountant": accountant.name, "epsilon": release.epsilon, "won_by": release.won_by}
     if isinstance(accountant, RdpAccountant):  # with the orders behind it
-        best = accountant.compose(release.event).best_order(delta)
-        own |= {"num_orders": len(accountant.orders), "best_order": best}
+        own |= {"num_orders": len(accountant.orders), "best_order": accountant.compose(release.event).best_order(delta)}
     asked = [_price_or_reason(name, make, release.event, delta) for name, make in (others or {}).items()]
     prices = (AccountantPrice(**own), *(each for each in asked if each.accountant != accountant.name)) if asked else ()
     public = {name: each for name, each in vars(aggregator).items() if isinstance(each, (str, int, float, bool))}

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
 from pate.accounting.events import leaves
@@ -12,8 +12,6 @@ from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
 from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape, SettingNames, changed_fields, plan_release
 from pate.validation import InvalidValue, require, require_count, rounded_up
-
-Number = TypeVar("Number", int, float)
 
 OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")  # as `pate-train` spells them
 AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}  # of the teachers, that name each label of a query
@@ -113,7 +111,7 @@ def remedies(
     return [each for each in found if each and None not in each.values()]
 
 
-def _first(candidates: Sequence[Number], likely: Callable[[Number], bool], works: Callable[[Number], bool]) -> Any:
+def _first(candidates: Sequence[Any], likely: Callable[[Any], bool], works: Callable[[Any], bool]) -> Any:
     """The first candidate that works, of a few from where all are likely to; None where none of these does."""
     place = bisect_left(candidates, True, key=likely)
     return next((each for each in candidates[place:][:_TRIED:_STEP] if works(each)), None)
@@ -311,6 +309,5 @@ def _judged(aggregator: Aggregator, shape: ReleaseShape, num_private: int | None
     agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)
     expected = expected_release(aggregator, shape, agreement=agreement)
     # answered, times the squared distance of right bits from chance, times the squared agreement: few are often wrong
-    beyond_chance = max(expected.present + expected.absent - 1, 0.0)
-    told = shape.num_queries * expected.answered * (beyond_chance * agreement) ** 2
+    told = shape.num_queries * expected.answered * (max(expected.present + expected.absent - 1, 0.0) * agreement) ** 2
     return Suggestion(shape.num_teachers, shape.num_queries, records, agreement, expected, told)
