@@ -230,17 +230,13 @@ class Ledger:
     What the figures bound: with prices fixed before the first release, `epsilon`. With prices chosen on the way, the
     cap, `max_epsilon`, which a privacy filter decides (docs/proofs/filters.md); `epsilon` is then no bound.
 
-    Args:
-        path: the file, made if missing; None keeps the ledger in memory, and in this process. Raises for a file that
-            was written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger.
-        adjacency: what all events are priced for.
-        target_delta: in (0, 1).
-        accountant: makes an empty accountant.
-        max_epsilon: a charge that would exceed it is refused; None for no limit but the file's own. A new file stores
-            it; a tighter one is this object's alone, a guarantee only if it was fixed before the first release.
-        filter: makes what decides for the cap, from (max_epsilon, target_delta): `RenyiFilter`, `ZCdpFilter`,
-            `GaussianFilter` or a partial of one; None for what goes with the accountant, or what the file has stored.
-        data: the digest of the private data, in a file that counts for several data sets; see `SharedLedger`.
+    The file is made if missing; None keeps the ledger in memory, and in this process. Raises for a file that was
+    written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger. A charge beyond
+    `max_epsilon` is refused; None is no limit but the file's own. A new file stores it; a tighter one is this object's
+    alone, and a guarantee only if it was fixed before the first release. What decides for it is made from (max_epsilon,
+    target_delta) by `filter`: `RenyiFilter`, `ZCdpFilter`, `GaussianFilter` or a partial of one; None for what goes
+    with the accountant, or what the file has stored. `data`, the digest of the private data, is for a file of several
+    data sets.
     """
 
     def __init__(
