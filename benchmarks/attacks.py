@@ -37,7 +37,7 @@ from pate.accounting import ExactAccountant
 from pate.aggregators import Aggregator, BoundaryMax, CenteredVotes, GaussianVotes
 from pate.attack import Attack
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
-from pate.config.location import members
+from pate.config.schema import members
 from pate.data import Dataset, Split, Table, WordNet40
 from pate.pricing import Budget, ReleaseShape, plan_release
 from pate.pricing.lower_bound import lower_bound_of

@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,25 @@ from pate.config.schema import command_schema
 from pate.files.disk import owners_umask
 from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
 
-_UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 _LONGEST, _ENDING = 1000, 300  # characters of a line
 
 Task = Callable[[DictConfig], Any]
 
 
+def command_of(task: Task, command: str, module: str) -> Callable[[], None]:
+    """The `main` of a command's module, which is called at once where that is started with `python -m`."""
+    main = partial(run_app, task, command)
+    if module == "__main__":
+        main()
+    return main
+
+
 def run_app(task: Task, command: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
-    A full disk or memory, a file that cannot be read and lost workers are one line and exit code 1. Ctrl-C, SIGTERM
-    and SIGHUP are one line and exit codes 130, 143 and 129 (see `ended_by_signals`). If nobody reads the output any
-    more, as behind `| head`, the command ends without a word. Anything else is a fault of ours and keeps its traceback.
-    Whatever the umask was, files and folders that are made are the owner's alone.
+    A full disk or memory, an unreadable file and lost workers are one line and exit code 1; Ctrl-C, SIGTERM and SIGHUP
+    one and 130, 143 and 129. If nobody reads the output any more, as behind `| head`, the command ends without a word.
+    Any other error is a fault of ours and keeps its traceback. Files and folders that are made are the owner's alone.
     """
     mend_streams()
     if "--version" in sys.argv[1:]:
@@ -99,7 +106,7 @@ def _ended(error: Exception) -> tuple[str, int]:
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return command_line.explain(error), 2
     if isinstance(error, BrokenPipeError) and nobody_reads():
-        return "", _UNREAD
+        return "", 141  # what a shell says of a program that wrote to a closed pipe
     if isinstance(error, (OSError, MemoryError)):
         return f"{type(error).__name__}: {error}; the same command continues once that is mended", 1
     if isinstance(error, RuntimeError) and "srun" in str(error):

@@ -6,8 +6,8 @@ from functools import partial
 from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Adjacency
-from pate.cli.app import run_app
-from pate.config import build, build_aggregator
+from pate.cli.app import command_of
+from pate.config.build import maker
 from pate.pricing.audit import ReleaseParameters, audit_votes
 from pate.report.console import print_found
 from pate.validation import InvalidValue, require_choice, require_probability
@@ -17,22 +17,18 @@ from pate.votes.foreign import ImportedVotes
 def audit(config: DictConfig) -> None:
     """Reads the votes, prices every release that can be made of them, and prints the prices beside the claims."""
     require_choice("format", config.format, ("text", "json"))
-    adjacency = Adjacency.parse(config.adjacency)
+    adjacency, make = Adjacency.parse(config.adjacency), maker(config)
     if OmegaConf.is_missing(config, "votes"):
         raise InvalidValue("votes=???: expected the path of an .npy, .npz or .csv file")
     require_probability("target_delta", config.target_delta)
-    parameters = ReleaseParameters(**{item.name: config[item.name] for item in fields(ReleaseParameters)})
-    allowed = list(config.allowed_targets)
-    given = config.aggregator
-    if given is not None:
-        given = build_aggregator(given, adjacency=adjacency, allowed_targets=allowed)
+    given = None if config.aggregator is None else make("aggregator")
     votes = ImportedVotes.read(config.votes, layout=config.layout, num_teachers=config.num_teachers)
     audited = audit_votes(
         votes,
         target_delta=config.target_delta,
-        parameters=parameters,
+        parameters=ReleaseParameters(**{item.name: config[item.name] for item in fields(ReleaseParameters)}),
         aggregator=given,
-        accountant=partial(build, config.accountant, "accountant", allowed_targets=allowed),
+        accountant=partial(make, "accountant"),
         given_only=True,
         data_dependent=config.data_dependent,
     )
@@ -40,7 +36,4 @@ def audit(config: DictConfig) -> None:
     print_found(config.format, audited.to_json(adjacency), "cli/audit.txt", **page)
 
 
-main = partial(run_app, audit, "audit")
-
-if __name__ == "__main__":
-    main()
+main = command_of(audit, "audit", __name__)

@@ -10,34 +10,28 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich.console import Console
 
-from pate.cli.app import run_app
-from pate.cli.run import ConsoleMonitor, default_folder, maker, plain_settings, watched_load
+from pate.cli.app import command_of
+from pate.cli.run import ConsoleMonitor, default_folder, plain_settings, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.frontier import NOT_COVERED, Frontier, Line
-from pate.config import build
-from pate.config.location import members
+from pate.config.build import build, maker
+from pate.config.schema import members
 from pate.data import Dataset
 from pate.report.console import PlainConsole, print_page
-from pate.report.report import METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require, require_choice
 
-_OF_THE_FOLDER = (
-    *("data", "features", "student", "target_delta", "num_queries", "adjacency", "ensemble_seed", "accountant"),
-)
-_OF_THE_PLAN = (
-    *("all_records", "num_queries", "target_delta", "ensemble_seed", "metric", "num_workers", "allow_useless"),
-)
-_PASSED_ON = ("teacher", "student")
+_OF_THE_FOLDER = "data features student target_delta num_queries adjacency ensemble_seed accountant"
+_OF_THE_PLAN = "all_records num_queries target_delta ensemble_seed metric num_workers allow_useless"
 
 
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison and prints its tables."""
-    settings = {key: value for key, value in plain_settings(config, ()).items() if key in _OF_THE_FOLDER}
+    settings = {key: value for key, value in plain_settings(config, ()).items() if key in _OF_THE_FOLDER.split()}
     name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", name, settings=settings))
     make, fewer = maker(config), config.fewer_queries
     words = HydraConfig.get().overrides.task
-    given = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in _PASSED_ON]
+    given = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in ("teacher", "student")]
     others = _others(config)
     names = _names(config.aggregators, others)
     _require_heard(given, names)
@@ -54,7 +48,7 @@ def compare_from_config(config: DictConfig) -> None:
         seeds=_seeds(config.seeds),
         accountant=partial(build, accountant, "accountant", allowed_targets=list(config.allowed_targets)),
         shares=_numbers("shares", config.shares),
-        **{name: config[name] for name in _OF_THE_PLAN},
+        **{name: config[name] for name in _OF_THE_PLAN.split()},
     )
     frontier = compare(plan, output_dir, monitor)
     print_frontier(frontier, output_dir)
@@ -143,26 +137,13 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
     console = console or PlainConsole()
     room = console.width - max(len(line.name) for line in frontier.lines) - len("  teachers")
     spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")
-    over = "mean ± std over the seeds" if spread else "mean over the seeds" if frontier.has_spread else "one seed"
 
     def scores(line: Line) -> list[str]:
         shown = [each if spread else replace(each, std=None) for each in map(line.at, frontier.epsilons)]
         return [each.text if spread else each.text.removeprefix("0") for each in shown]
 
-    print_page(
-        "cli/compare.txt",
-        console=console,
-        frontier=frontier,
-        folder=folder,
-        metric=METRIC_NAMES[frontier.metric],
-        over=over,
-        scores=scores,
-        ceiling=MODEL_NAMES[frontier.ceiling_name],
-        not_covered=NOT_COVERED,
-    )
+    page = {"frontier": frontier, "folder": folder, "spread": spread, "scores": scores, "not_covered": NOT_COVERED}
+    print_page("cli/compare.txt", console=console, **page)
 
 
-main = partial(run_app, compare_from_config, "compare")
-
-if __name__ == "__main__":
-    main()
+main = command_of(compare_from_config, "compare", __name__)

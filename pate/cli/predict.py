@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from pate.cli.app import run_app
+from pate.cli.app import command_of
 from pate.cli.run import require_named
 from pate.data import ImageForm, TableSchema
 from pate.data.arrays_file import read_npy
@@ -88,16 +87,13 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     if identity is not None:
         require_column("id", identity, file.names, f"data={file.path}")
     require_columns("data", file.names, schema.names)
-    spelling = file.spelling(schema.spelling)
+    spelling, last = file.spelling(schema.spelling), 0
     counts = np.zeros((len(schema.columns), 2), np.int64)
-    last = 0
     for numbers, batch in file.rows([name for name in file.names if name in {*schema.names, identity}]):
         inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]), spelling=spelling)
-        texts = [str(number + 1) for number in numbers]
-        if identity is not None:
-            texts = [text or "" for text in as_texts(batch.column(identity)).to_pylist()]
         counts, last = counts + strange, int(numbers[-1]) + 1
-        yield texts, inputs
+        cells = [number + 1 for number in numbers] if identity is None else as_texts(batch.column(identity)).to_pylist()
+        yield ["" if cell is None else str(cell) for cell in cells], inputs
     for line in schema.strange_lines("data", counts, last):
         print_lines(f"warning: {line}", stderr=True)
 
@@ -105,14 +101,13 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
 def _pictures(form: ImageForm, path: Path) -> Iterator[Block]:
     rule = f"a folder with pictures ({', '.join(_PICTURES)}), or one picture"
     require(path.exists(), "data", path, f"{rule}; this is not there")
-    if path.is_file() and path.suffix.lower() not in _PICTURES:
-        raise InvalidValue(f"data={path}: expected {rule}: this model knows pictures, no table")
-    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in _PICTURES)
-    require(len(files) > 0, "data", path, rule)
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    files = [each for each in files if each.suffix.lower() in _PICTURES]
+    require(len(files) > 0, "data", path, f"{rule}: this model knows pictures, no table")
     for first in range(0, len(files), _AT_ONCE):
         some = files[first : first + _AT_ONCE]
         levels = np.stack([form.levels(file, f"data={file}") for file in some])
-        names = [file.name if path.is_file() else file.relative_to(path).as_posix() for file in some]
+        names = [file.name if file == path else file.relative_to(path).as_posix() for file in some]
         yield names, levels.astype(np.float32) / np.float32(255)
 
 
@@ -126,7 +121,4 @@ def _array(path: Path) -> NDArray[Any]:
     return arrays[name]
 
 
-main = partial(run_app, predict, "predict")
-
-if __name__ == "__main__":
-    main()
+main = command_of(predict, "predict", __name__)

@@ -1,7 +1,6 @@
 """A command as a process: the signals that end it, its standard streams, and a machine that lacks memory or threads.
 
-Ctrl-C, SIGTERM and SIGHUP end it within a second; a second one kills at once. What a run keeps is whole at any moment,
-so that every end is as safe as a kill. Streams that are closed, or that nobody reads any more, end no run.
+Signals end it within a second, a second one kills at once: what a run keeps is whole at any moment.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 from pate.validation import InvalidValue
 
@@ -47,9 +46,8 @@ class Stopped(KeyboardInterrupt):
 def ended_by_signals() -> Iterator[None]:
     """Has signals raise `Stopped` in the block; one that was ignored before, as under nohup, stays so.
 
-    The block may not end soon: it is in a long computation outside Python, or waits for others at the program's end.
-    Then another thread ends the process and all that it started, if the machine has one to give.
-    Trackers of shared resources that start after this clean up without a word.
+    Where the block does not end soon, in a computation outside Python or at the program's end, another thread ends the
+    process and all that it started. Trackers of shared resources that start after this clean up without a word.
     """
     if _NO_WORD_OF_IT not in sys.warnoptions:
         sys.warnoptions.append(_NO_WORD_OF_IT)  # Python processes that this one starts are given these options
@@ -135,24 +133,24 @@ class _Heedless(io.TextIOWrapper):
     """A stream that drops what it cannot write: a terminal that was closed ends no run."""
 
     def write(self, text: str) -> int:
-        try:
+        with suppress(OSError):
             return super().write(text)
-        except OSError:
-            _drop(self)
-            return len(text)
+        _drop(self.fileno())
+        return len(text)
 
     def flush(self) -> None:
         try:
             super().flush()
         except OSError:
-            _drop(self)
+            _drop(self.fileno())
 
 
-def _drop(stream: TextIO) -> None:
-    """Lets all that is written to a stream from now on, and what waits in it, go nowhere."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, stream.fileno())
-    os.close(null)
+def _drop(number: int) -> None:
+    """Lets all that is written to a stream, and what waits in it, go nowhere from now on; opens one that is closed."""
+    null = os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    if null != number:
+        os.dup2(null, number)
+        os.close(null)
 
 
 def mend_streams() -> None:
@@ -161,10 +159,7 @@ def mend_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-            if null != number:
-                os.dup2(null, number)
-                os.close(null)
+            _drop(number)
     for name, mode in _STREAMS.items():
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
@@ -176,10 +171,10 @@ def nobody_reads() -> bool:
     """Whether standard output is a closed pipe; what is left for it is dropped."""
     pipe = select.poll()
     pipe.register(sys.stdout.fileno(), 0)  # errors alone
-    if not any(flags & select.POLLERR for _, flags in pipe.poll(0)):
-        return False
-    _drop(sys.stdout)
-    return True
+    closed = any(flags & select.POLLERR for _, flags in pipe.poll(0))
+    if closed:
+        _drop(sys.stdout.fileno())
+    return closed
 
 
 def tell_shortages() -> None:
@@ -190,22 +185,25 @@ def tell_shortages() -> None:
         if not isinstance(unraised.exc_value, MemoryError):
             before(unraised)
 
-    sys.excepthook, sys.unraisablehook = _told, unraised
+    def told(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        short = any(
+            isinstance(each, MemoryError) or any(map(str(each).__contains__, _SHORTAGES)) for each in causes(error)
+        )
+        if issubclass(kind, KeyboardInterrupt):  # also while a command is loading
+            sys.stderr.write("interrupted\n")
+        elif issubclass(kind, InvalidValue):  # no packages, or POSIX: raised before the command could be loaded
+            sys.stderr.write(f"{error}\n")
+            sys.exit(2)
+        elif short:
+            line = (
+                f"{kind.__name__}: {error}; the same command continues once there is more memory, and threads to start"
+            )
+            with suppress(OSError):
+                os.write(2, " ".join(line.split()).encode(errors="backslashreplace") + b"\n")
+        else:
+            sys.__excepthook__(kind, error, traceback)
 
-
-def _told(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Says in a line what was, also while a command is loading: Ctrl-C, no memory, threads, packages or POSIX."""
-    if issubclass(kind, KeyboardInterrupt):
-        sys.stderr.write("interrupted\n")
-    elif issubclass(kind, InvalidValue):  # raised before the command could be loaded
-        sys.stderr.write(f"{error}\n")
-        sys.exit(2)
-    elif any(isinstance(each, MemoryError) or any(said in str(each) for said in _SHORTAGES) for each in causes(error)):
-        line = f"{kind.__name__}: {error}; the same command continues once there is more memory, and threads to start\n"
-        with suppress(OSError):
-            os.write(2, " ".join(line.split()).encode(errors="backslashreplace") + b"\n")
-    else:
-        sys.__excepthook__(kind, error, traceback)
+    sys.excepthook, sys.unraisablehook = told, unraised
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -5,32 +5,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.aggregators import Aggregator
-from pate.cli.app import run_app
-from pate.cli.run import BESIDE, PRIVATE, ConsoleMonitor, default_folder, maker, plain_settings
-from pate.config import CONFIG_FOLDER
-from pate.config.command_line import given_settings
+from pate.cli import run
+from pate.cli.app import command_of
+from pate.config.build import maker
 from pate.config.published import release_settings, told_settings
 from pate.federated import Roll, RoundsOfHolders
 from pate.federated.rounds_release import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
-from pate.report import format_delta, format_epsilon
-from pate.report.console import print_lines
-from pate.run.places import Places
+from pate.report.console import print_page
 from pate.run.stages.queries import Queries
-from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
+from pate.run.stages.release import Cohort, ReleasePlan, release_votes
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
 from pate.votes.vote_file import GatheredVotes, VoteFile, is_sum_file, is_vote_file, is_whole_archive
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
 _OF_THE_PLAN = ("target_delta", "target_epsilon", "max_total_epsilon", "redraw", "allow_useless", "seed")
-_BESIDE = (*BESIDE, "mailbox", "wait")
-_SHOWN = 5
+_BESIDE = (*run.BESIDE, "mailbox", "wait")
+_print = partial(print_page, "cli/release.txt", as_setting=as_setting, awaited=None, sum=None)
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
 
 
@@ -42,19 +38,25 @@ def release(config: DictConfig) -> None:
         rule = "nothing beside roll=: holders are asked for sums, round after round"
         require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
         require(config.sum is None, "sum", config.sum, rule)
-    elif config.sum is not None:
-        _write_sum(config)
+    elif config.sum is not None:  # the votes of some holders added up, for an aggregator of a later level
+        path = Path(config.sum)
+        require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
+        paths = _paths(config)
+        rule = "another name than those of the votes"
+        require(all(path.absolute() != each.absolute() for each in paths), "sum", path, rule)
+        _print(sum=path, file=GatheredVotes.read(paths).write(path), size=path.stat().st_size)
         return
-    votes, cohort = (None, None) if in_rounds else read_votes(config)
-    settings = plain_settings(config, ("sum",) if in_rounds else ("sum", *_OF_ROUNDS))  # all that it depends on
+    gathered = None if in_rounds else read_votes(config)
+    settings = run.plain_settings(config, ("sum",) if in_rounds else ("sum", *_OF_ROUNDS))  # all that it depends on
     kept = {key: value for key, value in settings.items() if key not in _BESIDE}
     name = str(config.aggregator._target_).rpartition(".")[2]
-    output_dir = Path(config.output_dir or default_folder("release", name, settings=kept))
+    output_dir = Path(config.output_dir or run.default_folder("release", name, settings=kept))
     plan = _plan(config, settings, aggregator)
-    if votes is None or cohort is None:
+    if gathered is None:
         _release_in_rounds(config, plan, output_dir)
     else:
-        _print(release_votes(plan, votes, cohort, output_dir, ConsoleMonitor()), cohort.places, output_dir)
+        terms, places = release_votes(plan, *gathered, output_dir, run.ConsoleMonitor()), gathered[1].places
+        _print(terms=terms, num_holders=0 if places is None else places.num_holders, folder=output_dir)
 
 
 def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> None:
@@ -72,7 +74,7 @@ def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) 
     release = RoundsOfHolders(
         plan=plan,
         roll=roll,
-        pool=np.asarray(queries.inputs, dtype=np.float32),
+        pool=queries.inputs,
         record_ids=queries.record_ids,
         label_names=queries.label_names,
         num_queries=config.num_queries,
@@ -80,31 +82,11 @@ def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) 
         output_dir=output_dir,
     )
     try:
-        terms = release.run(Mailbox(mailbox, roll, config.wait), ConsoleMonitor())
+        terms = release.run(Mailbox(mailbox, roll, config.wait), run.ConsoleMonitor())
     except AnswersAwaited as awaited:
-        shown = ", ".join(awaited.missing[:_SHOWN]) + (", …" if len(awaited.missing) > _SHOWN else "")
-        print_lines(
-            f"{awaited.question}: send it to the holders; each runs pate-vote question=FILE output=HOLDER.npz",
-            f"{awaited.answers}: put their answers there, then the same command goes on; {len(awaited.missing)} of "
-            f"{len(roll.holders)} are missing: {shown}",
-        )
+        _print(awaited=awaited, num_holders=len(roll.holders))
     else:
-        _print(terms, Places.of(roll.holders), output_dir)
-
-
-def _write_sum(config: DictConfig) -> None:
-    """Adds up the votes of some holders, for an aggregator of a later level."""
-    path = Path(config.sum)
-    require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
-    paths = _paths(config)
-    rule = "another name than those of the votes"
-    require(all(path.absolute() != each.absolute() for each in paths), "sum", path, rule)
-    file = GatheredVotes.read(paths).write(path)
-    print_lines(
-        f"{path}: the votes of {len(file.heads)} holders, {file.num_teachers} teachers, added up "
-        f"({path.stat().st_size:,} bytes)",
-        PRIVATE,
-    )
+        _print(terms=terms, num_holders=len(roll.holders), folder=output_dir)
 
 
 def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort]:
@@ -138,21 +120,17 @@ def _paths(config: DictConfig) -> list[Path]:
 
 def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
     make, hydra = maker(config), HydraConfig.get()
-    chosen = hydra.runtime.choices.get("aggregator")
-    own = "aggregator._target_" in given_settings(hydra.overrides.task)
-    ships = chosen and not own and (CONFIG_FOLDER / "aggregator" / f"{chosen}.yaml").is_file()
+    heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
 
-    def config_yaml(aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str:
-        shape = {"num_queries": num_queries, "num_teachers": num_teachers}
+    def config_yaml(aggregator: Aggregator, cohort: Cohort, **shape: int) -> str:
         return release_settings(told, aggregator, cohort.settings, **shape)
 
     told, queries = told_settings(config, settings), None
     if config.queries is not None:
-        schema = None if config.table_schema is None else Path(config.table_schema)
-        queries = partial(Queries.read, Path(config.queries), schema=schema)
+        queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
     return ReleasePlan(
         aggregator=aggregator,
-        aggregator_name=chosen if ships else None,
+        aggregator_name=heading.aggregator if heading.is_public else None,
         accountant=lambda: make("accountant"),
         student=make("student"),
         queries=queries,
@@ -163,21 +141,4 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
     )
 
 
-def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:
-    privacy, summary = terms.privacy, terms.release
-    count = 0 if places is None else places.num_holders
-    holders = f"{count} holder{'s' * (count != 1)}, " * bool(count)
-    print_lines(
-        f"{output_dir / 'release'}: {summary.num_answered} of {summary.num_queries} queries answered, "
-        f"{terms.num_labels} labels, by {holders}{terms.num_teachers} teachers",
-        f"epsilon {format_epsilon(privacy.epsilon)} at delta {format_delta(privacy.delta)}, {privacy.adjacency}: "
-        f"{privacy.unit}; release/privacy_card.md says whom that covers",
-        f"next: pate-student {as_setting('release', output_dir)} queries=FILE; the vote files stay private, or are "
-        "deleted",
-    )
-
-
-main = partial(run_app, release, "release")
-
-if __name__ == "__main__":
-    main()
+main = command_of(release, "release", __name__)

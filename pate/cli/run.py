@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,51 +12,24 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pate.accounting import Adjacency
-from pate.config import CONFIG_FOLDER, build
+from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
 from pate.data import Dataset
 from pate.data.dataset import read
-from pate.features import Features, Kernel, NoFeatures, Text
+from pate.features import Features, NoFeatures, Text
 from pate.features.featured_data import FeaturedData
 from pate.files.values import digest
 from pate.report.console import PlainConsole
 from pate.report.report import Heading
 from pate.run.progress import Advance, Monitor, NullMonitor
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
-_CACHE = "pate_cache"  # the folder beside those of runs, which share it
-BESIDE = (
+BESIDE = (  # settings that the release does not depend on
     *("output_dir", "ledger", "max_total_epsilon", "new_account", "redraw", "all_records", "allow_useless", "logger"),
     *("data_dependent", "noise", "fewer_queries"),  # of which target_epsilon and num_queries say what they come to
 )
-"""Settings that the release does not depend on."""
-
 _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")
 _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjacency", "seed")
-
-PRIVATE = "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel"
-"""Of a file that a holder sends."""
-
-
-def maker(config: DictConfig) -> Callable[[str], Any]:
-    """How the part of a group is made: `maker(config)("data")`; of a teacher without `num_teachers`."""
-    allowed = list(config.allowed_targets)
-
-    def make(group: str) -> Any:
-        node, arguments = config[group], dict[str, Any]()
-        if group == "teacher":
-            node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
-        if group == "teacher" and str(config.get("features", {}).get("_target_")).rpartition(".")[2] == Kernel.__name__:
-            name = str(node._target_).rpartition(".")[2]  # others do not vote in the pool's directions
-            rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
-            require(name == "KernelTeacher", "teacher", name, rule)
-            arguments["nonlinear"] = True
-        if group == "aggregator":
-            arguments["adjacency"] = Adjacency.parse(config.adjacency)
-        return build(node, group, allowed_targets=allowed, **arguments)
-
-    return make
 
 
 def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, Any]:
@@ -107,7 +80,9 @@ class ConsoleMonitor:
     def __init__(self, console: Console | None = None) -> None:
         real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move
         self._console = console or PlainConsole(stderr=True, highlight=False, force_terminal=real)
-        self._bar: Progress | None = None  # of the outer stage, where one is inside another
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        how: Any = {"console": self._console, "transient": True, "disable": not self._console.is_terminal}
+        self._bars = Progress(*columns, TextColumn("{task.fields[note]}"), **how)  # of stages, one inside another
 
     def __reduce__(self) -> tuple[type[NullMonitor], tuple[()]]:
         return NullMonitor, ()
@@ -115,23 +90,21 @@ class ConsoleMonitor:
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
         """A stage of `total` steps, or of unknown length."""
-        started, last, outer = time.monotonic(), "", self._bar  # of which there can be one set on a console
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        how: Any = {"console": self._console, "transient": True, "disable": not self._console.is_terminal}
-        with nullcontext(outer) if outer else Progress(*columns, TextColumn("{task.fields[note]}"), **how) as bar:
-            self._bar = bar
-            task = bar.add_task(name, total=total, note="")
+        started, last = time.monotonic(), ""
+        task = self._bars.add_task(name, total=total, note="")
 
-            def advance(done: int, note: str = "") -> None:
-                nonlocal last
-                last = note
-                bar.update(task, completed=done, note=note)
+        def advance(done: int, note: str = "") -> None:
+            nonlocal last
+            last = note
+            self._bars.update(task, completed=done, note=note)
 
-            try:
-                yield advance
-                bar.remove_task(task)
-            finally:
-                self._bar = outer
+        self._bars.start()
+        try:
+            yield advance
+        finally:
+            self._bars.remove_task(task)
+            if not self._bars.tasks:
+                self._bars.stop()
         end = f" ({last})" if last else ""
         self._console.print(f"{name}: {time.monotonic() - started:.1f} s{end}", style="dim")
 
@@ -151,18 +124,13 @@ def watched_load(
     """How a data set, or its features, which are kept beside the run's folder, is read, with its stages shown.
 
     Texts that settings name are features without `features=`, too. `features=kernel` is the teachers' business. Raises
-    `InvalidValue` for no data set, or a missing setting, before anything else is made: a teacher loads torch.
+    `InvalidValue` for a missing setting before anything else is made: a teacher loads torch.
     """
-    rule = "a class whose load() gives a pate.data.Dataset"
-    require(callable(getattr(data, "load", None)), "data", type(data).__name__, rule)
-    if (require_settings := getattr(data, "require_settings", None)) is not None:
-        require_settings()
+    getattr(data, "require_settings", lambda: None)()
     if isinstance(features, NoFeatures) and getattr(data, "text", None):
         features = Text()
     if features is not None and folder is not None and not isinstance(features, NoFeatures):
-        cache = folder.parent / _CACHE if features.cache is None else Path(features.cache)
-        if isinstance(features, Text):
-            data = features.reader(data, cache)
-        else:
-            data = FeaturedData(data, features, cache, check)
+        cache = Path(features.cache or folder.parent / "pate_cache")  # beside the folders of runs, which share it
+        made = features.reader(data, cache) if isinstance(features, Text) else None
+        data = FeaturedData(data, features, cache, check) if made is None else made
     return partial(read, data, monitor.stage)

@@ -2,13 +2,12 @@
 
 import os
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from pate.cli.app import run_app
+from pate.cli.app import command_of
 from pate.cli.run import require_named
 from pate.data import Table
 from pate.data.table.files import Dealing, TableFile
@@ -32,7 +31,10 @@ def write_schema(config: DictConfig) -> None:
     try:
         if (dealing := _dealing(config)) is not None:
             parts = dealing.write(output.parent)
-        table = table_of(config, parts.get("public"))
+        said: dict[str, Any] = {name: tuple(config[name]) for name in _LISTS} | {name: config[name] for name in _TEXTS}
+        split = None if config.split is None or parts else str(config.split)
+        said |= {"public": str(parts.get("public", config.data))} if split is None else {"path": str(config.data)}
+        table = Table(split=split, **said)
         schema, lines = table.public_schema(), [*table.public_remarks()]
         if dealing is not None and (line := dealing.largest()) is not None:
             lines.append(line)
@@ -41,20 +43,16 @@ def write_schema(config: DictConfig) -> None:
             path.unlink()
         raise InvalidValue(_own_names(str(error))) from error
     schema.write(output)
-    told: dict[str, Any] = {
-        "schema": schema,
-        "output": output,
-        "lines": [_own_names(line) for line in lines],
-        "parts": parts,
-    }
-    print_page("cli/schema.txt", as_setting=as_setting, **told)
+    page: dict[str, Any] = {"schema": schema, "output": output, "lines": list(map(_own_names, lines)), "parts": parts}
+    print_page("cli/schema.txt", as_setting=as_setting, **page)
 
 
 def _dealing(config: DictConfig) -> Dealing | None:
     """How the file is dealt; None where split is a column, or nothing."""
-    said = config.split
-    words = said.split(",") if isinstance(said, str) else list(said) if OmegaConf.is_list(said) else []
-    if not OmegaConf.is_list(said) and not (isinstance(said, str) and _SHARES.fullmatch(said)):
+    words = config.split
+    if isinstance(words, str) and _SHARES.fullmatch(words):
+        words = words.split(",")
+    elif not OmegaConf.is_list(words):
         return None
     try:
         shares = tuple(map(float, words))
@@ -67,20 +65,9 @@ def _dealing(config: DictConfig) -> Dealing | None:
     return Dealing(file, config.group, shares[0], shares[1], config.seed)
 
 
-def table_of(config: DictConfig, public: Path | None = None) -> Table:
-    """The public table that a configuration names, or one that was dealt."""
-    split = None if config.split is None or public is not None else str(config.split)
-    file = str(config.data if public is None else public)
-    said: dict[str, Any] = {name: tuple(config[name]) for name in _LISTS} | {name: config[name] for name in _TEXTS}
-    return Table(public=file if split is None else None, path=None if split is None else file, split=split, **said)
-
-
 def _own_names(message: str) -> str:
     """A message of `Table` with the settings of this command: `data.public=` and `data.path=` are `data=` here."""
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", re.sub(r"\bdata\.(public|path)\b", "data", message))
 
 
-main = partial(run_app, write_schema, "table_schema")
-
-if __name__ == "__main__":
-    main()
+main = command_of(write_schema, "table_schema", __name__)

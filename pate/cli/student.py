@@ -6,8 +6,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from pate.cli.app import run_app
-from pate.cli.run import ConsoleMonitor, maker, require_named, watched_load
+from pate.cli.app import command_of
+from pate.cli.run import ConsoleMonitor, require_named, watched_load
+from pate.config.build import maker
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.report.console import print_lines
@@ -42,14 +43,10 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
         rule = "queries=FILE or data=NAME, the public samples that the teachers answered"
         raise InvalidValue(f"{' and '.join(given) or 'queries=None'}: expected {rule}")
     if config.queries is not None:
-        schema = None if config.table_schema is None else Path(config.table_schema)
-        return partial(Queries.read, Path(config.queries), schema=schema)
+        return partial(Queries.read, Path(config.queries), schema=config.table_schema)
     make = maker(config)
     load = watched_load(make("data"), monitor, make("features"), release)
     return lambda: Queries.of(require_dataset(load()))
 
 
-main = partial(run_app, train_student, "student")
-
-if __name__ == "__main__":
-    main()
+main = command_of(train_student, "student", __name__)

@@ -1,7 +1,4 @@
-"""pate-train: from private records to a private student, or onwards from where a run stopped, and sweeps of runs.
-
-Of a sweep each run has a heading, and at the end there is one table of all, also as sweep.csv.
-"""
+"""pate-train: from private records to a private student, or onwards from where a run stopped, and sweeps of runs."""
 
 import io
 import math
@@ -18,34 +15,27 @@ from omegaconf import DictConfig
 from rich.text import Text
 
 from pate.cli import run
-from pate.cli.app import run_app
+from pate.cli.app import command_of
+from pate.config.build import maker
 from pate.config.command_line import given_settings
 from pate.config.published import public_settings, told_settings
 from pate.files.disk import make_folder, read_json, write_text
 from pate.files.values import number, row_writer, to_json_line
 from pate.pipeline import train
-from pate.report import Report, format_epsilon
+from pate.report import Report
 from pate.report.console import PlainConsole, print_page, print_report
 from pate.report.mlflow import log_release
-from pate.report.report import MODEL_NAMES, percent
+from pate.report.report import MODEL_NAMES
 from pate.run.plan import Plan, price
-from pate.run.progress import Monitor
 from pate.validation import require_choice, require_extra
 
 _OF_THE_PLAN = (
-    *("num_queries", "fewer_queries", "target_delta", "target_epsilon", "max_epsilon", "max_total_epsilon"),
-    *("all_records", "allow_useless", "redraw", "new_account", "holders", "seed", "data_dependent"),
+    "num_queries fewer_queries target_delta target_epsilon max_epsilon max_total_epsilon all_records allow_useless "
+    "redraw new_account holders seed data_dependent"
 )
-_SCORES = {
-    "mean_average_precision": "mean AP",
-    "micro_f1": "micro- F1",
-    "macro_f1": "macro- F1",
-    "accuracy": "accuracy",
-}
-_COLUMNS = {"epsilon": "epsilon", "answered": "answered", **_SCORES}
-_COLUMNS |= {"share_of_reachable": "reached", "beats_constant": "beats constant"}
-_BESIDE = ("all_records_model", "best_constant")  # the top and the bottom of the scale, no runs
-_JOB, _JOBS = "a job of this sweep", "[0-9]*.json"
+_SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")
+_COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_constant")
+_JOBS = "[0-9]*.json"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
@@ -55,20 +45,10 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
     names = str(heading.compared["data"]), heading.aggregator
     output_dir = Path(config.output_dir or run.default_folder(*names, settings=settings))
-    monitor = run.ConsoleMonitor()
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger=mlflow", "mlflow")
-    plan = replace(_plan(config, settings, monitor, output_dir), heading=heading, tensorboard=logger == "tensorboard")
-    report = train(plan, output_dir, monitor)
-    if logger == "mlflow":
-        log_release(output_dir / "release", report, folder=output_dir / "mlflow")
-    print_report(report, output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
-    return sweep_row(report, output_dir)
-
-
-def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output_dir: Path) -> Plan:
-    make = run.maker(config)
+    make, monitor = maker(config), run.ConsoleMonitor()
     data = make("data")
     plan = Plan(
         load_dataset=run.watched_load(data, monitor),
@@ -82,10 +62,16 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         ledger=None if config.ledger is None else Path(config.ledger),
         settings=settings,
         public_settings=partial(public_settings, told_settings(config, settings)),
-        **{name: config[name] for name in _OF_THE_PLAN},
+        tensorboard=logger == "tensorboard",
+        heading=heading,
+        **{name: config[name] for name in _OF_THE_PLAN.split()},
     )
     load = run.watched_load(data, monitor, make("features"), output_dir, check=partial(price, plan))
-    return replace(plan, load_dataset=load)
+    report = train(replace(plan, load_dataset=load), output_dir, monitor)
+    if logger == "mlflow":
+        log_release(output_dir / "release", report, folder=output_dir / "mlflow")
+    print_report(report, output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
+    return sweep_row(report, output_dir)
 
 
 def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
@@ -102,7 +88,7 @@ def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
         "data": report.data.name,
         "beside": {
             MODEL_NAMES[name]: {key: getattr(scores, key, None) for key in _SCORES}
-            for name in _BESIDE
+            for name in ("all_records_model", "best_constant")  # the top and the bottom of the scale, no runs
             if (scores := getattr(report.baselines, name)) is not None
         },
     }
@@ -136,68 +122,46 @@ class SweepTable(Callback):
         _write(folder)
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Prints the table: each run's name, the settings that differ, its results; the best mean AP first."""
         folder = Path(config.hydra.sweep.dir)
-        if jobs := _write(folder):
-            results = [job["result"] for job in jobs]
-            priced = [each for each in results if each.get("delta") is not None]  # together only on the same records
-            print_page(
-                "cli/sweep.txt",
-                jobs=jobs,
-                **_table(jobs),
-                columns=_COLUMNS.values(),
-                priced=priced if len({each["data"] for each in priced}) == 1 else (),
-                epsilon=math.fsum(number(each["epsilon"]) for each in priced),
-                delta=math.fsum(each["delta"] for each in priced),
-                folder=folder,
-            )
+        jobs, given = _write(folder)
+        if not jobs:
+            return
+        results = [job["result"] for job in jobs]
+        varied = [name for name in given if len({job["given"].get(name) for job in jobs}) > 1]
+        runs = [result.get("run") for result in results]
+        if None not in runs and len(set(runs)) == len(runs):
+            varied = [name for name in varied if name not in ("aggregator", "experiment")]
+        named = "aggregator" in varied or "experiment" in varied
+        priced = [each for each in results if each.get("delta") is not None]  # together only on the same records
+        print_page(
+            "cli/sweep.txt",
+            jobs=jobs,
+            ranked=sorted(jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)),
+            shown=varied if named else ["run", *varied],
+            columns=_COLUMNS,
+            ends=results[0].get("beside", {}) if len({result.get("data") for result in results}) == 1 else {},
+            priced=priced if len({each["data"] for each in priced}) == 1 else (),
+            epsilon=math.fsum(number(each["epsilon"]) for each in priced),
+            delta=math.fsum(each["delta"] for each in priced),
+            number=number,
+            folder=folder,
+        )
 
 
-def _write(folder: Path) -> list[dict[str, Any]]:
-    """Writes sweep.csv, and returns what it was written from."""
-    jobs = [read_json(path, rule=_JOB, remedy=_REMEDY) for path in sorted((folder / "jobs").glob(_JOBS))]
+def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Writes sweep.csv; returns the jobs that it was written from, and their settings as the command line has them."""
+    jobs = [
+        read_json(path, rule="a job of this sweep", remedy=_REMEDY) for path in sorted((folder / "jobs").glob(_JOBS))
+    ]
+    given = list(dict.fromkeys(name for job in jobs for name in job["given"]))
     if jobs:
-        text, names = io.StringIO(), ["run", *_given(jobs), *_COLUMNS, "note", "folder"]
+        text, names = io.StringIO(), ["run", *given, *_COLUMNS, "note", "folder"]
         write = row_writer(text, "\n")
         for row in ({name: name for name in names}, *(job["given"] | job["result"] for job in jobs)):
             write(row.get(name, "") for name in names)
         write_text(folder / "sweep.csv", text.getvalue())
-    return jobs
+    return jobs, given
 
 
-def _given(jobs: list[dict[str, Any]]) -> list[str]:
-    """The settings that jobs were given, in the order of the command line."""
-    return list(dict.fromkeys(name for job in jobs for name in job["given"]))
-
-
-def _table(jobs: list[dict[str, Any]]) -> dict[str, Any]:
-    """A row for each run: its name, the settings that differ, its results; the best mean average precision first."""
-    varied = [name for name in _given(jobs) if len({job["given"].get(name) for job in jobs}) > 1]
-    runs = [job["result"].get("run") for job in jobs]
-    if None not in runs and len(set(runs)) == len(runs):
-        varied = [name for name in varied if name not in ("aggregator", "experiment")]
-    shown = varied if "aggregator" in varied or "experiment" in varied else ["run", *varied]
-    rows = []
-    for job in sorted(jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)):
-        cells = job["result"] | job["given"]
-        rows.append(
-            [cells.get(name, "") for name in shown] + [_cell(name, job["result"].get(name)) for name in _COLUMNS]
-        )
-    if len({job["result"].get("data") for job in jobs}) == 1:
-        for name, scores in jobs[0]["result"].get("beside", {}).items():
-            blank = [""] * (len(shown) - 1)
-            rows.append([name, *blank, *(_cell(key, scores.get(key)) if key in scores else "" for key in _COLUMNS)])
-    return {"shown": shown, "rows": rows}
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "-", True: "yes", False: "no"}[value]
-    if name in ("epsilon", "share_of_reachable"):
-        return format_epsilon(number(value)) if name == "epsilon" else percent(value)
-    return value if isinstance(value, str) else f"{value:.3f}"
-
-
-main = partial(run_app, train_from_config, "train")
-
-if __name__ == "__main__":
-    main()
+main = command_of(train_from_config, "train", __name__)

@@ -6,13 +6,14 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from pate.cli import run
-from pate.cli.app import run_app
+from pate.cli.app import command_of
 from pate.cli.run import ConsoleMonitor, require_named
+from pate.config.build import maker
 from pate.config.published import holder_settings, told_settings
 from pate.federated import Question, answer_question
 from pate.federated.holder import opening_of, queries_file
 from pate.files.disk import make_folder, replacing, require_no_links
-from pate.report.console import print_lines
+from pate.report.console import print_page
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
 from pate.validation import require
@@ -21,40 +22,24 @@ _RULES = {
     "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",
     "output": "the vote file to write, such as votes/3.npz",
 }
+_print = partial(print_page, "cli/vote.txt", question=None)
 _BESIDE = ("output", "output_dir", "queries", "question")
 
 
 def vote(config: DictConfig) -> None:
     """Casts the configured votes, or continues, and says what the file is and who may have it."""
     require_named(config, _RULES)
-    output = Path(str(config.output))
-    monitor = ConsoleMonitor()
+    output, monitor = Path(str(config.output)), ConsoleMonitor()
     if config.question is not None:
-        rule = "the folder of this place's teachers, the same for all questions of a release"
-        require(config.output_dir is not None, "output_dir", config.output_dir, rule)
-        for name in ("queries", "num_queries"):
-            require(config[name] is None, name, config[name], "nothing beside question=, whose opening brought samples")
-        folder = Path(config.output_dir)
-        asked = Path(config.question)
-        require(asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/")
-        question = Question.from_bytes(asked.read_bytes())
-        require_no_links(make_folder(folder), "output_dir")
-        samples = queries_file(opening_of(question, folder), folder / question.asked[:16])
-        _answer(_plan(config, folder, monitor, samples), question, output, folder)
+        _answer(config, output, monitor)
         return
     output_dir = Path(config.output_dir or output.with_suffix(".work"))
     head = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor).manifest
-    teachers = "1 teacher" if head.num_teachers == 1 else f"{head.num_teachers} teachers"
-    print_lines(
-        f"{output}: votes of holder {head.holder}, {teachers} of {head.num_records} records, on {head.num_queries} "
-        f"queries and {head.num_labels} labels ({output.stat().st_size:,} bytes)",
-        run.PRIVATE,
-        f"{output_dir}: teachers and partition, which stay here",
-    )
+    _print(output=output, holder=head.holder, head=head, size=output.stat().st_size, folder=output_dir)
 
 
 def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None) -> HolderPlan:
-    make = run.maker(config)
+    make = maker(config)
     data = make("data")
     if (asked := queries or config.queries) is not None:
         data = AskedData(data, Path(asked))
@@ -75,21 +60,24 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries
     )
 
 
-def _answer(plan: HolderPlan, question: Question, output: Path, output_dir: Path) -> None:
+def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
     """One call of pate-vote in rounds: the answer to one question."""
+    rule = "the folder of this place's teachers, the same for all questions of a release"
+    require(config.output_dir is not None, "output_dir", config.output_dir, rule)
+    for name in ("queries", "num_queries"):
+        require(config[name] is None, name, config[name], "nothing beside question=, whose opening brought samples")
+    folder, asked = Path(config.output_dir), Path(config.question)
+    require(asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/")
+    question = Question.from_bytes(asked.read_bytes())
+    require_no_links(make_folder(folder), "output_dir")
+    samples = queries_file(opening_of(question, folder), folder / question.asked[:16])
+    plan = _plan(config, folder, monitor, samples)
     require(output.stem == plan.holder, "output", output, f"{plan.holder}.npz, the name of this holder")
-    answer = answer_question(plan, question, output_dir, ConsoleMonitor())
+    answer = answer_question(plan, question, folder, monitor)
     make_folder(output.parent)
     with replacing(output) as file:
         file.write(answer)
-    print_lines(
-        f"{output}: the sum over the teachers of holder {plan.holder} ({len(answer):,} bytes)",
-        run.PRIVATE,
-        f"{output_dir}: teachers and partition, which stay here, for the next question",
-    )
+    _print(output=output, holder=plan.holder, question=question, size=len(answer), folder=folder)
 
 
-main = partial(run_app, vote, "vote")
-
-if __name__ == "__main__":
-    main()
+main = command_of(vote, "vote", __name__)

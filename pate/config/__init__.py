@@ -5,7 +5,6 @@ from pate.validation import require_extra
 require_extra(__name__, "train")
 
 from pate.config.build import build, build_aggregator
-from pate.config.location import CONFIG_FOLDER
-from pate.config.schema import register_configs
+from pate.config.schema import CONFIG_FOLDER, register_configs
 
 __all__ = ["CONFIG_FOLDER", "build", "build_aggregator", "register_configs"]

@@ -9,8 +9,9 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.metadata import entry_points
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -18,7 +19,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
-from pate.config.location import is_part_of_others
 from pate.validation import InvalidValue, nearest
 
 TRUSTED_PREFIXES = ("pate.", "sklearn.")
@@ -26,31 +26,32 @@ TRUSTED_PREFIXES = ("pate.", "sklearn.")
 _TARGET = "_target_"
 _NAME = re.compile(r"[A-Za-z]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 _NO_API = {"conftest", "experimental", "externals", "tests"}
+_IN_SKLEARN = "within an estimator"
 _BASES = {
-    "accountant": ("pate.accounting.Accountant",),
-    "aggregator": ("pate.aggregators.Aggregator",),
-    "engine": ("pate.teachers.Engine",),
-    "estimator": ("sklearn.base.BaseEstimator",),
-    "features": ("pate.features.Features",),
-    "method": ("pate.comparison.Method",),
-    "student": ("pate.student.Student",),
-    "teacher": ("pate.teachers.Voter",),
+    "accountant": "pate.accounting.Accountant",
+    "aggregator": "pate.aggregators.Aggregator",
+    "engine": "pate.teachers.Engine",
+    "estimator": "sklearn.base.BaseEstimator",
+    "features": "pate.features.Features",
+    "method": "pate.comparison.Method",
+    "student": "pate.student.Student",
+    "teacher": "pate.teachers.Voter",
+    _IN_SKLEARN: "sklearn.base.BaseEstimator or sklearn.gaussian_process.kernels.Kernel or "
+    "sklearn.model_selection.BaseCrossValidator or sklearn.model_selection.BaseShuffleSplit",
 }
-_PARTS_OF_ESTIMATORS = (
-    "sklearn.base.BaseEstimator",
-    "sklearn.gaussian_process.kernels.Kernel",
-    "sklearn.model_selection.BaseCrossValidator",
-    "sklearn.model_selection.BaseShuffleSplit",
-)
-
-GROUPS_OF_CLASSES = ("data", *sorted(_BASES))
-"""The kinds that have a name: of the groups, and estimators within teachers."""
+_ENTRY_POINTS = {
+    "aggregator": "pate.aggregators",
+    "data": "pate.data",
+    "student": "pate.students",
+    "teacher": "pate.teachers",
+}
+GROUPS_OF_CLASSES = ("data", *list(_BASES)[:-1])  # the kinds that have a name: of groups, and estimators in teachers
 
 
 class Kind(NamedTuple):
-    """Which classes a slot takes: a rule for messages, such as "a subclass of pate.teachers.Voter", and a test."""
+    """Which classes a slot takes."""
 
-    rule: str
+    rule: str  # for messages, such as "a subclass of pate.teachers.Voter"
     accepts: Callable[[type], bool]
 
 
@@ -88,14 +89,35 @@ def build_aggregator(node: DictConfig, *, adjacency: str, allowed_targets: Itera
     return made
 
 
+def maker(config: DictConfig) -> Callable[[str], Any]:
+    """How the part of a group is made: `maker(config)("data")`; of a teacher without `num_teachers`."""
+
+    def make(group: str) -> Any:
+        node, arguments = config[group], dict[str, Any]()
+        if group == "teacher":
+            node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
+            if str(config.get("features", {}).get(_TARGET)).endswith(".Kernel"):
+                name = str(node[_TARGET]).rpartition(".")[2]  # others do not vote in the pool's directions
+                if name != "KernelTeacher":
+                    rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
+                    raise InvalidValue(f"teacher={name}: expected {rule}")
+                arguments["nonlinear"] = True
+        if group == "aggregator":
+            arguments["adjacency"] = Adjacency.parse(config.adjacency)
+        return build(node, group, allowed_targets=list(config.allowed_targets), **arguments)
+
+    return make
+
+
 def _maker(node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]) -> Callable[..., Any]:
     """Judges the class of a node and of all within it; what makes them, with arguments beside the node's values."""
     cls = class_of(node[_TARGET], kind, trusted)
     within = None if cls.__module__.startswith("sklearn.") else cls
-    if any(base.__module__.startswith("sklearn.") for base in cls.__mro__):
-        _require_no_cache({key: value for key, value in node.items() if key != _TARGET}, path)
+    is_estimator = any(base.__module__.startswith("sklearn.") for base in cls.__mro__)
 
     def judged(value: Any, name: str, at: str) -> Callable[[], Any]:
+        if is_estimator and at.rpartition(".")[2].rpartition("__")[2] == "memory" and value is not None:
+            raise InvalidValue(f"{at}={value}: expected null: a cache of joblib's is read as code")  # of pickles
         if isinstance(value, dict) and _TARGET in value:
             return _maker(value, at, kind_within(within, name), trusted)
         if isinstance(value, dict):
@@ -141,16 +163,11 @@ def _require_parameters(cls: type, path: str, given: Mapping[str, Any]) -> None:
             raise InvalidValue(f"{path}.{name}: expected a value, {cls.__name__} assumes none")
 
 
-def _require_no_cache(value: Any, path: str) -> None:
-    """Raises where an estimator is to keep a cache: what is read from it again are pickles, and a pickle is code."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if str(key).rpartition("__")[2] == "memory" and item is not None:
-                raise InvalidValue(f"{path}.{key}={item}: expected null: a cache of joblib's is read as code")
-            _require_no_cache(item, f"{path}.{key}")
-    elif isinstance(value, list):
-        for item in value:
-            _require_no_cache(item, path)
+@cache
+def parts_of_others(group: str) -> Mapping[str, str]:
+    """The `_target_` of each part that an installed package has for a group, by its name; nothing of it is loaded."""
+    found = entry_points(group=_ENTRY_POINTS[group]) if group in _ENTRY_POINTS else ()
+    return {point.name: f"{point.module}.{point.attr}" for point in found if point.attr}
 
 
 def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
@@ -168,9 +185,9 @@ def _is_name(target: str) -> bool:
 
 def class_of(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
     """The class of a `_target_`; raises `InvalidValue` unless it is one of modules that are trusted, of the kind."""
-    is_part = isinstance(target, str) and is_part_of_others(target)
-    cls = None
-    lacking = ""
+    # who installed a package trusts the parts that it names by entry points
+    is_part = any(target in parts_of_others(group).values() for group in _ENTRY_POINTS)
+    cls, lacking = None, ""
     rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
     if isinstance(target, str) and (is_part or is_within(target, trusted)):
         try:
@@ -195,54 +212,48 @@ def located(target: str) -> type | None:
     """
     if not _is_name(target):
         return None
-    package, *rest = target.split(".")
-    try:
-        module = import_module(package)
-    except ModuleNotFoundError as error:
-        if error.name == package:
-            return None
-        raise
-    while len(rest) > 1 and hasattr(module, "__path__") and _is_module(name := f"{module.__name__}.{rest[0]}"):
-        module, rest = import_module(name), rest[1:]
-    found: Any = getattr(module, rest[0], None)
-    for part in rest[1:]:  # a class within a class
-        found = vars(found).get(part) if isinstance(found, type) else None
-    return found if isinstance(found, type) and _is_defined(found, package) else None
-
-
-def _is_module(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ValueError:  # a module without a spec, as one that a program made itself
-        return name in sys.modules
-
-
-def _is_defined(cls: type, package: str) -> bool:
-    """Whether a class says that it was defined in the package, and is what lies where it says so."""
-    if not is_within(cls.__module__, (package,)):
-        return False
-    found: Any = sys.modules.get(cls.__module__)
+    names = target.split(".")
+    package, module = names[0], None
+    while len(names) > 1 and (module is None or hasattr(module, "__path__")):
+        name = package if module is None else f"{module.__name__}.{names[0]}"
+        try:
+            module = import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            break
+        names = names[1:]
+    cls: Any = getattr(module, names[0], None)
+    for part in names[1:]:  # a class within a class
+        cls = vars(cls).get(part) if isinstance(cls, type) else None
+    if not isinstance(cls, type) or not is_within(cls.__module__, (package,)):
+        return None
+    found: Any = sys.modules.get(cls.__module__)  # is it what lies where it says that it was defined?
     for part in cls.__qualname__.split("."):
         found = vars(found).get(part) if isinstance(found, (type, ModuleType)) else None
-    return found is cls
+    return cls if found is cls else None
 
 
 def kind_of_group(group: str) -> Kind:
     """What a group takes, or `estimator`: subclasses of its base; of a data set there is none, but `load()`."""
     if group == "data":
         return Kind("a class with a method load() that needs no argument", lambda cls: _takes(cls, "load", 0))
-    return _subclasses(_BASES[group])
+
+    def accepts(cls: type) -> bool:
+        names = (base.rpartition(".") for base in _BASES[group].split(" or "))
+        return issubclass(cls, tuple(getattr(import_module(module), name) for module, _, name in names))
+
+    return Kind(f"a subclass of {_BASES[group]}", accepts)
 
 
 def kind_within(cls: type | None, name: str) -> Kind:
     """What a parameter of a class takes where it is given an object, whatever sequence or mapping that lies in.
 
-    It is a part of a run, a callable of one number, or what the annotation names beside these;
-    `metadata={"kind": "estimator"}` of a field says it alone. Of scikit-learn's classes, for which None stands, it is
-    an estimator, a kernel or a cross-validator: they annotate none.
+    It is a part of a run, a callable of one number, or what the annotation names beside these; or what
+    `metadata={"kind": "estimator"}` of a field says. Of scikit-learn's classes, which annotate none, None stands.
     """
     if cls is None:
-        return _subclasses(_PARTS_OF_ESTIMATORS)
+        return kind_of_group(_IN_SKLEARN)
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     if declared := next((item.metadata.get("kind") for item in fields if item.name == name), None):
         return kind_of_group(declared)
@@ -258,14 +269,6 @@ def kind_within(cls: type | None, name: str) -> Kind:
 
     rule = f"a part of a run ({', '.join(GROUPS_OF_CLASSES)}), or a class that the annotation of {name} names"
     return Kind(rule, accepts)
-
-
-def _subclasses(bases: tuple[str, ...]) -> Kind:
-    def accepts(cls: type) -> bool:
-        names = (base.rpartition(".") for base in bases)
-        return issubclass(cls, tuple(getattr(import_module(module), name) for module, _, name in names))
-
-    return Kind(f"a subclass of {' or '.join(bases)}", accepts)
 
 
 def _classes(hint: Any) -> Iterator[type]:

@@ -6,7 +6,8 @@ target. That is decided here, from the names alone, before anything runs: `--cfg
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 from hydra._internal.utils import get_args_parser
@@ -16,11 +17,12 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pate.aggregators.aggregator import noise_fields
-from pate.config.build import GROUPS_OF_CLASSES, build_aggregator
-from pate.config.location import members
+from pate.config.build import GROUPS_OF_CLASSES, maker
+from pate.config.schema import members
+from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, as_setting, how_to_install, nearest, require, require_choice
 
-_TARGET = "target_epsilon"
+_SAID = Path(__file__).with_name("said.yaml")
 _WAYS = dict.fromkeys(("celeba", "icons", "image_folder", "synth_faces"), "pictures") | {"table": "table"}
 _NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
 _LEFT = set("'\"\\${}()=")  # a value that has one of these is already written for Hydra, or is told how to be
@@ -28,6 +30,7 @@ _PARTS = re.compile(r"([\[\],])")
 _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
 _SHARES = re.compile(r"[\d.]+,[\d.]+")
 _STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # half of a character, as bytes that are no UTF-8 are read
 
 
 def given_settings(words: Iterable[str]) -> dict[str, str]:
@@ -37,9 +40,9 @@ def given_settings(words: Iterable[str]) -> dict[str, str]:
 
 def allowed_modules(words: Iterable[str]) -> tuple[str, ...]:
     """What `allowed_targets` will be: what a command line says, as no file can."""
-    text = given_settings(words).get("allowed_targets")
+    text = given_settings(words).get("allowed_targets", "[]")
     try:
-        value = None if text is None else OverridesParser.create().parse_override(f"allowed_targets={text}").value()
+        value = OverridesParser.create().parse_override(f"allowed_targets={text}").value()
     except HydraException:  # a mistake that Hydra will name
         return ()
     return tuple(map(str, value)) if isinstance(value, list) else ()
@@ -48,15 +51,8 @@ def allowed_modules(words: Iterable[str]) -> tuple[str, ...]:
 def way_left_open(words: Iterable[str], command: str) -> str | None:
     """The member of `way` for a data set that does best by it, where a command line leaves that open; None elsewhere.
 
-    Where `teacher=`, `features=` or an experiment is named, nothing is chosen: `teacher=cnn` is the papers' way. Where
-    only settings of teachers or an aggregator are given, features are chosen for pictures and no more. To
-    `features=kernel`, of kernel teachers, belongs their way on any data.
-
-    >>> way_left_open(["data=synth_faces", "aggregator=gaussian_votes"], "train")
-    'features'
-    >>> way_left_open(["data=celeba", "teacher=cnn"], "train")
-    >>> way_left_open(["data=table", "student=mlp"], "train"), way_left_open(["features=kernel"], "train")
-    ('table', 'table')
+    Nothing is chosen beside `teacher=`, `features=` or an experiment; for pictures features alone beside settings of
+    teachers or an aggregator. To `features=kernel` belongs the way of kernel teachers on any data.
     """
     given = given_settings(words)
     if given.get("features") == "kernel" and command == "train" and not (_NAMED - {"features"}) & given.keys():
@@ -84,9 +80,8 @@ def said_of_way(choices: Mapping[str, Any]) -> str | None:
 def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> None:
     """Puts into a composed configuration what depends on who said what: `noise`, `target_epsilon`, `fewer_queries`.
 
-    Noise is given where the command line names it and no target. Where that names neither, the experiment decides in
-    the same way, by the names that it sets. Noise that is given is kept, and the target of the defaults gives way.
-    `noise=` overrules both. A configuration without these settings stays as it is.
+    Noise is given where the command line names it and no target; where that names neither, the experiment decides in
+    the same way. Then the target of the defaults gives way. `noise=` overrules both.
     """
     keys = (word.lstrip("+").partition("=")[0] for word in words if not word.startswith("~"))
     line = {".".join(key.split(".")[:2]) for key in keys}  # no deeper than a field of a group
@@ -94,15 +89,15 @@ def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> No
         config.fewer_queries = "num_queries" not in line | experiment
     if "noise" not in config:
         return
-    named = _TARGET in line | experiment
+    named = "target_epsilon" in line | experiment
     given = config.noise == "given"
     if config.noise is None:  # the first who names noise or a target decides
-        given = _TARGET not in line and _names_noise(config, line)
+        given = "target_epsilon" not in line and _names_noise(config, line)
         given = given or (not named and _names_noise(config, experiment))
     else:
         require_choice("noise", config.noise, ("solve", "given"))
         both = given and named and config.target_epsilon is not None
-        require(not both, _TARGET, config.target_epsilon, "none beside noise=given")
+        require(not both, "target_epsilon", config.target_epsilon, "none beside noise=given")
     if given or (config.get("max_epsilon") is not None and not named):
         config.target_epsilon = None
     config.noise = "given" if config.target_epsilon is None else "solve"
@@ -111,22 +106,14 @@ def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> No
 def _names_noise(config: DictConfig, names: Set[str]) -> bool:
     """Whether the aggregator's noise is among the names; not of one that cannot be made, which its command will say."""
     fields = {name.removeprefix("aggregator.") for name in names if name.startswith("aggregator.")}
-    if not fields:
-        return False
-    allowed = list(config.allowed_targets)
     try:
-        made = build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed)
-        return not fields.isdisjoint(noise_fields(made))
+        return bool(fields) and not fields.isdisjoint(noise_fields(maker(config)("aggregator")))
     except (InvalidValue, OmegaConfBaseException, OSError):
         return False
 
 
 def quoted(word: str) -> str:
-    """A setting with quotes around those values that Hydra could not read otherwise; any other word as it is.
-
-    >>> quoted("data.private=öffentlich.csv"), quoted("data.labels=[Größe,age]"), quoted("seed=3")
-    ('data.private="öffentlich.csv"', 'data.labels=["Größe",age]', 'seed=3')
-    """
+    """A setting with quotes around those values that Hydra could not read otherwise; any other word as it is."""
     key, equals, value = word.partition("=")
     if _MARK.fullmatch(value) or (key == "split" and _SHARES.fullmatch(value)):
         mark = '"' if value == "'" else "'"
@@ -141,21 +128,14 @@ def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
     """Refuses words that Hydra is not given: no UTF-8, settings like options, and a configuration that was pickled."""
     options = [option for action in get_args_parser()._actions for option in action.option_strings]
     for word in words:
-        if not is_utf8(word) or word.startswith(("=", "@")):
-            raise InvalidValue(f"{ascii(word)[1:-1]}: expected NAME=VALUE, text in UTF-8")
         name = word.partition("=")[0]
+        if _NO_TEXT.search(word) or word.startswith(("=", "@")):
+            raise InvalidValue(f"{ascii(word)[1:-1]}: expected NAME=VALUE, text in UTF-8")
         if word.startswith("--e") and "--experimental-rerun".startswith(name):
             raise InvalidValue(f"{word}: expected another option: a pickled configuration is code")
         if name.startswith("--") and not any(option.startswith(name) for option in options):
-            setting = name.lstrip("-").replace("-", "_")
-            raise InvalidValue(
-                f"{word}: expected NAME=VALUE, without dashes{nearest(setting.partition('.')[0], known)}"
-            )
-
-
-def is_utf8(text: str) -> bool:
-    """Whether a text can be written: what came from bytes that are no UTF-8 cannot."""
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+            near = nearest(name.lstrip("-").replace("-", "_").partition(".")[0], known)
+            raise InvalidValue(f"{word}: expected NAME=VALUE, without dashes{near}")
 
 
 def explain_choice(words: Iterable[str]) -> str | None:
@@ -165,30 +145,6 @@ def explain_choice(words: Iterable[str]) -> str | None:
         if (known := members(group)) and value not in known:
             return f"{word}: expected one of {', '.join(known)}"
     return None
-
-
-_VALUE, _KEY = r"Value '(?P<value>.*)'", r".*full_key: (?P<name>\S+)"
-_SAID = {
-    r"(?:Multiple values for |Error resolving interpolation '\$\{schema_for:)(?P<name>\w+)": (
-        "{name}: expected one member, and no + before the name: {name}=NAME; -m {name}=A,B runs several"
-    ),
-    r"Ambiguous value for argument '(?P<name>data\.split)=(?P<value>.*?)'\n": (
-        "{name}={value}: expected a column; pate-schema split={value} deals one file to three"
-    ),
-    r"Ambiguous value for argument '(?P<name>[^=]+)=(?P<value>.*?)'\n": (
-        "{name}={value}: expected one value, a list as '{name}=[{value}]', or -m before it, which runs each"
-    ),
-    r"Missing mandatory value: (?P<name>\S+)": "{name}: expected a value, none is assumed: {name}=…",
-    rf"{_VALUE} of type '[^']*' could not be converted to Integer{_KEY}": "{name}={value}: expected a whole number",
-    rf"{_VALUE} of type '[^']*' could not be converted to Float{_KEY}": "{name}={value}: expected a number",
-    rf"{_VALUE} (?:is not a valid bool|of type '[^']*' could not be converted to Boolean){_KEY}": (
-        "{name}={value}: expected true or false"
-    ),
-    rf"{_VALUE} of type '[^']*' could not be converted to{_KEY}": "{name}={value}: expected another kind of value",
-    rf"Cannot convert '\w+' to string: '(?P<value>.*)'{_KEY}": "{name}={value}: expected text, and no setting below it",
-    rf"is not a ListConfig, list or tuple{_KEY}": "{name}: expected a list: '{name}=[VALUE,VALUE]'",
-}
-"""What Hydra and OmegaConf say, and what is said in its place."""
 
 
 _HINTS = {
@@ -216,9 +172,9 @@ def explain(error: Exception) -> str:
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{_HINTS.get(group, '')}"
     if found := re.search(r"Could not override '([^']+)'", text):
         return f"{found[1]}: expected a key of the configuration{_key_hint(error, found[1])}"
-    for pattern, line in _SAID.items():
+    for pattern, line in read_yaml(_SAID.read_text(encoding="utf-8"), _SAID.name, "YAML").items():
         if found := re.search(pattern, text, re.DOTALL):
-            return line.format(**found.groupdict())
+            return str(line.format(**found.groupdict()))
     said, marked, key = text.partition("full_key: ")
     lines = [line.strip() for line in said.splitlines() if line.strip()]  # behind the name of the key
     if not marked or not key.split() or not lines:
@@ -240,14 +196,12 @@ def _key_hint(error: Exception, key: str) -> str:
 
 def require_sound(config: DictConfig, schema: type, command: str) -> None:
     """Refuses a composed configuration with other keys than the command's, or with odd text."""
-    fields = dataclasses.fields(schema)
-    known = tuple(field.name for field in fields)
+    fields = {field.name: field for field in dataclasses.fields(schema)}
     for key in map(str, config):
-        if key not in known:
-            rule = f"a key of the configuration, + or not: one of {', '.join(known)}{nearest(key, known)}"
+        if key not in fields:
+            rule = f"a key of the configuration, + or not: one of {', '.join(fields)}{nearest(key, tuple(fields))}"
             raise InvalidValue(f"{key}: expected {rule}")
-    for field in fields:
-        name = field.name
+    for name, field in fields.items():
         if OmegaConf.is_missing(config, name):
             continue
         if name not in config:
@@ -256,15 +210,10 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
         is_part = name in GROUPS_OF_CLASSES and field.default == MISSING and field.type is Any
         if is_part and not isinstance(config[name], DictConfig):
             raise InvalidValue(f"{name}={config[name]}: expected a _target_ and its settings, or {name}=NAME")
-    for text in _texts(OmegaConf.to_container(config, resolve=False)):
-        if "\0" in text or not is_utf8(text):
-            raise InvalidValue(f"{text!a}: expected text in UTF-8 without a zero byte")
-
-
-def _texts(node: Any) -> Iterator[str]:
-    """Each text in a tree of dictionaries and lists."""
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, (dict, list)):
-        for value in node.values() if isinstance(node, dict) else node:
-            yield from _texts(value)
+    waiting: list[Any] = [OmegaConf.to_container(config, resolve=False)]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, (dict, list)):
+            waiting[:0] = node.values() if isinstance(node, dict) else node
+        elif isinstance(node, str) and _NO_TEXT.search(node):
+            raise InvalidValue(f"{node!a}: expected text in UTF-8 without a zero byte")

@@ -5,7 +5,6 @@ Settings that choose which code runs, or where private records go, are the comma
 
 import os
 import traceback
-from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -25,14 +24,13 @@ from hydra.errors import SearchPathException
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 
+from pate.config.build import parts_of_others
 from pate.config.command_line import explain_choice, settle
-from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS, folder_of, parts_of_others
+from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, folder_of
 from pate.files.plain_yaml import plain_loader
 from pate.validation import InvalidValue
 
 _OURS = (f"file://{CONFIG_FOLDER}", f"file://{FILE_COMMANDS}", "pkg://hydra.conf", "structured://")
-_PLUGINS = "pkg://hydra_plugins."
-_HERE = (None, "auto", "local")
 _NO_SETTINGS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
 _STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)  # of readers, and of lists of defaults
 
@@ -50,13 +48,14 @@ def start(
         if not os.path.isdir(own):
             raise SearchPathException(f"Additional config directory '{own}' not found")
         path.prepend("command-line", f"file://{own}", SearchPathQuery(provider="schema"))
-    hydra = _App(command, FileGuard(path))
+    hydra = Hydra(command, FileGuard(path))
     name = args.config_name or command
     words = [*args.overrides, *chosen]
     GlobalHydra.instance().initialize(hydra)
     jobs: list[JobReturn] = []
     try:
-        if args.help:
+        if args.help:  # our pages list our groups, with what they are; to list all takes a while
+            hydra.format_config_groups = lambda *_, **__: ""  # type: ignore[method-assign]
             hydra.app_help(name, parser, args)
         elif args.hydra_help:
             hydra.hydra_help(name, parser, args)
@@ -76,30 +75,13 @@ def start(
     return [job.return_value for job in jobs]
 
 
-class _App(Hydra):
-    """Hydra; its `--help` lists our groups alone, with what they are."""
-
-    def get_help(self, help_cfg: DictConfig, cfg: DictConfig, args_parser: ArgumentParser, resolve: bool) -> str:
-        self._template = str(help_cfg.template)
-        return str(super().get_help(help_cfg, cfg, args_parser, resolve))
-
-    def format_config_groups(self, predicate: Callable[[str], bool], compact: bool = True) -> str:
-        """Groups and members, where the page shows them: to list them takes a while."""
-        listed = "CONFIG_GROUPS" in self._template
-        return str(super().format_config_groups(predicate, compact)) if listed else ""
-
-
 class FileGuard(ConfigLoaderImpl):
     """Hydra's loader, which refuses files that say what is the command line's alone, and settles who said what.
 
-    Files are all but those of this package, of Hydra and of its plugins. They may not set
-
-    * `hydra`: callbacks, launchers, sweepers, loggers and environment variables in it are code that Hydra runs;
-    * `allowed_targets`: it says which modules are loaded;
-    * `engine.address`, but auto and local: private records are sent there, and what it answers is unpickled.
-
-    Each file is judged as it lies in the whole configuration, whatever `@package` it names, before Hydra uses any.
-    Launchers send the loader along to the processes of their jobs.
+    Files but those of this package, of Hydra and of its plugins may not set `hydra`, in which much is code that Hydra
+    runs; `allowed_targets`, which says what modules are loaded; `engine.address`, but auto and local: private records
+    are sent there, and what it answers is unpickled. Each file is judged as it lies in the whole configuration,
+    whatever `@package` it names, before Hydra uses any. Launchers send the loader to the processes of their jobs.
     """
 
     def __init__(self, config_search_path: ConfigSearchPath) -> None:
@@ -166,7 +148,7 @@ class _Files(ConfigRepository):
 def _is_ours(source: str, path: str) -> bool:
     """Whether a file is of this package, of Hydra or of its plugins: its path stays within the source's folder."""
     inside = not PurePath(path).is_absolute() and ".." not in PurePath(path).parts
-    return inside and (source in _OURS or source.startswith(_PLUGINS))
+    return inside and (source in _OURS or source.startswith("pkg://hydra_plugins."))
 
 
 def _require_harmless(loaded: ConfigResult, name: str) -> None:
@@ -185,5 +167,5 @@ def _require_harmless(loaded: ConfigResult, name: str) -> None:
         shown = ",".join(map(str, allowed)) if isinstance(allowed, list) else allowed
         raise InvalidValue(f"allowed_targets=[{shown}]: {rule}: it says which modules may be loaded")
     engine = content.get("engine")
-    if isinstance(engine, dict) and (address := engine.get("address")) not in _HERE:
+    if isinstance(engine, dict) and (address := engine.get("address")) not in (None, "auto", "local"):
         raise InvalidValue(f"engine.address={address}: {rule}: private records are sent there")

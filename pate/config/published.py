@@ -1,8 +1,7 @@
 """`release/config.yaml`: an allow-list of settings, so that nothing of the owner's leaves because nobody forbade it.
 
-Published are the terms of the release; of aggregator, accountant, teacher and student the class and what
-`published_fields` lets out of their fields; of the data what our own classes declare public. Of a class that is not
-ours its last name stands for it, and its module does not. Of the engine, seeds and folders there is nothing.
+Published are the terms of the release; of aggregator, accountant, teacher and student the class, its last name alone if
+it is not ours, and what `published_fields` lets out; of the data what our classes declare public; and nothing else.
 """
 
 import inspect
@@ -28,28 +27,20 @@ _PARTS = ("accountant", "features", "teacher", "student")
 _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
 _NAMED = ("name", "labels", "_target_")  # of the data, in the bundle whatever their class declares
 _TOLD = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
-_UNPUBLISHED = ("cache",)  # folders
 _PURE = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
     """The settings of a run that may be published, some of them changed, as YAML with the noise that was used."""
-    parts = _parts(settings, _PARTS)
+    public = _terms({**settings, **changed}, aggregator) | _parts(settings, _PARTS)
     if "num_teachers" in (teacher := settings.get("teacher", {})):
-        parts["teacher"]["num_teachers"] = teacher["num_teachers"]
-    return _text(_terms({**settings, **changed}, aggregator) | parts)
+        public["teacher"]["num_teachers"] = teacher["num_teachers"]
+    return _text(public)
 
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """What a holder may publish of how its votes were made: teachers, features and data, as YAML by group."""
     return {part: _text(content) for part, content in _parts(settings, ("features", "teacher")).items()}
-
-
-def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """What may be published of some parts, and of the data."""
-    parts = {part: _component(settings[part]) for part in names if part in settings}
-    data = _data(settings["data"]) if "data" in settings else {}
-    return parts | ({"data": data} if data else {})
 
 
 def release_settings(
@@ -63,7 +54,14 @@ def release_settings(
     """`public_settings` of a release of holders' votes, with `holder_settings` of them all; without a student."""
     public = _terms({"max_epsilon": None, **settings, "num_queries": num_queries}, aggregator)
     public["accountant"] = _component(settings["accountant"])
-    public |= {part: node for part, text in holders.items() if (node := _of_holder(part, text))}
+    for part, text in holders.items():  # once more through the allow-list, as it goes into a file that is published
+        node = read_yaml(text, f"settings.{part}", "YAML as pate-vote writes it")
+        if part not in ("features", "teacher", "data") or not isinstance(node, dict) or "_target_" not in node:
+            continue
+        content = {} if part == "data" else {"_target_": str(node["_target_"]).rpartition(".")[2]}
+        if is_within(str(node["_target_"]), TRUSTED_PREFIXES):
+            content = _component(node, of_data=part == "data")
+        public |= {part: content} if content else {}
     if "teacher" in public:
         public["teacher"]["num_teachers"] = num_teachers
     return _text(public)
@@ -82,13 +80,12 @@ def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, 
 
     A value that a resolver reads elsewhere, `${oc.env:NAME}` above all, is nobody's to publish: a file of settings that
     somebody else wrote would carry it out of the house. Fields of the data that come so, such as its folder, are left
-    out; a class of somebody else's may declare them public. Raises `InvalidValue` for such a value in the release's
-    terms, in a part of the run, or in a name.
+    out. Raises `InvalidValue` for such a value in the release's terms, in a part of the run, or in a name.
     """
     told = dict(settings)
     for path in _read_elsewhere(config):
         group, key = str(path[0]), str(path[1]) if len(path) > 1 else ""
-        if (group in _TOLD and key not in _UNPUBLISHED) or (group == "data" and key in ("", *_NAMED)):
+        if (group in _TOLD and key != "cache") or (group == "data" and key in ("", *_NAMED)):
             rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
             raise InvalidValue(f"{'.'.join(map(str, path))}: expected {rule}")
         if group == "data" and group in told:
@@ -132,14 +129,10 @@ def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any
     return {name: settings[name] for name in _TERMS if name in settings} | {"aggregator": public}
 
 
-def _of_holder(part: str, text: str) -> dict[str, Any]:
-    """A part as holders sent it: once more through the allow-list, as it goes into a file that is published."""
-    node = read_yaml(text, f"settings.{part}", "YAML as pate-vote writes it")
-    if part not in ("features", "teacher", "data") or not isinstance(node, dict) or "_target_" not in node:
-        return {}
-    if not is_within(str(node["_target_"]), TRUSTED_PREFIXES):
-        return {} if part == "data" else {"_target_": str(node["_target_"]).rpartition(".")[2]}
-    return _data(node) if part == "data" else _component(node)
+def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """What may be published of some parts, and of the data."""
+    parts = {part: _component(settings[part], of_data=part == "data") for part in (*names, "data") if part in settings}
+    return {part: content for part, content in parts.items() if content}
 
 
 def _text(public: Mapping[str, Any]) -> str:
@@ -149,30 +142,17 @@ def _text(public: Mapping[str, Any]) -> str:
     return content
 
 
-def _data(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The class of a data set of ours, and what is declared public in any."""
-    target = str(node["_target_"])
-    cls = located(target)
-    named = {"_target_": target} if is_within(target, ("pate.",)) else {}
-    return named | _plain({} if cls is None else published_fields(cls, node, declared_only=True))
+def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, Any]:
+    """A part of a run, or an object within one: its class, and of its fields what may be published, and YAML can say.
 
-
-def _component(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of a run, or an object within one: its class, and of its fields what may be published."""
+    Of data these are the class if it is ours, and what is declared public in any.
+    """
     target = str(node["_target_"])
-    ours, cls = is_within(target, TRUSTED_PREFIXES), located(target)
-    fields: dict[str, Any] = {}
-    if cls is not None and is_dataclass(cls):
-        fields = published_fields(cls, node)
-    elif cls is not None and ours:  # such as an estimator: numbers, and estimators within
+    ours, cls = is_within(target, ("pate.",) if of_data else TRUSTED_PREFIXES), located(target)
+    fields = {} if cls is None else published_fields(cls, node, declared_only=of_data)
+    if cls is not None and ours and not (of_data or is_dataclass(cls)):  # such as an estimator: numbers, and estimators
         known = {name for name in inspect.signature(cls).parameters if not is_seed(name)}
         fields = {name: value for name, value in node.items() if name in known and not isinstance(value, (str, list))}
-    return {"_target_": target if ours else target.rpartition(".")[2]} | _plain(fields)
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that YAML can say: a scalar, a list of them, or an object by its class."""
-    found: dict[str, Any] = {}
 
     def said(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -183,6 +163,7 @@ def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError("nothing that is published")
         return float(value) if isinstance(value, float) else value
 
+    found = {"_target_": target if ours else target.rpartition(".")[2]} if ours or not of_data else {}
     for name, value in fields.items():
         with suppress(TypeError):
             found[name] = said(value)

@@ -1,26 +1,27 @@
-"""Schemas of settings, by which Hydra knows keys and types.
+"""The YAML of settings: where it lies, in an installed package or beside it; its groups; and by what schema it is read.
 
-A command's keys are those of its file in `conf/`, which says what they are and what they are by default; of which type
-each is, is said here, as YAML cannot. Those of the groups come from the classes: a YAML names its class by `_target_`,
-and the class knows its keys and their types.
+A command's keys are those of its file in `conf/`; of which type each is, is said here, as YAML cannot. Those of a
+group's member come from the class that its YAML names by `_target_`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import types
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from itertools import takewhile
+from pathlib import Path
+from textwrap import wrap
+from typing import Any, get_type_hints
 
 import yaml
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import MISSING, OmegaConf
 
-from pate.config.build import GROUPS_OF_CLASSES, TRUSTED_PREFIXES, is_within, kind_of_group, located
-from pate.config.location import choices, file_of, folder_of, is_part_of_others, parts_of_others
+from pate.config.build import GROUPS_OF_CLASSES, TRUSTED_PREFIXES, class_of, kind_of_group, parts_of_others
 
 # Of settings that are no text. `votes` is that of pate-release: a file, a pattern, or a list of files.
 _NAMES: dict[Any, str] = {
@@ -33,12 +34,61 @@ _NAMES: dict[Any, str] = {
     Any: "accountants aggregators budgets epsilons holder roll seeds shares split votes",
 }
 _TYPES = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-_PLAIN = (str, int, float, bool)
+_PLAIN: tuple[Any, ...] = (str, int, float, bool, str | None, int | None, float | None, bool | None)
 _SET_ELSEWHERE = {"aggregator": ("adjacency", "span", "weights"), "method": ("name", "adjacency")}
-_TARGET = re.compile(r"^_target_: *['\"]?([\w.]+)", re.MULTILINE)
-_NUM_TEACHERS = 400
 
 Field = tuple[str, Any, Any]
+_SENTENCE = re.compile(r".*?\.(?=\s|$)")
+_PACKAGE = Path(__file__).resolve().parents[1]
+# The folder with train.yaml, account.yaml and the groups; in it that of commands whose `data=` is a file, and no group.
+CONFIG_FOLDER: Path = next(
+    folder for folder in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if (folder / "shared.yaml").is_file()
+)
+FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"
+
+
+def folder_of(command: str) -> Path:
+    """Where the settings of a command lie."""
+    return FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
+
+
+def folders() -> tuple[Path, ...]:
+    """Where a group's files may lie: ours, and those that a command was given by `--config-dir`."""
+    hydra = GlobalHydra.instance()
+    if not hydra.is_initialized():
+        return (CONFIG_FOLDER,)
+    entries = hydra.config_loader().get_search_path().get_path()
+    return tuple(Path(entry.path.removeprefix("file://")) for entry in entries if entry.path.startswith(("file:", "/")))
+
+
+def members(group: str) -> tuple[str, ...]:
+    """The names that a group can be set to."""
+    files = {path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}
+    return tuple(sorted(files | parts_of_others(group).keys()))
+
+
+def file_of(group: str, name: str) -> Path | None:
+    """The file of a member, the first that is found; None where there is none."""
+    return next((path for folder in folders() if (path := folder / group / f"{name}.yaml").is_file()), None)
+
+
+def choices(*groups: str) -> str:
+    """The members of groups, a paragraph each: names with the first sentence of the file's comment, or the class."""
+    paragraphs = []
+    for group in groups:
+        names, lines = members(group), [f"  {group}"]
+        width = max(map(len, names)) + 2
+        for name in names:
+            if (file := file_of(group, name)) is None:
+                about = parts_of_others(group)[name]
+            else:
+                comment = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
+                about = " ".join(line.lstrip("# ") for line in comment if not line.startswith("# @package"))
+                about = found[0].rstrip(".") if (found := _SENTENCE.match(about)) else about
+            indents: Any = {"initial_indent": f"    {name:<{width}}", "subsequent_indent": " " * (width + 4)}
+            lines += wrap(about, 116, break_on_hyphens=False, **indents) or [f"    {name}"]
+        paragraphs.append("\n".join(lines))
+    return "\n\n".join(paragraphs)
 
 
 class _Shared(dict[str, Any]):
@@ -73,14 +123,9 @@ def register_configs(*, allowed: Iterable[str] = ()) -> None:
 def command_schema(command: str) -> type:
     """The settings of a command in the order of its file: the parts that it chooses, then the keys that it sets."""
     fields: dict[str, Field] = {}
-
-    def read(name: str) -> dict[str, Any]:
-        content: dict[str, Any] = yaml.load((folder_of(command) / f"{name}.yaml").read_bytes(), yaml.SafeLoader)
-        return content
-
-    content = read(command)
+    content: dict[str, Any] = yaml.load((folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader)
     if "shared" in content["defaults"]:
-        content = read("shared") | content
+        content = yaml.load((CONFIG_FOLDER / "shared.yaml").read_bytes(), yaml.SafeLoader) | content
     for entry in content.pop("defaults"):
         for group, choice in entry.items() if isinstance(entry, dict) else ():
             if group in GROUPS_OF_CLASSES:
@@ -94,18 +139,16 @@ def command_schema(command: str) -> type:
 
 def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
     """The schema of a member: that of its class, or open to all where building it will say what is wrong."""
-    target, cls = target_of(group, name), None
-    if target is not None and (is_within(target, trusted) or is_part_of_others(target)):
-        with suppress(Exception):
-            cls = located(target)
-            cls = cls if cls is not None and kind_of_group(group).accepts(cls) else None
+    cls: Any = None
+    with suppress(Exception):
+        cls = class_of(target_of(group, name), kind_of_group(group), trusted)
     if cls is None or not dataclasses.is_dataclass(cls):
         return {}
     extra: list[Field] = []
     if group == "teacher":
         from pate.teachers import KernelTeacher  # by default one for each private group
 
-        kind, number = (int | None, None) if cls is KernelTeacher else (int, _NUM_TEACHERS)
+        kind, number = (int | None, None) if cls is KernelTeacher else (int, 400)
         extra = [("num_teachers", kind, number)]
     return schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
 
@@ -116,14 +159,12 @@ def target_of(group: str, name: str) -> str | None:
     if file is None:
         return parts_of_others(group).get(name)
     try:
-        text = file.read_text(encoding="utf-8")
-        if found := _TARGET.search(text):
-            return found[1]
-        content: Any = OmegaConf.to_container(OmegaConf.load(file)) if "defaults" in text else {}
+        content: Any = yaml.load(file.read_bytes(), yaml.SafeLoader)
+        if (found := content.get("_target_")) is not None:
+            return str(found)
+        bases = [entry for entry in content.get("defaults", ()) if isinstance(entry, str) and entry != name]
     except Exception:  # what is wrong with a file is said where it is composed
         return None
-    defaults = content.get("defaults") if isinstance(content, dict) else None
-    bases = [entry for entry in defaults or () if isinstance(entry, str) and entry not in ("_self_", name)]
     return next((target for base in bases if (target := target_of(group, base))), None)
 
 
@@ -133,21 +174,12 @@ def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker imports
         hints = {}
-    target = ("_target_", str, f"{cls.__module__}.{cls.__qualname__}")
-    fields: list[Field] = []
+    fields: list[Field] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *extra]
     for item in dataclasses.fields(cls):
         default: Any = MISSING if item.default is dataclasses.MISSING else item.default
         if item.default_factory is not dataclasses.MISSING:
             default = dataclasses.field(default_factory=item.default_factory)
         if item.init and item.name not in without:
-            fields.append((item.name, _config_type(hints.get(item.name)), default))
-    return dataclasses.make_dataclass(f"{cls.__name__}Config", [target, *extra, *fields])
-
-
-def _config_type(hint: Any) -> Any:
-    """The hint itself where it is a plain type, or optional; anything else is left unchecked."""
-    optional = get_origin(hint) in (Union, types.UnionType)
-    parts = [part for part in get_args(hint) if part is not type(None)] if optional else [hint]
-    if len(parts) != 1 or parts[0] not in _PLAIN:
-        return Any
-    return parts[0] | None if optional else hint
+            hint = hints.get(item.name)
+            fields.append((item.name, hint if hint in _PLAIN else Any, default))
+    return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)

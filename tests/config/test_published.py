@@ -13,8 +13,8 @@ from omegaconf import OmegaConf
 from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
 from pate.config import build, build_aggregator
-from pate.config.location import members
 from pate.config.published import public_settings, release_settings, told_settings
+from pate.config.schema import members
 from pate.mechanisms import CertifiedTable
 from pate.pipeline import train
 from pate.teachers import SklearnTeacher

@@ -14,10 +14,9 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import MISSING, OmegaConf
 
 from pate.comparison import Method
-from pate.config import build, build_aggregator, location
+from pate.config import build, build_aggregator, schema
 from pate.config.build import located
-from pate.config.location import choices, file_of, members
-from pate.config.schema import command_schema, member_schema, schema_of, target_of
+from pate.config.schema import choices, command_schema, file_of, member_schema, members, schema_of, target_of
 from pate.mechanisms import FixedKRegularizer
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
@@ -100,7 +99,7 @@ def test_each_member_is_explained_by_a_first_sentence(tmp_path: Path, monkeypatc
     long = "# @package _global_\n# Two lines, data.root=FOLDER, 0.5\n# of it. And more.\nx: 1 # not me.\n"
     for name, text in {"one": long, "two": "# No stop\n", "xyz": "x: 1\n"}.items():
         (tmp_path / "kind" / f"{name}.yaml").write_text(text)
-    monkeypatch.setattr(location, "folders", lambda: (tmp_path,))
+    monkeypatch.setattr(schema, "folders", lambda: (tmp_path,))
     assert choices("kind") == ("  kind\n    one  Two lines, data.root=FOLDER, 0.5 of it\n    two  No stop\n    xyz")
 
 

@@ -16,7 +16,7 @@ import pate.features
 import pate.student
 import pate.teachers
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
-from pate.config.location import members
+from pate.config.schema import members
 
 PAGE = (Path(__file__).parents[2] / "docs" / "names.md").read_text(encoding="utf-8")
 PACKAGES = {

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
-from pate.config.location import members
+from pate.config.schema import members
 from pate.report import page
 from tests.e2e.commands import SMALL, call, command, refused, rows_of, succeeded
 from tests.e2e.stages_of_run import contents

@@ -18,7 +18,7 @@ from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
 from pate.aggregators.release import PublicNames
 from pate.comparison import Bench, PATEMethod
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
-from pate.config.location import members
+from pate.config.schema import members
 from pate.data import Dataset
 from pate.run.plan import Plan
 from pate.student import (

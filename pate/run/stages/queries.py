@@ -44,7 +44,7 @@ class Queries:
         return cls(inputs, dataset.published_ids, dataset.label_names, dataset.preprocessing)
 
     @classmethod
-    def read(cls, path: Path, *, schema: Path | None = None) -> Self:
+    def read(cls, path: Path, *, schema: Path | str | None = None) -> Self:
         """From a table, whose columns the schema that `pate-schema` wrote makes into inputs, or an .npz file of arrays.
 
         That has `inputs` (numbers `[P, d]`, or images `[P, channels, height, width]` as bytes or in [0, 1]), and where

@@ -26,7 +26,7 @@ from pate.aggregators import (
 from pate.aggregators.aggregator import without_warning
 from pate.aggregators.gaussian_votes import _right_sets
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
-from pate.config.location import members
+from pate.config.schema import members
 from pate.votes.source import MadeUpVotes
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}

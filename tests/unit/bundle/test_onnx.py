@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.config.location import members
+from pate.config.schema import members
 from pate.data import ImageForm
 from pate.models.kernel import ReleasedModel
 from pate.run.bundle import Bundle, ModelForm

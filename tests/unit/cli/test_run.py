@@ -98,8 +98,6 @@ def test_data_sets_with_stages_are_watched_and_others_read_as_they_are() -> None
     assert console.file.getvalue().count("drawing faces: ") == 1
     with pytest.raises(InvalidValue, match=r"^data\.path=nowhere: expected a readable CSV file, in"):
         watched_load(Yeast(path="nowhere"), ConsoleMonitor(console))()
-    with pytest.raises(InvalidValue, match=r"^data=Console: expected a class whose load\(\) gives a "):
-        watched_load(console, ConsoleMonitor(console))
 
 
 def config(folder: Path, num: int = 0, *words: str) -> Any:
