@@ -22,5 +22,5 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Warnings are errors, and a second fit on the same records in one process warns."""
-    if (repeats := sys.modules.get("pate.classifier.fits")) is not None:
-        monkeypatch.setattr(repeats, "_MEMORY", repeats.RecordMemory())
+    if (classifier := sys.modules.get("pate.classifier.classifier")) is not None:
+        monkeypatch.setattr(classifier, "_FITS", {})

@@ -1,12 +1,18 @@
 """PATE as a scikit-learn estimator."""
 
+import hashlib
+import heapq
+import math
 import os
+import secrets
 import sys
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,25 +27,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from threadpoolctl import threadpool_limits
 
-from pate.accounting import Accountant, Adjacency, AutoAccountant
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Ledger
 from pate.aggregators import Aggregator, TrainingSet
-from pate.classifier.fits import ledger_of_fits, paid_by, streams_of, warn_of_repeats
-from pate.classifier.pools import (
-    Pools,
-    dense,
-    is_frame,
-    numbers_of,
-    require_frames,
-    require_readable,
-    taken,
-    warn_of_shared_rows,
-)
-from pate.classifier.tasks import Bits, ClassModel, LabelModel, LabelSets, OneClass, Rows, Task, task_of
+from pate.aggregators.aggregator import Drawn
+from pate.classifier import samples
+from pate.classifier.samples import Bits, LabelSets, Model, OneClass, Pools, Rows, Task, dense, is_frame, taken
 from pate.data.partition import Partition
 from pate.models.sklearn import minds_scale, of_a_part, takes_nan
 from pate.models.student import OnEpoch
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
+from pate.report.report import format_epsilon
+from pate.run.payment import by_its_setting, require_room, seed_name
 from pate.run.plan import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
 from pate.run.randomness import Streams
 from pate.run.release import draw
@@ -47,7 +46,7 @@ from pate.validation import InvalidValue, require, require_array, require_count,
 from pate.votes.source import Array, VoteSource, mean_labels
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
-_REHEARSED, _FEWEST = 200, 20
+_REHEARSED, _FEWEST = 200, 20  # public samples that estimators of a DataFrame are tried on
 _SHOWN = 120
 _ROWS = 1000  # of a sparse matrix that are in full at a time
 _NAMES = SettingNames(
@@ -57,6 +56,22 @@ _NAMES = SettingNames(
     noise="an aggregator with {}",
     allow_useless="allow_useless=True",
 )
+# Of the records of earlier fits, by digests under a key that ends with the process: how many fits released something
+# about one, what these cost together, and the seeds of their noise. It is there to warn; what counts is a ledger.
+_KEY, _FITS = secrets.token_bytes(16), dict[bytes, tuple[int, float, frozenset[int]]]()
+_KEPT = 1000  # of each fit: the smallest digests, so that fits with records in common keep records in common
+
+
+class DoubtfulPlan(UserWarning):
+    """A warning: this fit is allowed, but its noise probably hides the votes."""
+
+
+class SeededNoise(UserWarning):
+    """Noise came from a seed: it protects nobody who knows the seed."""
+
+
+class RepeatedRelease(UserWarning):
+    """An earlier fit released something about the same private records."""
 
 
 @contextmanager
@@ -68,12 +83,41 @@ def stage(name: str, verbose: int) -> Iterator[None]:
         sys.stdout.write(f"[PATEClassifier] {name}: {time.monotonic() - started:.1f} s\n")
 
 
+@dataclass(frozen=True)
+class EstimatorStudent:
+    """A `Learner`: a clone of an estimator, fitted to the answers that it can learn from; so is a teacher."""
+
+    task: Task  # how an estimator is fitted to labels
+    estimator: Any  # unfitted
+
+    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> Model:
+        """Without the pool and the scores, for which estimators have no use."""
+        rows = self.task.usable(training.labels)
+        return self.task.fit(self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed)
+
+    def confidences(self, inputs: Rows, targets: Bits, seed: int, queries: Rows) -> NDArray[np.float32]:
+        """A teacher's, `[1, Q, L]`, on one thread, whose last bits do not depend on the machine's load."""
+        with threadpool_limits(1), of_a_part(self.estimator):
+            return self.task.fit(self.estimator, inputs, targets, seed=seed).confidences(queries)[None]
+
+    def rehearse(self, name: str, queries: Any) -> None:
+        """Fits the estimator to public samples and labels that say nothing: what cannot take them is told for free."""
+        some = queries[:_REHEARSED]
+        if len(some) < _FEWEST:
+            return
+        bits = np.zeros((len(some), self.task.num_labels), np.bool_)
+        bits[np.arange(len(some)), np.arange(len(some)) % min(2, self.task.num_labels)] = True
+        try:
+            self.task.fit(self.estimator, some, bits, seed=0).predict(some)
+        except (ValueError, TypeError) as error:
+            said = " ".join(str(error).split())[:_SHOWN]
+            rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({said})"
+            raise InvalidValue(f"{name}={type(self.estimator).__name__}: expected {rule}") from error
+
+
 @dataclass(eq=False)
 class FittedVotes(VoteSource):
-    """Votes of clones of an estimator, one teacher per block; all are fitted every time that they are asked.
-
-    Partition and seeds are those of a run with the same streams, so its votes are the same.
-    """
+    """Votes of clones of an estimator, fitted every time that they are asked: those of a run with the same streams."""
 
     task: Task
     estimator: Any
@@ -93,12 +137,12 @@ class FittedVotes(VoteSource):
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         inputs, targets, queries = self.pools.inputs, self.pools.targets, self.pools.queries
+        ask = delayed(EstimatorStudent(self.task, self.estimator).confidences)
         rows = [self.partition.indices(teacher) for teacher in range(self.num_teachers)]
         seeds = self.streams.seeds("teachers", self.num_teachers)
         parallel = Parallel(n_jobs=self.num_jobs, return_as="generator", verbose=self.verbose)
         said: Iterator[NDArray[np.float32]] = parallel(
-            delayed(_confidences)(self.task, self.estimator, taken(inputs, shard), targets[shard], seed, queries)
-            for shard, seed in zip(rows, seeds, strict=True)
+            ask(taken(inputs, shard), targets[shard], seed, queries) for shard, seed in zip(rows, seeds, strict=True)
         )
         return said
 
@@ -106,45 +150,36 @@ class FittedVotes(VoteSource):
         return mean_labels(self.pools.targets, self.partition.teacher_of, self.num_teachers)
 
 
-def _confidences(
-    task: Task, estimator: Any, inputs: Rows, targets: Bits, seed: int, queries: Rows
-) -> NDArray[np.float32]:
-    """On one thread, whose last bits do not depend on the machine's load: `[1, Q, L]`."""
-    with threadpool_limits(1), of_a_part(estimator):
-        return task.fit(estimator, inputs, targets, seed=seed).confidences(queries)[None]
+def streams_of(random_state: Any) -> Streams:
+    """The streams of a seed, which are those of a run with it; without one, of a secret that nothing keeps.
+
+    A shared generator, which would hide where the noise came from, is refused.
+    """
+    if random_state is None:
+        return Streams.secret()
+    try:
+        seed = require_count("random_state", random_state, minimum=0)
+    except InvalidValue as error:
+        raise InvalidValue(f"{error}, or None for noise from the operating system") from None
+    line = f"random_state={seed}: the noise comes from this seed and protects nobody who knows it"
+    warnings.warn(line, SeededNoise, stacklevel=3)
+    return Streams(seed)
 
 
-@dataclass(frozen=True)
-class EstimatorStudent:
-    """A `Learner`: a clone of an estimator, fitted to the answers that it can learn from."""
+def repeats(inputs: NDArray[np.float32], epsilon: float, seed: int | None = None) -> tuple[int, float]:
+    """Enters a fit; the most fits that one record was part of, this one included, and their epsilons' sum.
 
-    task: Task  # how an estimator is fitted to labels
-    estimator: Any  # unfitted
-
-    def learn(
-        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
-    ) -> LabelModel | ClassModel:
-        """Without the pool and the scores, for which estimators have no use."""
-        rows = self.task.usable(training.labels)
-        return self.task.fit(self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed)
-
-    def rehearse(self, name: str, queries: Any) -> None:
-        """Fits the estimator to public samples and labels that say nothing: what cannot take them is told for free."""
-        some = queries[:_REHEARSED]
-        if len(some) < _FEWEST:
-            return
-        bits = np.zeros((len(some), self.task.num_labels), np.bool_)
-        bits[np.arange(len(some)), np.arange(len(some)) % min(2, self.task.num_labels)] = True
-        try:
-            self.task.fit(self.estimator, some, bits, seed=0).predict(some)
-        except (ValueError, TypeError) as error:
-            said = " ".join(str(error).split())[:_SHOWN]
-            rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({said})"
-            raise InvalidValue(f"{name}={type(self.estimator).__name__}: expected {rule}") from error
-
-
-class DoubtfulPlan(UserWarning):
-    """A warning: this fit is allowed, but its noise probably hides the votes."""
+    Two fits with one seed share their noise, which no sum of prices covers: they cost infinity.
+    """
+    digests = {hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest() for row in samples.rows_as_bytes(inputs)}
+    own = frozenset(() if seed is None else (seed,))
+    most, highest = 0, 0.0
+    for digest in heapq.nsmallest(_KEPT, digests):
+        count, spent, seeds = _FITS.get(digest, (0, 0.0, frozenset()))
+        spent = math.inf if own & seeds else spent + epsilon
+        _FITS[digest] = (count + 1, spent, seeds | own)
+        most, highest = max(most, count + 1), max(highest, spent)
+    return most, highest
 
 
 @dataclass(eq=False, repr=False)
@@ -249,16 +284,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
         """
         task, pools = self._validated(X, y, X_public, groups)
-        priced = self._priced(task, num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
+        priced = self._priced(task, pools)
         if priced.aggregator.single_label and not isinstance(task, OneClass):
             warnings.warn(warning_of_one_label(priced.aggregator), stacklevel=2)
-        for line in (*priced.doubts, *self._doubts(pools)):
+        for line in priced.doubts:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         streams = streams_of(self.random_state)
         noise = None if self.random_state is None else int(self.random_state)
-        ledger = ledger_of_fits(self.ledger, self.max_total_epsilon, priced, self._budget, seed=noise)
+        ledger = self._ledger(priced, seed_name(noise))
         if self.ledger is None:
-            warn_of_repeats(pools.inputs, priced.epsilon, noise)
+            self._warn_of_repeats(*repeats(pools.inputs, priced.epsilon, noise))
         verbose = max(int(self.verbose) - 1, 0)  # joblib's
         votes = FittedVotes(task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose)
         student = EstimatorStudent(task, self._student)
@@ -266,7 +301,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if is_frame(pools.queries):
             EstimatorStudent(task, self._teacher).rehearse("estimator", pools.queries)
             student.rehearse("student", pools.queries)
-        drawn = paid_by(ledger, priced, seed=noise)
+        said: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "noise": seed_name(noise)}
+        said["description"] = f"a fit: {type(priced.aggregator).__name__}"
+        drawn = Drawn(partial(ledger.once, uuid.uuid4().hex, priced.event, bytes, **said))
         with stage(f"{self.n_teachers} teachers and their release, epsilon {priced.epsilon:.4g}", self.verbose):
             release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn)
         with stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose):
@@ -301,7 +338,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self, "student_")
         framed, ask = is_frame(X), getattr(self.student_, method)
         if not framed:
-            require_readable("X", X)
+            samples.require_readable("X", X)
         inputs = validate_data(self, X, reset=False, **({"skip_check_array": True} if framed else self._form))
         if not sparse.issparse(inputs):
             return np.asarray(ask(inputs))
@@ -339,40 +376,38 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             rule = "a scikit-learn estimator, such as LogisticRegression()"
             require(able and not isinstance(chosen, type), name, chosen, rule)
         for name, given in (("X", X), ("X_public", X_public)):
-            require_readable(name, given)
+            samples.require_readable(name, given)
         if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
             require_array("y", y, kinds=None)
         sets = LabelSets.of(y, self.classes)
-        inputs, labels = self._checked(X, y if sets is None else sets.encode(y), X_public)
-        require_moderate("X", numbers_of(inputs), missing=True)
+        encoded: Any = y if sets is None else sets.encode(y)
+        framed = samples.require_frames(X, X_public)
+        form = {"skip_check_array": True} if framed else self._form  # a DataFrame stays as it is, its names remembered
+        if framed:
+            inputs = validate_data(self, X, **form)
+            require(len(inputs) > 0, "X", "a DataFrame without rows", "at least one record")
+            _, labels = check_X_y(np.zeros((len(inputs), 1)), encoded, multi_output=True, estimator=self)
+        else:
+            inputs, labels = validate_data(self, X, encoded, multi_output=True, **form)
+        require_moderate("X", samples.numbers_of(inputs), missing=True)
         bits = np.asarray(dense(labels))
-        task, targets = task_of(bits, self.classes) if sets is None else (sets, bits.astype(np.bool_))
+        task, targets = samples.task_of(bits, self.classes) if sets is None else (sets, bits.astype(np.bool_))
         if isinstance(task, OneClass):
             for name, chosen in both:
                 require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
-        form = {"skip_check_array": True} if is_frame(inputs) else self._form
         public = None if X_public is None else validate_data(self, X_public, reset=False, **form)
         if public is not None:
-            require_moderate("X_public", numbers_of(public), missing=True)
-            warn_of_shared_rows(inputs, public)
+            require_moderate("X_public", samples.numbers_of(public), missing=True)
+            samples.warn_of_shared_rows(inputs, public)
         pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
         pool = pools.queries.shape[0]
         asked = pool if self.n_queries is None else require_count("n_queries", self.n_queries)
         require(asked <= pool, "n_queries", asked, f"at most {pool}, the public samples")
         return task, replace(pools, queries=dense(pools.queries[:asked]))
 
-    def _checked(self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None) -> tuple[Any, Any]:
-        """Inputs and labels as scikit-learn checks them; a DataFrame as it is, its names remembered."""
-        if not require_frames(X, X_public):
-            checked: tuple[Any, Any] = validate_data(self, X, y, multi_output=True, **self._form)
-            return checked
-        frame = validate_data(self, X, skip_check_array=True)
-        require(len(frame) > 0, "X", "a DataFrame without rows", "at least one record")
-        _, labels = check_X_y(np.zeros((len(frame), 1)), y, multi_output=True, estimator=self)
-        return frame, labels
-
-    def _priced(self, task: Task, *, num_queries: int, num_groups: int) -> PricedRelease:
-        """The release and its price; every parameter of it is checked here, before anything is fitted."""
+    def _priced(self, task: Task, pools: Pools) -> PricedRelease:
+        """The release and its price, with what is doubtful; every parameter is checked, before anything is fitted."""
+        num_groups = len(np.unique(pools.groups))
         require_count("n_teachers", self.n_teachers)
         rule = f"at most {num_groups}, the number of private groups"
         require(self.n_teachers <= num_groups, "n_teachers", self.n_teachers, rule)
@@ -383,7 +418,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require(self.ledger is not None, "max_total_epsilon", cap, "a ledger= beside it, the file of all fits")
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
-        budget, counts = self._budget, {"num_queries": num_queries, "num_labels": task.num_labels}
+        budget, counts = self._budget, {"num_queries": len(pools.queries), "num_labels": task.num_labels}
         require_achievable_delta(self.target_delta, **counts)
         adjacency, aggregator = Adjacency.parse(self.adjacency), self.aggregator
         if aggregator is None:
@@ -396,16 +431,38 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         aggregator.check_run()
         priced = plan_release(aggregator, ReleaseShape(**counts, num_teachers=self.n_teachers), budget, names=_NAMES)
         told: dict[str, Any] = {"names": _NAMES, "num_groups": num_groups, "allow_useless": self.allow_useless}
-        return replace(priced, doubts=require_useful(aggregator, priced, budget, **told))
-
-    def _doubts(self, pools: Pools) -> Iterator[str]:
-        """What is allowed but rarely wanted, before anything is fitted; inputs are judged by the public ones."""
-        setting = f"n_teachers={self.n_teachers}"
-        count = pools.inputs.shape[0]
-        yield from few_records(setting, count, self.n_teachers, "fewer teachers")
+        doubts = [*require_useful(aggregator, priced, budget, **told)]
+        doubts += few_records(f"n_teachers={self.n_teachers}", pools.inputs.shape[0], self.n_teachers, "fewer teachers")
         chosen = {"teacher": self._teacher, "student": self._student}
         if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:
-            yield from uneven_inputs(" and ".join(minding), numbers_of(pools.queries))
+            doubts += uneven_inputs(" and ".join(minding), samples.numbers_of(pools.queries))  # public ones
+        return replace(priced, doubts=tuple(doubts))
+
+    def _ledger(self, priced: PricedRelease, noise: str) -> Ledger:
+        """The ledger of a fit, with room for it; one that is not kept where there is no path.
+
+        All fits count together: a ledger that counts by digests of data would take a search's folds for other people.
+        """
+        terms: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "target_delta": self.target_delta}
+        terms |= {"accountant": self._budget.accountant, "max_epsilon": self.max_total_epsilon}
+        with by_its_setting():
+            ledger = Ledger(self.ledger, **terms)
+            rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
+            require(not any(entry.data for entry in ledger.entries), "ledger", self.ledger, rule)
+        rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
+        require(not ledger.has_noise(noise), "random_state", self.random_state, rule)
+        require_room(ledger, priced)
+        return ledger
+
+    def _warn_of_repeats(self, count: int, spent: float) -> None:
+        """Warns where some of the records were fitted before in this process, with the same noise or with another."""
+        if count > 1:
+            price = f"and their epsilons add up, here to {format_epsilon(spent)}"
+            if math.isinf(spent):
+                price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
+            line = f"fit {count} of this process on the same records: each fit is a release of its own, {price}"
+            ending = "A search or a cross-validation makes many; ledger= keeps count"
+            warnings.warn(f"{line}. {ending}", RepeatedRelease, stacklevel=3)
 
     @property
     def _budget(self) -> Budget:

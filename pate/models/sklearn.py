@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +131,7 @@ class FittedLabels:
     models: list[Any]  # what was fitted to them: one estimator for all, or one for each
 
     @classmethod
-    def fit(cls, estimator: Any, rows: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> FittedLabels:
+    def fit(cls, estimator: Any, rows: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> Self:
         """Fits clones of the estimator to rows `[n, d]`, n > 0, and labels `[n, num_labels]`."""
         share = labels.mean(axis=0)
         varying = np.flatnonzero((share > 0) & (share < 1))
@@ -148,7 +148,7 @@ class FittedLabels:
                     raise
         return cls(labels[0].astype(np.float64), varying, models)
 
-    def confidences(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    def confidences(self, rows: NDArray[np.float32]) -> NDArray[Any]:
         confidences = np.tile(self.first, (len(rows), 1))
         if self.models:
             width = len(self.varying) // len(self.models)  # labels a model

@@ -25,7 +25,7 @@ from pate import PATEClassifier
 from pate.accounting import Adjacency, AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows
-from pate.classifier.tasks import Task
+from pate.classifier.samples import Task
 from pate.validation import InvalidValue
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -9,8 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 from pate.accounting import Ledger
 from pate.aggregators import Aggregator, BoundaryTopK, CenteredVotes, GaussianVotes, PowersetGNMax, ReleaseContext
 from pate.classifier.classifier import FittedVotes
-from pate.classifier.pools import Pools
-from pate.classifier.tasks import OneClass, Task
+from pate.classifier.samples import OneClass, Pools, Task
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue
 

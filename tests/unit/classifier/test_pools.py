@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.classifier.pools import Pools
+from pate.classifier.samples import Pools
 from pate.validation import InvalidValue
 
 INPUTS = np.arange(10, dtype=np.float32)[:, None]

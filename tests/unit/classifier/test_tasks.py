@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
+from pate.classifier.samples import LabelSets, OneClass, Task, task_of
 from pate.validation import InvalidValue
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.classifier.fits import SeededNoise, streams_of
+from pate.classifier.classifier import SeededNoise, streams_of
 from pate.mechanisms import cipher_generator
 from pate.run.randomness import Randomness, Streams
 from pate.validation import InvalidValue

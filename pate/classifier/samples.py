@@ -1,0 +1,312 @@
+"""What a fit is given: private records and public samples, DataFrames up to the estimators; labels as bits `[n, L]`.
+
+What is predicted, several labels per sample or one class, is a task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from pate.accounting import Adjacency
+from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
+from pate.data.table.cells import one_spelling
+from pate.models.sklearn import FittedLabels, seeded, stretched
+from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
+
+Bits = NDArray[np.bool_]
+Rows = NDArray[np.float32]
+
+_MISSING = ("nan", "None", "<NA>", "NaT")  # as numpy and pandas write what is not there
+_SETS = (set, frozenset, list, tuple)
+
+
+@dataclass(frozen=True, eq=False)
+class Pools:
+    """The private records and the public samples of a fit."""
+
+    inputs: Rows  # float32 `[n, d]`, or rows of a sparse matrix, or a DataFrame, private
+    targets: Bits  # bool `[n, L]`, private
+    groups: NDArray[np.int64]  # int64 `[n]`: records of one group stay together
+    queries: Rows  # float32 `[Q, d]`, or a DataFrame, public; `cut` leaves a sparse matrix as it is
+
+    @classmethod
+    def cut(cls, inputs: Rows, targets: Bits, groups: Any, public: Rows | None, fraction: float | None) -> Pools:
+        """Takes public samples as given, or the last rows where they are declared public.
+
+        Which rows these are depends on their number alone, so that whoever declares it knows whose inputs are public.
+        """
+        num_rows, given = inputs.shape[0], None if public is None else "given"
+        ids = np.arange(num_rows)  # without groups every record is one
+        if groups is not None:
+            named = require_array("groups", groups, kinds=None)
+            rule = f"({num_rows},), one group for each record"
+            require(named.shape == (num_rows,), "groups.shape", named.shape, rule)
+            if named.dtype.kind == "O":
+                named = named.astype(np.str_)
+            if named.dtype.kind == "U":
+                words, word_of = np.unique(named, return_inverse=True)
+                named = np.array([one_spelling(word) for word in words.tolist()], np.str_)[word_of]
+            missing = np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)
+            require_entries("groups", ~missing, "a group for each record, none missing")
+            ids = np.unique(named, return_inverse=True)[1].astype(np.int64)
+        rule = "public samples, or public_fraction, which declares the last rows of X public; not both"
+        require((public is None) != (fraction is None), "X_public", given, rule)
+        if public is not None:
+            return cls(inputs, targets, ids, public)
+        require(num_rows > 1, "n_samples", num_rows, "at least 2, of which one is public")
+        share = require_probability("public_fraction", cast(float, fraction))
+        kept = num_rows - max(int(share * num_rows), 1)
+        shared = np.intersect1d(ids[:kept], ids[kept:])
+        rule = "no group with private and public rows (public_fraction takes the last ones)"
+        require(not len(shared), "groups", f"{len(shared)} in both", rule)
+        return cls(inputs[:kept], targets[:kept], ids[:kept], inputs[kept:])
+
+
+def require_readable(name: str, values: Any) -> None:
+    """Raises where values cannot be read as numbers, before somebody says of an entry what it is."""
+    masked = np.ma.is_masked(values)
+    require(not masked, name, type(values).__name__, "an array without masked entries: .filled(…) says what they are")
+    try:
+        array = np.asarray(values) if hasattr(type(values), "requires_grad") else values
+        if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
+            np.asarray(array, dtype=np.float32)
+    except RuntimeError as error:
+        raise InvalidValue(f"{name}={type(values).__name__}: expected .detach().cpu().numpy() of a tensor") from error
+    except ValueError:
+        raise InvalidValue(f"{name}: expected numbers") from None
+
+
+class SharedRows(UserWarning):
+    """A warning: public samples are among the private records."""
+
+
+def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
+    """Warns where most public inputs `[Q, d]` are among those `[n, d]` that are to be protected: X given twice, say."""
+    if sparse.issparse(private) != sparse.issparse(public):
+        private, public = sparse.csr_array(private), sparse.csr_array(public)
+    known = {row.tobytes() for row in rows_as_bytes(private)}
+    shared = sum(row.tobytes() in known for row in rows_as_bytes(public))
+    if 2 * shared > (count := public.shape[0]):
+        line = f"{shared} of {count} rows of X_public are rows of X: inputs that are public are not protected"
+        warnings.warn(line, SharedRows, stacklevel=4)
+
+
+def is_frame(inputs: Any) -> bool:
+    """Whether these are a DataFrame, told without loading pandas."""
+    return all(hasattr(inputs, name) for name in ("columns", "iloc", "dtypes", "select_dtypes"))
+
+
+def taken(inputs: Any, rows: Any) -> Any:
+    """Some rows, by their places, a slice or a mask; of a sparse matrix in full."""
+    return inputs.iloc[rows] if is_frame(inputs) else dense(inputs[rows])
+
+
+def dense(inputs: Any) -> Any:
+    """A sparse matrix with its zeros, and anything else as it is."""
+    return inputs.toarray() if sparse.issparse(inputs) else inputs
+
+
+def numbers_of(inputs: Any) -> NDArray[Any]:
+    """The columns of numbers `[n, k]`; of a sparse matrix those that it stores."""
+    if sparse.issparse(inputs):
+        return np.asarray(inputs.data)
+    return np.asarray(inputs.select_dtypes("number"), np.float64) if is_frame(inputs) else inputs
+
+
+def rows_as_bytes(inputs: Any) -> NDArray[Any]:
+    """A row of bytes or numbers for each record, equal for equal ones."""
+    if sparse.issparse(inputs):
+        inputs = sparse.csr_array(inputs)
+        inputs.sum_duplicates()
+        inputs.eliminate_zeros()
+        ends, columns, values = inputs.indptr.tolist(), inputs.indices.astype(np.int64), inputs.data
+        rows = [hashlib.sha256(columns[a:b].tobytes() + values[a:b].tobytes()).digest() for a, b in pairwise(ends)]
+        return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+    if not is_frame(inputs):
+        return np.ascontiguousarray(inputs)
+    from pandas.util import hash_pandas_object
+
+    return np.ascontiguousarray(hash_pandas_object(inputs, index=False).to_numpy()[:, None])
+
+
+def require_frames(private: Any, public: Any) -> bool:
+    """Whether private and public inputs are DataFrames, of the same columns in the same order; raises where one is."""
+    framed = is_frame(private)
+    if framed and len(private.columns) != len(set(private.columns)):
+        raise InvalidValue("X.columns: expected each name once")
+    if public is not None:
+        rule = "a DataFrame with the columns of X" if framed else "an array, as X is one"
+        require(is_frame(public) == framed, "X_public", type(public).__name__, rule)
+    if not framed or public is None:
+        return framed
+    wanted, found = list(private.columns), list(public.columns)
+    if lacking := [name for name in wanted if name not in found]:
+        raise InvalidValue(f"X_public: expected also the column {lacking[0]}, as X has it")
+    if found != wanted:
+        others = [f"it has also {name}" for name in found if name not in wanted]
+        has = [*others, "they stand in another order"][0]
+        raise InvalidValue(f"X_public.columns: expected those of X, {has}; X_public[X.columns] takes them")
+    if not len(public):
+        raise InvalidValue("X_public: expected at least one sample, it has no row")
+    return True
+
+
+class LabelModel(FittedLabels):
+    """A teacher or a student of labels: bits, probabilities and confidences of each, `[n, L]`."""
+
+    predict_proba = FittedLabels.confidences
+
+    def predict(self, inputs: Rows) -> Bits:
+        return np.asarray(self.predict_proba(inputs) >= 0.5)
+
+    def confidences(self, inputs: Rows) -> NDArray[Any]:
+        """As a teacher's: a vote is a confidence of at least a half."""
+        return stretched(self.predict_proba(inputs))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassModel:
+    """The same of classes, by one model for all; none where fewer than two occurred, which are `present`."""
+
+    num_classes: int
+    present: NDArray[np.int64]
+    model: Any
+
+    def predict(self, inputs: Rows) -> Bits:
+        first = self.present[0] if len(self.present) else 0
+        codes = np.full(len(inputs), first) if self.model is None else np.asarray(self.model.predict(inputs))
+        require(codes.shape == (len(inputs),), "predictions.shape", codes.shape, f"({len(inputs)},)")
+        return np.asarray(codes[:, None] == np.arange(self.num_classes))
+
+    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
+        if not len(self.present):
+            return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
+        probabilities = np.zeros((len(inputs), self.num_classes))
+        probabilities[:, self.present] = 1.0 if self.model is None else self.model.predict_proba(inputs)
+        return probabilities
+
+    def confidences(self, inputs: Rows) -> NDArray[np.float32]:
+        return self.predict(inputs).astype(np.float32)
+
+
+Model = LabelModel | ClassModel
+
+
+class Task:
+    """Any number of labels per sample, 0 and 1 for each: as bits and back, and how an estimator is fitted to them."""
+
+    def __init__(self, count: int) -> None:
+        self.classes: Any = [np.arange(2) for _ in range(count)]  # scikit-learn's `classes_`
+
+    @property
+    def num_labels(self) -> int:
+        """L: labels, or classes."""
+        return len(self.classes)
+
+    def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
+        """What is used where nothing is chosen; its noise is still to be solved for."""
+        # every label's noisy majority also serves where teachers are few and disagree
+        return GaussianVotes(noise_std=1.0, adjacency=adjacency)
+
+    def usable(self, labels: Bits) -> Bits:
+        """The answers `[n, L]` that a student can learn from, `[n]`."""
+        return np.ones(len(labels), dtype=np.bool_)
+
+    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> Model:
+        """One model for each label, or one for all where the estimator takes several targets."""
+        if not len(inputs):
+            return LabelModel(np.zeros(self.num_labels), np.arange(0), [])
+        return LabelModel.fit(estimator, inputs, bits, seed)
+
+    def decode(self, bits: Bits) -> Any:
+        """Predictions in the form of the labels that were given."""
+        return bits.astype(np.int64)
+
+
+class LabelSets(Task):
+    """A set of words for each sample; `classes` are all words, in ascending order."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.classes = np.array(sorted(set(words)))
+        self._binarizer = MultiLabelBinarizer(classes=self.classes.tolist()).fit([])
+
+    @classmethod
+    def of(cls, y: Any, classes: Any) -> LabelSets | None:
+        """The task for y; None where it is no list of sets, lists or tuples of words."""
+        if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
+            return None
+        are_sets = [isinstance(row, _SETS) and all(isinstance(word, str) for word in row) for row in y]
+        if not any(each and row for each, row in zip(are_sets, y, strict=True)):
+            return None
+        require_entries("y", np.array(are_sets), "a set of words, as other records have")
+        require(not isinstance(classes, str), "classes", classes, "a list of all words")
+        return cls(chain.from_iterable(y) if classes is None else map(str, classes))
+
+    def encode(self, y: Any) -> NDArray[np.int64]:
+        """Sets as 0 and 1 `[n, L]`; raises for a word that is not among the classes."""
+        known = set(self.classes.tolist())
+        require_entries("y", np.array([known.issuperset(row) for row in y]), "words among the classes that were given")
+        return np.asarray(self._binarizer.transform(y), np.int64)
+
+    def decode(self, bits: Bits) -> Any:
+        return self._binarizer.inverse_transform(bits.astype(np.int64))
+
+
+class OneClass(Task):
+    """One class a sample, of names in ascending order; a teacher votes for one."""
+
+    def __init__(self, names: NDArray[Any]) -> None:
+        self.classes = names
+
+    def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
+        # the exponential mechanism: surer than GNMax where votes are close, and it needs no promise about teachers
+        return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
+
+    def usable(self, labels: Bits) -> Bits:
+        # an aggregator for many labels may name none or several
+        return np.asarray(labels.sum(axis=1) == 1)
+
+    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> ClassModel:
+        """The estimator on the classes that occur; where one occurs, it is repeated."""
+        codes = bits.argmax(axis=1)
+        present = np.unique(codes)
+        model = seeded(estimator, seed).fit(inputs, codes) if len(present) > 1 else None
+        return ClassModel(self.num_labels, present, model)
+
+    def decode(self, bits: Bits) -> NDArray[Any]:
+        return np.asarray(self.classes[bits.argmax(axis=1)])
+
+
+def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
+    """The task that labels are for, and the labels as bits `[n, L]`; without `classes` those that occur are all."""
+    if y.dtype.kind == "O":
+        try:
+            np.unique(y.ravel())  # puts labels in order, which numbers among words have none of
+        except TypeError as error:
+            raise InvalidValue("y.dtype=object: expected labels of one kind, numbers or words, none missing") from error
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind == "multilabel-indicator":
+        require(classes is None, "classes", classes, "None where y has a column for each label")
+        require_entries("y", np.isin(y, (0, 1)), "0 and 1 where y has a column for each label")
+        return Task(y.shape[1]), y.astype(np.bool_)
+    if kind not in ("binary", "multiclass"):
+        words = "; (y == 'yes').astype(int) makes them of words" if y.dtype.kind in "OUST" else ""
+        raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]{words}")
+    vector = column_or_1d(y, warn=True)
+    known = np.unique(vector if classes is None else np.asarray(classes))
+    require(len(known) > 1, "len(classes)", len(known), f"at least two, found {len(known)} class")
+    require_entries("y", np.isin(vector, known), "one of the classes that were given")
+    return OneClass(known), vector[:, None] == known
