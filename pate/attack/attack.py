@@ -1,24 +1,43 @@
-"""A rehearsal of a release with canaries in it, and what guesses of their coins refute."""
+"""A rehearsal of a release with canaries in it, and what guesses of their coins refute: a lower bound on epsilon.
+
+A secret fair coin decides which of two variants of each of m canaries a release gets; who sees it guesses r of them.
+Canaries are records, planted into a copy of the data, or teachers whose votes are crafted.
+"""
+
+from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Self, cast
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency
 from pate.aggregators import Aggregator, CenteredVotes
-from pate.attack.one_run import Guesses
-from pate.attack.records import RecordAttack
-from pate.attack.teachers import TeacherAttack
-from pate.data import Dataset
+from pate.aggregators.aggregator import Drawn, ReleaseContext, without_warning
+from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
+from pate.models.kernel import KernelVotes
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Streams
-from pate.validation import require, require_choice, require_count, require_probability
+from pate.teachers import KernelTeacher
+from pate.validation import InvalidValue, require, require_choice, require_count, require_probability
+from pate.votes.clipping import ClippedMoments, Integers
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.source import VoteSource
+
+Array = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+Signs = NDArray[np.int8]
+Asked = tuple[Array, Array, ClippedMoments]  # the student's weights `[D, L]`, the labels' scale `[L]`, the clipped sum
+Round = tuple[Asked, Integers, Integers, float]  # what was asked, the sum as it is and as released, its noise's std
+Craft = tuple[tuple[int, ...], tuple[int, ...]]  # queries made so that canaries decide: sides and others of labels
 
 SABOTAGE = ("noise", "clip", "charge", "features", "seed")  # ways to break a release on purpose
 _LESS_NOISE = 0.1
@@ -27,6 +46,392 @@ _CANARIES = 1000
 _FEWER = 4, 16  # times fewer canaries are tried: their votes are noise to each other
 _REPEATS = 4  # how often each canary counts where `sabotage=clip`
 _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
+_DELTAS = np.logspace(-7, -0.3, 20)  # where a price is read; more of them refute a little more
+_WIDEST = 2.0**4  # scales of the noise that are looked at, up and down: prices of much more take minutes
+_HALVINGS, _FINER = 5, 18  # of a scale, and of an epsilon
+_LARGEST = 200.0
+_UNCLIPPED = 16  # times the clip that is promised, a power of 2
+_PRESENT = 0.1, 0.8  # of the labels that are the rarer way in a canary: few tell canaries apart, many are clipped
+_EXACT = 1e-3  # of a canary's length: the noise of what is released without any
+
+_GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)  # between places, of the teachers
+_FEW_GAPS = (0.0, 0.1, 0.2)
+_WIDTHS, _STAIRS = (1, 4), (1, 2, 4, 7)  # labels of a place; places above the last
+_WORTH = 1.25  # times as much that each of them has to tell
+_ROWS, _MORE_ROWS = 500, 4000  # queries that a craft is judged by, and the best one
+_BLOCK = 64
+
+
+@dataclass(frozen=True, eq=False)
+class PriceCurve:
+    """Points of a price: the run is said to be (epsilons[j], deltas[j])-DP for every j."""
+
+    epsilons: Array  # `[J]`, >= 0
+    deltas: Array  # `[J]`, in [0, 1)
+
+    @classmethod
+    def of(cls, spent: Accountant) -> Self:
+        """What an accountant says at many deltas, beyond what failure probabilities take."""
+        deltas = _DELTAS[2 * spent.failure_prob < _DELTAS]
+        found = np.array([spent.get_epsilon(float(delta)) for delta in deltas])
+        there = np.isfinite(found)
+        require(bool(there.any()), "price", "infinite", "a finite one at some delta")
+        return cls(found[there], deltas[there])
+
+    def least_wrong(self, right: float) -> float:
+        """How likely an event is at least on a neighbor, where its probability is `right` here."""
+        # (epsilon, delta)-DP bounds the event, right <= e^epsilon x + delta, and its complement,
+        # 1 - x <= e^epsilon (1 - right) + delta.
+        grown = np.exp(np.minimum(self.epsilons, _LARGEST))
+        of_event = (right - self.deltas) / grown
+        of_rest = 1 - self.deltas - grown * (1 - right)
+        return max(float(of_event.max()), float(of_rest.max()), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses:
+    """How many coins were guessed, and how many of them rightly."""
+
+    num_canaries: int  # m, coins that were thrown
+    num_guesses: int  # r, coins that were guessed, fixed before; 1 <= r <= m.
+    num_correct: int  # c, in 0..r
+
+    def refute(self, curve: PriceCurve, *, confidence: float = 0.95) -> bool:
+        """Whether a run with this price has at least so many right with a probability below 1 - confidence.
+
+        Formal guarantee: where the price holds, for each coin and any guesses, this is true with a probability of at
+        most 1 - confidence.
+
+        Source: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run"; docs/proofs/attack.md
+        """
+        # p_i is the probability of exactly i right guesses, A_i = sum_{l>=i} l p_l / m that a random coin is among at
+        # least i right ones, B_i = sum_{l>=i} (r - l) p_l / m that it is guessed wrongly beside at least i. Turning
+        # that coin shows B_{i-1} >= g(A_i), g = least_wrong. A tail of 1 - confidence at c, all of it at c itself,
+        # forces the least further mass level by level; where that passes 1, the tail cannot be so large.
+        most, count, correct = self.num_guesses, self.num_canaries, self.num_correct
+        mass = 1 - require_probability("confidence", confidence)
+        right, wrong = mass * correct / count, mass * (most - correct) / count
+        for level in range(correct - 1, -1, -1):
+            needed = max(wrong, curve.least_wrong(right))
+            added = (needed - wrong) * count / (most - level)
+            mass, right, wrong = mass + added, right + added * level / count, needed
+            if mass > 1:
+                return True
+        return False
+
+    def least_epsilon(self, delta: float, *, confidence: float = 0.95) -> float:
+        """The largest epsilon of which (epsilon, delta)-DP is refuted, whatever the mechanism; 0 if none is."""
+
+        def refuted(epsilon: float) -> bool:
+            return self.refute(PriceCurve(np.array([epsilon]), np.array([delta])), confidence=confidence)
+
+        if not refuted(0.0):
+            return 0.0
+        low, high = 0.0, _LARGEST
+        for _ in range(_FINER):
+            middle = (low + high) / 2
+            low, high = (middle, high) if refuted(middle) else (low, middle)
+        return low
+
+    def least_price(
+        self, spent: Callable[[float], Accountant], *, target_delta: float, confidence: float = 0.95
+    ) -> float:
+        """The largest refuted epsilon at `target_delta` among the prices of one kind of release; of any, where none is.
+
+        `spent` is the price of the same release with its noise multiplied by a factor > 0.
+        """
+
+        def refuted(scale: float) -> bool:
+            try:
+                return self.refute(PriceCurve.of(spent(scale)), confidence=confidence)
+            except InvalidValue:  # so little noise that no accountant has a price
+                return False
+
+        least, high = self.least_epsilon(target_delta, confidence=confidence), 1.0
+        while not refuted(high):  # little noise is not refuted, much noise is
+            high *= 2
+            if high > _WIDEST:
+                return least
+        low = high / 2
+        while low >= 1 / _WIDEST and refuted(low):
+            low, high = low / 2, low
+        for _ in range(_HALVINGS):
+            middle = float(np.sqrt(low * high))
+            low, high = (low, middle) if refuted(middle) else (middle, high)
+        return max(least, spent(high).get_epsilon(target_delta))
+
+
+class _OverheardVotes(MomentVotes):
+    """Keeps what rounds asked and the exact sums `[D, L]` in steps, clipped at `times` the clip of the noise."""
+
+    def __init__(self, times: int, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.times, self.overheard = times, list[tuple[Asked, Integers]]()
+
+    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        exact = self.times * super().total(weights, label_scale, replace(clipped, clip=self.times * clipped.clip))
+        self.overheard.append(((weights, label_scale, clipped), exact))
+        return exact
+
+    def moved(self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], asked: Asked) -> tuple[Array, Array]:
+        """The features `[m, D]` and residuals `[m, L]` of records, whose products are what they add to a sum."""
+        weights, label_scale, clipped = asked
+        wider = replace(clipped, clip=self.times * clipped.clip)
+        features, residuals = self.of_each(inputs, labels, weights, label_scale, wider)
+        return features, self.times * residuals
+
+
+@dataclass(frozen=True, eq=False)
+class RecordAttack:
+    """Guesses which of two records stands in the place of each canary's group, from the sums of all rounds.
+
+    A canary has the inputs of a public record, or these mirrored at the pool's mean, and labels that are mostly the
+    rarer way. Whoever guesses knows all other records, both variants of each canary, and all that was released.
+    """
+
+    aggregator: CenteredVotes  # what draws the release
+    dataset: Dataset  # whose private groups give way to canaries
+    num_canaries: int  # m, groups
+    num_queries: int  # Q
+    # "features": fitted on the private records, canaries included; "clip": votes are not clipped as promised; "seed": a
+    # second run on known records draws the same noise
+    sabotage: str | None = None
+
+    def __post_init__(self) -> None:
+        require(self.dataset.kind == "features", "data", self.dataset.kind, "features, such as features=patches gives")
+
+    def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
+        """A score for each canary, `[m]`: its sign guesses the coin, its size says how sure that is.
+
+        `coins`, `[m]`, are +1 for the public record's inputs, -1 for the mirrored ones; canaries and noise are drawn.
+        """
+        canaries, noise = _Canaries.of(self.dataset, self.num_canaries, rng), int(rng.integers(2**63))
+        votes, rounds = self._released(canaries.planted(self.dataset, coins), noise)
+        sums = []
+        if self.sabotage == "seed":  # the difference of two first rounds, in one of which all coins are known to be +1
+            _, others = self._released(canaries.planted(self.dataset, np.ones_like(coins)), noise)
+            (asked, _, total, _), known = rounds[0], others[0][2]
+            features, residuals = votes.moved(canaries.inputs, canaries.labels, asked)
+            sums.append(canaries.evidence(votes, asked, total - known + features.T @ residuals, 0.0))
+        else:
+            for asked, exact, total, std in rounds:
+                features, residuals = votes.moved(canaries.by(coins), canaries.labels, asked)
+                sums.append(canaries.evidence(votes, asked, total - (exact - features.T @ residuals), std))
+        if self.sabotage == "features":  # the mean of records that canaries are among, times their number, has no noise
+            moves = (canaries.inputs - canaries.mirrored).astype(np.float64) / 2
+            std = _EXACT * float(np.linalg.norm(moves, axis=1).mean())
+            sums.append((moves @ moves.T / std**2, moves @ (coins @ moves) / std**2))
+        # Of what is seen, D^T coins + noise in each sum, the coins' best linear estimate.
+        gram = sum(each for each, _ in sums) + np.eye(len(coins))
+        return np.asarray(scipy.linalg.solve(gram, sum(matched for _, matched in sums), assume_a="pos"))
+
+    def _released(self, private: Split, noise: int) -> tuple[_OverheardVotes, list[Round]]:
+        """Rounds of votes on private records, with noise of a seed."""
+        groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
+        public, made, drawn = self.dataset.public, self.aggregator, Drawn()
+        source = KernelVotes(
+            inputs=private.inputs,
+            labels=private.labels,
+            teacher_of=teacher_of.astype(np.int64),
+            num_teachers=len(groups),
+            num_groups=len(groups),
+            records_per_group=KernelTeacher.records_per_group(public),
+            public_inputs=private.inputs if self.sabotage == "features" else public.inputs,
+            num_queries=self.num_queries,
+            moments=partial(_OverheardVotes, _UNCLIPPED if self.sabotage == "clip" else 1),
+        )
+        made.release_from(source, ReleaseContext(np.random.default_rng(noise), None, drawn))
+        votes = cast(_OverheardVotes, source.in_rounds(noise_multiplier=made.votes_multiplier))
+        require(bool(votes.overheard), "aggregator.rounds", made.rounds, "a release in rounds")
+        wider = made.votes_multiplier * math.sqrt(made.num_rounds)
+        return votes, [
+            (asked, exact, (drawn.read(f"step-{number}") or {})["total"], wider * asked[2].l2_sensitivity)
+            for number, (asked, exact) in enumerate(votes.overheard)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Canaries:
+    """Where canaries stand, their two inputs `[m, d]` and their labels `[m, L]`."""
+
+    rows: NDArray[np.int64]
+    kept: NDArray[np.int64]  # rows of the private split: one of each canary's group, all of other groups
+    inputs: NDArray[np.float32]
+    mirrored: NDArray[np.float32]
+    labels: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, dataset: Dataset, count: int, rng: np.random.Generator) -> _Canaries:
+        private, public = dataset.private, np.asarray(dataset.public.inputs)
+        groups, first, group_of = np.unique(private.group_ids, return_index=True, return_inverse=True)
+        chosen = rng.choice(len(groups), count, replace=False)
+        gives_way = np.isin(group_of, chosen)
+        gives_way[first[chosen]] = False
+        inputs = public[rng.choice(len(public), count, replace=count > len(public))]
+        mirrored = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
+        rarer = private.labels.mean(axis=0) < 0.5
+        labels = rarer ^ (rng.random((count, len(rarer))) >= rng.uniform(*_PRESENT, (count, 1)))
+        return cls(first[chosen], np.flatnonzero(~gives_way), inputs, mirrored, labels)
+
+    def planted(self, dataset: Dataset, coins: Signs) -> Split:
+        """The private split with a canary in each place."""
+        private = dataset.private
+        inputs, labels = np.array(private.inputs), private.labels.copy()
+        inputs[self.rows], labels[self.rows] = self.by(coins), self.labels
+        return replace(private, inputs=inputs, labels=labels).take(self.kept)
+
+    def by(self, coins: Signs) -> NDArray[np.float32]:
+        """The inputs that the coins choose."""
+        return np.where((coins > 0)[:, None], self.inputs, self.mirrored)
+
+    def evidence(self, votes: _OverheardVotes, asked: Asked, rest: Array | Integers, std: float) -> tuple[Array, Array]:
+        """What a noisy sum, of which `rest` is left without the known records, says of the coins.
+
+        It moves by a difference with each. Products of these, `[m, m]`, and with the rest, `[m]`, over the variance.
+        """
+        (f, r), (g, s) = (votes.moved(each, self.labels, asked) for each in (self.inputs, self.mirrored))
+        rest = rest - (f.T @ r + g.T @ s) / 2
+        gram = ((f @ f.T) * (r @ r.T) + (g @ g.T) * (s @ s.T) - (f @ g.T) * (r @ s.T) - (g @ f.T) * (s @ r.T)) / 4
+        matched = (np.einsum("ij,ij->i", f @ rest, r) - np.einsum("ij,ij->i", g @ rest, s)) / 2
+        variance = std**2 or _EXACT**2 * float(gram.diagonal().mean())
+        return gram / variance, matched / variance
+
+
+class CraftedVotes(VoteSource):
+    """Votes of canaries by their ways, `[m, Q]` or `[m, Q * L]`, and of all other teachers as the craft says."""
+
+    records_per_teacher = 1.0
+
+    def __init__(self, craft: Craft, ways: Signs, repeats: int, shape: ReleaseShape) -> None:
+        self.ways, self.repeats = ways, repeats
+        self.num_teachers, self.num_queries, self.num_labels = shape.num_teachers, shape.num_queries, shape.num_labels
+        self.total = shape.num_teachers - repeats * len(ways)
+        self.sides, self.others = np.zeros((2, shape.num_labels), dtype=np.int64)
+        self.sides[: len(craft[0])], self.others[: len(craft[1])] = craft
+        self.by_bit = not craft[0]
+
+    def bits(self) -> Iterator[Bits]:
+        for first in range(0, len(self.ways), _BLOCK):
+            yield self._by(self.ways[first : first + _BLOCK]).repeat(self.repeats, axis=0)
+        places = 7 * np.arange(self.ways.shape[1])  # whose turn it is moves on: no teacher always votes alike
+        for first in range(0, self.total, _BLOCK):
+            turns = (np.arange(first, min(first + _BLOCK, self.total))[:, None] + places) % self.total
+            if self.by_bit:
+                yield self._by(np.where(turns < self.total // 2, 1, -1).astype(np.int8))
+            else:  # one side from the first turn on, the other from the last: rivals share no teacher
+                turns = np.where(self.sides < 0, self.total - 1 - turns[:, :, None], turns[:, :, None])
+                yield np.asarray(turns < self.others)
+
+    def label_shares(self) -> Array:
+        return np.concatenate([block.mean(axis=1) for block in self.bits()])
+
+    def _by(self, ways: Signs) -> Bits:
+        """The votes of teachers that go these ways, `[c, Q, L]`."""
+        if self.by_bit:
+            return np.asarray(ways.reshape(-1, self.num_queries, self.num_labels) > 0)
+        return np.asarray(ways[:, :, None] * self.sides > 0)
+
+    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+        """As `bits` have it, of which no teacher has over `max_votes`."""
+        ahead = (self.ways > 0).sum(axis=0)
+        if self.by_bit:
+            counts = self.total // 2 + self.repeats * ahead
+            return np.asarray(counts.reshape(self.num_queries, self.num_labels))
+        voting = np.where(self.sides > 0, ahead[:, None], len(self.ways) - ahead[:, None]) * (self.sides != 0)
+        return np.asarray(self.others + self.repeats * voting)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TeacherAttack:
+    """Guesses which way canary teachers vote from a release of crafted queries."""
+
+    aggregator: Aggregator  # what draws the release
+    shape: ReleaseShape  # of the release
+    num_canaries: int  # m, at most an eighth of the teachers
+    repeats: int = 1  # how often a canary counts: 1, but where the price is broken on purpose
+    # Of each label: a canary votes for those of the side, 1 or -1, that its coin and the query's sign say; and of the
+    # first labels how many of the other teachers vote for them. Empty where each label has a sign of its own, and half
+    # of the other teachers.
+    craft: Craft
+    weights: Array  # `[F]`, of what is seen
+    told: float = 0.0  # how much of a coin they tell, in rehearsals
+
+    @classmethod
+    def rehearsed(
+        cls, aggregator: Aggregator, shape: ReleaseShape, counts: Sequence[int], repeats: int, rng: np.random.Generator
+    ) -> TeacherAttack:
+        """With the craft and the number of canaries of which releases tell most, on coins of its own."""
+        chosen: TeacherAttack | None = None
+        for count in counts:
+            made: dict[str, Any] = {"aggregator": aggregator, "shape": shape, "num_canaries": count}
+            made |= {"repeats": repeats, "weights": np.empty(0)}
+            crafts = [*_crafts(aggregator, shape, shape.num_teachers - repeats * count)]
+            require(bool(crafts), "num_labels", shape.num_labels, "two labels at least, for canaries to decide")
+            best = max((cls(**made, craft=each)._fitted(_ROWS, rng) for each in crafts), key=lambda each: each.told)
+            best = best._fitted(_MORE_ROWS, rng)
+            chosen = best if chosen is None or best.told > _WORTH * chosen.told else chosen
+        return cast(TeacherAttack, chosen)
+
+    def _fitted(self, rows: int, rng: np.random.Generator) -> TeacherAttack:
+        """By least squares of the canaries' sum on what is seen."""
+        parts: list[tuple[Signs, Array]] = []
+        while sum(len(seen) for _, seen in parts) < rows:
+            signs = self._signs(rng)
+            parts.append((signs, self._seen(signs, rng)))
+        moved = np.concatenate([signs.sum(axis=0, dtype=np.float64) for signs, _ in parts])
+        seen = np.concatenate([each for _, each in parts])
+        weights = np.linalg.lstsq(seen, moved, rcond=1e-9)[0]
+        by_chance = np.count_nonzero(seen.any(axis=0)) / len(seen)
+        explained = float(((seen @ weights) ** 2).sum() / (moved**2).sum()) - by_chance
+        return replace(self, weights=weights, told=explained * len(seen) / len(parts) / self.num_canaries)
+
+    def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
+        """A score for each canary, `[m]`: its sign guesses the coin, its size says how sure that is."""
+        signs = self._signs(rng)
+        seen = self._seen(signs * coins[:, None], rng)
+        return np.asarray(signs.astype(np.float64) @ (seen @ self.weights))
+
+    def _signs(self, rng: np.random.Generator) -> Signs:
+        """Which way each canary votes on each query with a coin of +1, `[m, Q]`, or on each bit, `[m, Q * L]`."""
+        width = self.shape.num_queries * (1 if self.craft[0] else self.shape.num_labels)
+        return (2 * rng.integers(0, 2, (self.num_canaries, width), dtype=np.int8) - 1).astype(np.int8)
+
+    def _seen(self, ways: Signs, rng: np.random.Generator) -> Array:
+        """What a release says, around its mean, `[Q or Q * L, F]`: bits or scores, answers, hits; 0 once it halts."""
+        source = CraftedVotes(self.craft, ways, self.repeats, self.shape)
+        first = np.minimum.accumulate(source.sides) > 0  # what a student expects
+
+        def prior(labels: Bits, answered: Bits, num_queries: int) -> Bits:
+            return np.broadcast_to(first, (num_queries, len(first)))
+
+        with without_warning():
+            release = self.aggregator.release_from(source, ReleaseContext(rng, prior=prior))
+        said = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
+        if source.by_bit:
+            return np.asarray(said.reshape(-1, 1) - said.mean())
+        chosen, rest = np.split(said, [len(self.craft[1])], axis=1)
+        hits = getattr(release, "hits", np.zeros(len(said)))
+        seen = np.column_stack([chosen, rest.sum(axis=1), release.answered, hits]).astype(np.float64)
+        asked = np.arange(len(seen)) < getattr(release, "num_asked", len(seen))
+        return np.asarray((seen - seen[asked].mean(axis=0)) * asked[:, None])
+
+
+def _crafts(aggregator: Aggregator, shape: ReleaseShape, total: int) -> Iterator[Craft]:
+    """What to try, with `total` other teachers; little where each teacher's votes are read, which takes long."""
+    most, fixed = aggregator.max_votes_per_teacher or shape.num_labels, aggregator.exact_labels
+    counted = aggregator.input_form == "counts"
+    if most >= shape.num_labels and fixed is None:
+        yield (), ()
+    for width in _WIDTHS if fixed is None else (fixed,):
+        for gap in (round(part * total) for part in (_GAPS if counted else _FEW_GAPS)):
+            if width <= most and 2 * width <= shape.num_labels:  # each other teacher votes for one of two sets
+                first = (total + gap) // 2
+                yield (1,) * width + (-1,) * width, (first,) * width + (total - first,) * width
+            for steps in _STAIRS:  # places of falling counts; canaries move every second one up and all others down
+                if counted and most >= shape.num_labels > width * steps and gap * steps <= total:
+                    places = [min(label // width, steps) for label in range(shape.num_labels)]
+                    counts = tuple(gap * (steps - place) for place in places if place < steps)
+                    yield tuple(1 - 2 * (place % 2) for place in places), counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +530,7 @@ class Attack:
         count = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
         require(count <= most, "num_canaries", count, f"at most {most} of {total}")
         streams = Streams.secret() if self.seed is None else Streams(self.seed)
-        rng, coins, scores = streams.generator("noise"), list[NDArray[np.int8]](), list[NDArray[np.float64]]()
+        rng, coins, scores = streams.generator("noise"), list[Signs](), list[Array]()
         with monitor.stage("looking for the most telling queries"):
             used = priced.aggregator.scaled(_LESS_NOISE) if self.sabotage == "noise" else priced.aggregator
             guesser: RecordAttack | TeacherAttack
@@ -144,9 +549,7 @@ class Attack:
         with monitor.stage("searching the price that they refute"):
             return self._result(priced, np.concatenate(coins), np.concatenate(scores), started)
 
-    def _result(
-        self, priced: PricedRelease, coins: NDArray[np.int8], scores: NDArray[np.float64], started: float
-    ) -> AttackResult:
+    def _result(self, priced: PricedRelease, coins: Signs, scores: Array, started: float) -> AttackResult:
         """What the surest guesses refute; how many there are was fixed before anything was drawn."""
         most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
         surest = np.argsort(-np.abs(scores), kind="stable")[:most]
