@@ -1,5 +1,6 @@
 """Multi-label PATE: private aggregation of teacher ensembles with prices that hold."""
 
+import glob
 import os
 import sys
 from importlib import import_module
@@ -32,21 +33,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _other_project() -> str | None:
-    """Where the other distribution `pate` is installed: it owns a file `pate/__init__.py`, too."""
-    for folder in sys.path:
-        try:
-            names = os.listdir(folder or ".")
-        except OSError:
-            continue
-        for name in names:
-            if name[:5].lower() == "pate-" and name.endswith((".dist-info", ".egg-info")):
-                return os.path.join(folder, name)
-    return None
-
-
-if (_found := _other_project()) is not None:  # half a millisecond; importlib.metadata takes twenty
+# the other distribution `pate` owns a file `pate/__init__.py`, too; importlib.metadata would take twenty milliseconds
+_pattern = os.path.join("{}", "[Pp][Aa][Tt][Ee]-*.*-info")
+if _found := [path for folder in sys.path for path in glob.glob(_pattern.format(glob.escape(folder or ".")))]:
     import warnings
 
     _mend = "pip uninstall pate, then install pate-multilabel again: both own pate/__init__.py"
-    warnings.warn(f"another project's distribution `pate` is beside pate-multilabel ({_found}): {_mend}", stacklevel=2)
+    _where = f"another project's distribution `pate` is beside pate-multilabel ({_found[0]})"
+    warnings.warn(f"{_where}: {_mend}", stacklevel=2)

@@ -1,7 +1,6 @@
 """All stages of a run in order: data, price, partition, teachers, votes, release, students, report.
 
-Each stage leaves a file and is skipped where the file is there, so a run that was stopped continues with the same
-call. The release is priced before teachers are trained, and what is drawn is in the ledger before anybody sees it.
+Each stage leaves a file and is skipped where that is there, so the same call continues a run that was stopped.
 """
 
 import math

@@ -40,7 +40,8 @@ class ImageTeacher(net.Recipe, Teacher):
         """The architecture for such images."""
 
     def check(self, input_shape: tuple[int, ...]) -> None:
-        net.require_pictures(input_shape)
+        rule = "pictures, which this teacher looks at: features=none, or a teacher that reads features"
+        require(len(input_shape) == 3, "inputs", "features", rule)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""

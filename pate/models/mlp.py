@@ -101,8 +101,7 @@ class MLPTeacher(Teacher):
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
         curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         flat = inputs.flatten(0, 1), labels.flatten(0, 1)
-        for step in range(batches.num_steps):
-            rows, counts = batches.draw()
+        for step, (rows, counts) in enumerate(batches):
             active = torch.from_numpy(counts > 0).to(inputs.device)
             valid = (np.arange(rows.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
             share = torch.from_numpy(valid.astype(np.float32)).to(inputs.device)  # of its teacher's mean, 0 for padding

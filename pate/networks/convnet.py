@@ -12,16 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from pate.networks.network import (
-    Minibatches,
-    Network,
-    Recipe,
-    StackedAdamW,
-    Tensors,
-    centered,
-    mirrored,
-    require_settings,
-)
+from pate.networks import network as net
+from pate.networks.network import Network, Recipe, Tensors
 from pate.validation import require
 
 GROUP = 8  # channels that are normalized together
@@ -42,7 +34,7 @@ class Architecture:
     kernel_size: int = 3  # height and width of the convolutions' kernels, an odd number
 
     def __post_init__(self) -> None:
-        require_settings(self)
+        net.require_settings(self)
         require(self.width % GROUP == 0, "width", self.width, f"a multiple of {GROUP}")
         require(self.kernel_size % 2 == 1, "kernel_size", self.kernel_size, "an odd number")
 
@@ -225,53 +217,38 @@ def fit_stacked(
     sizes = [len(part) for part in images]
     shown, wanted = (torch.from_numpy(np.concatenate(arrays)).to(device) for arrays in (images, targets))  # once
     starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)  # of each network's records
-    batches = Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
+    batches = net.Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
     steps = torch.tensor(batches.steps_of, device=device)
-    can_overflow = recipe.loss_scale(device) != 1  # then a step is as if sizes differed: one network's overflow would
+    loss_scale = recipe.loss_scale(device)
+    can_overflow = loss_scale != 1  # then a step is as if sizes differed: one network's overflow would
     alike = not can_overflow and bool((steps == batches.num_steps).all())  # else round the others' steps another way
-    optimizer = StackedAdamW(
+    optimizer = net.StackedAdamW(
         [parameter.detach().flatten(1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
     )
     curve = torch.full((len(sizes), batches.num_steps), math.nan, device=device)
-    for step in range(batches.num_steps):
-        rows, counts = batches.draw()
+    for step, (rows, counts) in enumerate(batches):
         valid = torch.from_numpy(np.arange(rows.shape[1]) < counts[:, None]).to(device)
         index = starts[:, None] + torch.from_numpy(rows).to(device)
-        pictures = centered(shown[index.flatten()])
+        pictures = net.centered(shown[index.flatten()])
         if recipe.flip:  # each network's generator is asked for as many as `fit` would ask it
             flips = np.zeros(rows.shape, np.bool_)
             for row, (rng, size) in enumerate(zip(rngs, counts, strict=True)):
                 flips[row, :size] = rng.random(size) < 0.5
-            pictures = mirrored(pictures, torch.from_numpy(flips.ravel()).to(device))
+            pictures = net.mirrored(pictures, torch.from_numpy(flips.ravel()).to(device))
         pictures = pictures.contiguous().view(*index.shape, *shown.shape[1:])
-        losses, gradients = _gradients(network, tensors, parameters, pictures, wanted[index], valid, recipe)
-        active = valid[:, :1]
+        with recipe.autocast(device):
+            logits = stacked_logits(network, tensors, pictures, valid, training=True)
+        each = functional.binary_cross_entropy_with_logits(logits.float(), wanted[index], reduction="none").sum(dim=2)
+        losses = (each * valid).sum(dim=1) / valid.sum(dim=1).clamp(min=1)  # [T]
+        found = torch.autograd.grad(losses.sum() * loss_scale, parameters)
+        gradients, active = [gradient.flatten(1) / loss_scale for gradient in found], valid[:, :1]
         if can_overflow:
             finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(dim=0)
             active = active & finite[:, None]
             gradients = [gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
         scale = 1 - step / batches.num_steps if alike else (1 - step / steps).clamp(min=0)[:, None]
         optimizer.step(gradients, active, scale)
-        curve[:, step] = torch.where(valid[:, 0], losses, math.nan)
+        curve[:, step] = torch.where(valid[:, 0], losses.detach(), math.nan)
     return {name: tensor.detach() for name, tensor in tensors.items()}, curve.cpu().numpy()
-
-
-def _gradients(
-    network: ConvNet,
-    tensors: Tensors,
-    parameters: list[torch.Tensor],
-    pictures: torch.Tensor,
-    wanted: torch.Tensor,
-    valid: torch.Tensor,
-    recipe: Recipe,
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Each network's loss `[T]`, and its gradients `[T, …]` flattened behind the first axis."""
-    device, scale = pictures.device, recipe.loss_scale(pictures.device)
-    with recipe.autocast(device):
-        logits = stacked_logits(network, tensors, pictures, valid, training=True)
-    each = functional.binary_cross_entropy_with_logits(logits.float(), wanted, reduction="none").sum(dim=2)
-    losses = (each * valid).sum(dim=1) / valid.sum(dim=1).clamp(min=1)
-    gradients = torch.autograd.grad(losses.sum() * scale, parameters)
-    return losses.detach(), [gradient.flatten(1) / scale for gradient in gradients]

@@ -55,10 +55,7 @@ def device_memory(advice: str) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Runs its body on one thread of torch and of the linear algebra libraries.
-
-    The matrices here are small: more threads cost more than they bring, and change the last bits.
-    """
+    """Runs its body on one thread: the matrices are small, and more threads change the last bits."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -76,12 +76,6 @@ def require_images(inputs: Any) -> NDArray[Any]:
     return images
 
 
-def require_pictures(input_shape: tuple[int, ...]) -> None:
-    """Raises `InvalidValue` unless inputs of that shape are images."""
-    rule = "pictures, which this teacher looks at: features=none, or a teacher that reads features"
-    require(len(input_shape) == 3, "inputs", "features", rule)
-
-
 def centered(images: torch.Tensor) -> torch.Tensor:
     """Images of [0, 1] or 0..255 in [-1, 1], their channels innermost in memory; the constants are public."""
     scaled = images.float().mul_(2 / 255.0) if images.dtype == torch.uint8 else images * 2
@@ -150,38 +144,37 @@ class Recipe:
 class Minibatches:
     """Draws, step by step, one minibatch for each of several parts.
 
-    Every part is walked through in a fresh random order each epoch, in `ceil(size / batch_size)` steps, by its own
-    generator. One that has done its epochs, `steps_of` steps of `num_steps`, sits the remaining steps out.
+    Every part is walked through in a fresh random order each epoch, by its own generator. One that has done its epochs,
+    `steps_of` steps of `num_steps`, sits the remaining steps out.
     """
 
     def __init__(self, sizes: Sequence[int], batch_size: int, epochs: int, rngs: Sequence[np.random.Generator]) -> None:
         self._sizes, self._batch_size, self._rngs = sizes, batch_size, rngs
         self._steps_per_epoch = [-(-size // batch_size) for size in sizes]
         self.steps_of = [epochs * steps for steps in self._steps_per_epoch]
-        self._orders: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(sizes)
         self.num_steps = max(self.steps_of)
-        self._next = 0
 
-    def draw(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The next step's rows, int64 `[num_parts, b]`, and how many of them count, `[num_parts]`; others are 0."""
-        step, self._next = self._next, self._next + 1
-        rows = np.zeros((len(self._sizes), min(self._batch_size, max(self._sizes))), np.int64)
-        counts = np.zeros(len(self._sizes), np.int64)
-        for part, per_epoch in enumerate(self._steps_per_epoch):
-            if step < self.steps_of[part]:
-                if step % per_epoch == 0:
-                    self._orders[part] = self._rngs[part].permutation(self._sizes[part])
-                first = step % per_epoch * self._batch_size
-                taken = self._orders[part][first : first + self._batch_size]
-                rows[part, : len(taken)], counts[part] = taken, len(taken)
-        return rows, counts
+    def __iter__(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Each step's rows, int64 `[num_parts, b]`, and how many of them count, `[num_parts]`; others are 0."""
+        orders = [np.empty(0, np.int64)] * len(self._sizes)
+        for step in range(self.num_steps):
+            rows = np.zeros((len(self._sizes), min(self._batch_size, max(self._sizes))), np.int64)
+            counts = np.zeros(len(self._sizes), np.int64)
+            for part, per_epoch in enumerate(self._steps_per_epoch):
+                if step < self.steps_of[part]:
+                    if step % per_epoch == 0:
+                        orders[part] = self._rngs[part].permutation(self._sizes[part])
+                    first = step % per_epoch * self._batch_size
+                    taken = orders[part][first : first + self._batch_size]
+                    rows[part, : len(taken)], counts[part] = taken, len(taken)
+            yield rows, counts
 
 
 class StackedAdamW:
     """Torch's AdamW (Loshchilov and Hutter, 2019) on parameters `[num_parts, …]`: each part moves as it would alone.
 
-    Nothing is averaged over the parts. A part that sits a step out keeps its parameters; since it never comes back,
-    its moments do not matter. Each step shrinks the parameters by `learning_rate * weight_decay`.
+    A part that sits a step out keeps its parameters; since it never comes back, its moments do not matter. Each step
+    shrinks the parameters by `learning_rate * weight_decay`.
     """
 
     def __init__(self, parameters: Sequence[torch.Tensor], *, learning_rate: float, weight_decay: float) -> None:
@@ -218,9 +211,8 @@ def fit(
 ) -> tuple[Tensors, NDArray[np.float32]]:
     """Trains a network; equal arguments give equal bytes on a processor with one thread.
 
-    Images are float32 in [0, 1] or uint8, `[n, channels, height, width]`; targets `[n, num_labels]` in [0, 1]. The
-    generator draws parameters, order and mirroring. Returned are the tensors, on the device, without gradients, and the
-    loss of each step, a batch's mean over records of the sum over labels.
+    Images are float32 in [0, 1] or uint8, `[n, channels, height, width]`; targets `[n, num_labels]` in [0, 1]. Returned
+    are the tensors, on the device, and each step's loss, a batch's mean over records of the sum over labels.
     """
     # What is trained are views of one vector, with gradients that are views of another: a step of the optimizer is then
     # a handful of operations, however many layers there are.
@@ -239,8 +231,7 @@ def fit(
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
     loss_scale, active = recipe.loss_scale(device), None
-    for step in range(batches.num_steps):
-        rows, counts = batches.draw()
+    for step, (rows, counts) in enumerate(batches):
         batch = torch.from_numpy(rows[0, : counts[0]]).to(device)
         drawn = shown.index_select(0, batch)
         pictures = drawn.permute(0, 3, 1, 2) if few else centered(drawn)

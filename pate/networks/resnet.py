@@ -9,22 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from pickle import PickleError
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn import functional
 
 from pate.networks.network import Network, Tensors, blocks_of, require_settings
 from pate.validation import InvalidValue, require, require_extra
 
-_SCHEMAS = (
-    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-)
+_SCHEMA = "{}nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _declared: list[torch.library.Library] = []  # a library's declarations end with it
 
 
@@ -37,8 +34,8 @@ def torchvision_models(setting: str = "teacher=resnet50") -> Any:
         path = Path(spec.origin).with_name("version.py")
         if path.is_file() and re.search(r"__version__\s*=\s*['\"][^'\"]*\+cu", path.read_text()):
             library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
-            for schema in _SCHEMAS:
-                library.define(schema)  # type: ignore[no-untyped-call]  # torch's
+            for kind in ("", "q"):
+                library.define(_SCHEMA.format(kind))  # type: ignore[no-untyped-call]  # torch's
             _declared.append(library)
     from torchvision import models
 
@@ -55,10 +52,7 @@ _BLOCK = 64  # images a forward pass of the frozen backbone
 
 @dataclass(frozen=True)
 class ResNet50(Network):
-    """The residual network of 50 layers (He et al., 2016), each network with batch statistics of its own.
-
-    Raises `InvalidValue` where torchvision is missing, or the file cannot be read as a ResNet-50.
-    """
+    """The residual network of 50 layers (He et al., 2016), each network with batch statistics of its own."""
 
     num_labels: int  # L; 0 leaves the head out, so that `logits` are the 2,048 features
     weights: str | None = None  # a file of backbone weights to begin with (`read_weights`), or None for random ones
@@ -131,18 +125,14 @@ def read_weights(path: str | Path) -> Tensors:
     rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
     require(plain or version >= _SAFE_TORCH, "weights", path, rule)
     try:
-        if plain:
-            found: Tensors = load_file(path)
-        else:
-            found = torch.load(path, map_location="cpu", weights_only=True)
+        found: Tensors = load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
         tensors = {
             name.removeprefix("module."): tensor.float() for name, tensor in found.items() if "num_b" not in name
         }
-    except (OSError, SafetensorError, RuntimeError, ValueError, AttributeError, EOFError, KeyError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InvalidValue(f"weights={path}: expected a file of ResNet-50 weights ({reason})") from error
-    except Exception as error:  # pickle.UnpicklingError, and what a damaged pickle raises
-        raise InvalidValue(f"weights={path}: expected a file of ResNet-50 weights ({type(error).__name__})") from error
+    except Exception as error:  # also what a damaged pickle raises
+        said = "" if isinstance(error, PickleError) else f": {error}".partition("\n")[0]  # that is a page of advice
+        rule = f"a file of ResNet-50 weights ({type(error).__name__}{said})"
+        raise InvalidValue(f"weights={path}: expected {rule}") from error
     structure = ResNet50(num_labels=0)._module.state_dict()
     wanted = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
     wrong = [name for name, shape in wanted.items() if name not in tensors or tensors[name].shape != shape]
@@ -159,11 +149,7 @@ def _require_weights(path: str) -> None:
 
 
 class FrozenBackbone:
-    """Features of a backbone that is never trained; those of the last few arrays of images are remembered.
-
-    All teachers are asked about the same queries, a few at a time: without memory the backbone would see the queries
-    again for each of them.
-    """
+    """Features of a backbone that is never trained; the last are remembered, as all teachers are asked the same."""
 
     _remembered = 2
 
