@@ -10,9 +10,8 @@ from hydra import compose
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from pate import pricing
+from pate import aggregators, pricing
 from pate.accounting import Accountant
-from pate.aggregators import TargetChargedAggregator
 from pate.cli.app import command_of
 from pate.config import CONFIG_FOLDER, build
 from pate.config.build import maker
@@ -48,9 +47,9 @@ def _quote(config: DictConfig) -> pricing.Quote:
         classes=None if config.budgets is None else pricing.named_budgets(OmegaConf.to_object(config.budgets)),
     )
     shape = pricing.ReleaseShape(**{name: config[name] for name in ("num_queries", "num_labels", "num_teachers")})
-    charged = isinstance(aggregator, TargetChargedAggregator)
-    rule = f"none for {type(aggregator).__name__}, which pays for every query"
-    require(charged or config.votes is None or config.data_dependent, "votes", config.votes, rule)
+    if config.votes is not None and not config.data_dependent:
+        rule = f"none for {type(aggregator).__name__}, which pays for every query"
+        require(isinstance(aggregator, aggregators.TargetChargedAggregator), "votes", config.votes, rule)
     suggestion = pricing.suggest(aggregator, shape, budget, num_private=config.num_private) if config.suggest else None
     if suggestion is not None:
         shape = replace(shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries)
@@ -111,17 +110,15 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: pricin
 
     aggregator, shape, found = release.aggregator, release.shape, dict[str, Any]()
     counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
-    require(
-        shape.num_labels == counts.shape[1], "num_labels", shape.num_labels, f"{counts.shape[1]}, as in {config.votes}"
-    )
+    sizes = {"num_labels": (shape.num_labels, counts.shape[1]), "num_queries": (shape.num_queries, len(counts))}
+    for name, (said, there) in sizes.items():
+        alike = said == there or (name == "num_queries" and not config.data_dependent)
+        require(alike, name, said, f"{there}, as in {config.votes}")
     if config.data_dependent:
-        require(
-            shape.num_queries == len(counts), "num_queries", shape.num_queries, f"{len(counts)}, as in {config.votes}"
-        )
         found["data_dependent"] = epsilon_on(aggregator, counts, shape, config.target_delta)
         rule = "gaussian_votes, confident_votes, or gnmax and confident_gnmax with replace_one and one vote of each"
         require(found["data_dependent"] is not None, "data_dependent", "true", f"{rule} teacher")
-    if isinstance(aggregator, TargetChargedAggregator):
+    if isinstance(aggregator, aggregators.TargetChargedAggregator):
         found["hits"] = pricing.plan_hits(
             aggregator,
             counts,

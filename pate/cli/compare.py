@@ -30,12 +30,11 @@ def compare_from_config(config: DictConfig) -> None:
     name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", name, settings=settings))
     make, fewer = maker(config), config.fewer_queries
-    words = HydraConfig.get().overrides.task
+    words, monitor = HydraConfig.get().overrides.task, ConsoleMonitor()
     given = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in ("teacher", "student")]
     others = _others(config)
     names = _names(config.aggregators, others)
     _require_heard(given, names)
-    monitor = ConsoleMonitor()
     accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))  # workers get it alone
     check = None if fewer else partial(_require_queries, config.num_queries)
     plan = ComparisonPlan(
@@ -50,8 +49,7 @@ def compare_from_config(config: DictConfig) -> None:
         shares=_numbers("shares", config.shares),
         **{name: config[name] for name in _OF_THE_PLAN.split()},
     )
-    frontier = compare(plan, output_dir, monitor)
-    print_frontier(frontier, output_dir)
+    print_frontier(compare(plan, output_dir, monitor), output_dir)
 
 
 def _others(config: DictConfig) -> tuple[Method, ...]:

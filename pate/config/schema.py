@@ -142,7 +142,7 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
     cls: Any = None
     with suppress(Exception):
         cls = class_of(target_of(group, name), kind_of_group(group), trusted)
-    if cls is None or not dataclasses.is_dataclass(cls):
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return {}
     extra: list[Field] = []
     if group == "teacher":

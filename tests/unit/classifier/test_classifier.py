@@ -140,7 +140,7 @@ def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classe
 def test_probabilities_are_there_where_the_student_has_them(labels: Data) -> None:
     assert not hasattr(fitted(labels, RidgeClassifier()), "predict_proba")
     model = fitted(labels, RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
-    assert isinstance(model.student_.fitted.models[0], DecisionTreeClassifier)
+    assert isinstance(model.student_.models[0], DecisionTreeClassifier)
     assert model.predict_proba(labels[2]).shape == (300, 3)
 
 
